@@ -1,0 +1,195 @@
+"""The typed form of a `.prompty` file: what the agent is, before anything is rendered (§2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
+from pydantic.alias_generators import to_camel
+
+PropertyKind = Literal[
+    "string", "integer", "float", "boolean", "array", "object", "union", "thread", "image", "file", "audio"
+]
+RICH_KINDS = frozenset({"thread", "image", "file", "audio"})
+
+
+class Node(BaseModel):
+    """A part of the asset: Python names here, camelCase in files and JSON."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, validate_assignment=False)
+
+
+class Property(Node):
+    """An input, an output, or a tool parameter (§2.6)."""
+
+    name: str = ""
+    kind: PropertyKind = "string"
+    description: str | None = None
+    required: bool = False
+    default: Any = None
+    example: Any = None
+    enum_values: list[Any] | None = None
+    nullable: bool = False
+    items: Property | None = None
+    properties: list[Property] | None = None
+    one_of: list[Property] | None = None
+    any_of: list[Property] | None = None
+
+
+class Connection(Node):
+    """How a model or a tool server is reached (§2.4). Which fields matter depends on `kind`."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+    kind: Literal["key", "reference", "remote", "anonymous", "foundry", "oauth"] = "key"
+    authentication_mode: str | None = None
+    usage_description: str | None = None
+    endpoint: str | None = None
+    api_key: str | None = None
+    name: str | None = None
+    target: str | None = None
+    connection_type: str | None = None
+    client_id: str | None = None
+    client_secret: str | None = None
+    token_url: str | None = None
+    scopes: list[str] | str | None = None
+
+
+class ModelOptions(Node):
+    """Sampling options, in Prompty's names (§2.5); each provider maps what it supports (§7)."""
+
+    temperature: float | None = None
+    max_output_tokens: int | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    frequency_penalty: float | None = None
+    presence_penalty: float | None = None
+    seed: int | None = None
+    stop_sequences: list[str] | None = None
+    allow_multiple_tool_calls: bool | None = None
+    additional_properties: dict[str, Any] | None = None
+
+
+class Model(Node):
+    """Which model, at which provider (§2.3)."""
+
+    id: str = ""
+    provider: str | None = None
+    api_type: str = "chat"
+    connection: Connection | None = None
+    options: ModelOptions | None = None
+
+
+class Binding(Node):
+    """Takes a tool parameter from an input of the run instead of from the model (§2.8)."""
+
+    input: str
+
+
+class _Tool(Node):
+    name: str
+    description: str | None = None
+    bindings: dict[str, Binding] | None = None
+
+
+class FunctionTool(_Tool):
+    kind: Literal["function"] = "function"
+    parameters: list[Property] | None = None
+    strict: bool | None = None
+
+
+class McpApprovalMode(Node):
+    kind: Literal["always", "never", "specify"]
+    always_require_approval_tools: list[str] | None = None
+    never_require_approval_tools: list[str] | None = None
+
+
+class McpTool(_Tool):
+    kind: Literal["mcp"] = "mcp"
+    connection: Connection | None = None
+    server_name: str | None = None
+    server_description: str | None = None
+    approval_mode: McpApprovalMode | None = None
+    allowed_tools: list[str] | None = None
+
+
+class OpenApiTool(_Tool):
+    kind: Literal["openapi"] = "openapi"
+    connection: Connection | None = None
+    specification: str | None = None
+
+
+class PromptyTool(_Tool):
+    """Another `.prompty` file, called as a tool (requirement §9.6)."""
+
+    kind: Literal["prompty"] = "prompty"
+    path: str
+    mode: Literal["single", "agentic"] = "single"
+    parameters: list[Property] | None = None
+
+
+class CustomTool(_Tool):
+    """Any other kind; the original `kind` is kept and picks the handler (§11)."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+    kind: str
+    connection: Connection | None = None
+    options: dict[str, Any] | None = None
+    parameters: list[Property] | None = None
+
+
+def _tool_tag(value: Any) -> str:
+    kind = value.get("kind", "function") if isinstance(value, dict) else getattr(value, "kind", "function")
+    return kind if kind in ("function", "mcp", "openapi", "prompty") else "custom"
+
+
+Tool = Annotated[
+    Annotated[FunctionTool, Tag("function")]
+    | Annotated[McpTool, Tag("mcp")]
+    | Annotated[OpenApiTool, Tag("openapi")]
+    | Annotated[PromptyTool, Tag("prompty")]
+    | Annotated[CustomTool, Tag("custom")],
+    Discriminator(_tool_tag),
+]
+
+
+class FormatConfig(Node):
+    kind: str = "jinja2"
+    strict: bool = True
+    """Refuses role markers that an input's text would create (§6.3, ruling §18-5)."""
+    options: dict[str, Any] | None = None
+
+
+class ParserConfig(Node):
+    kind: str = "prompty"
+    options: dict[str, Any] | None = None
+
+
+class Template(Node):
+    format: FormatConfig = Field(default_factory=FormatConfig)
+    parser: ParserConfig = Field(default_factory=ParserConfig)
+
+
+class Agent(Node):
+    """A loaded `.prompty` file. Immutable by convention: change a copy (`model_copy`)."""
+
+    name: str = ""
+    display_name: str | None = None
+    description: str | None = None
+    metadata: dict[str, Any] | None = None
+    model: Model | None = None
+    inputs: list[Property] | None = None
+    outputs: list[Property] | None = None
+    tools: list[Tool] | None = None
+    template: Template | None = None
+    instructions: str = ""
+
+    _references: dict[str, str] = PrivateAttr(default_factory=dict)
+    """JSON pointer → the `${env:NAME}` text that stood there: what travels in place of the value."""
+    _base_dir: str | None = PrivateAttr(default=None)
+    """The folder that relative paths start from; None for an agent that came from no file."""
+
+    def tool(self, name: str) -> Tool | None:
+        """The declared tool of that name, or None."""
+        return next((tool for tool in self.tools or [] if tool.name == name), None)

@@ -1,0 +1,183 @@
+"""The neutral conversation: messages, their parts, tool calls and tool results (§6.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
+
+Role = Literal["system", "user", "assistant", "developer", "tool"]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(populate_by_name=True)
+
+
+class TextPart(_Part):
+    kind: Literal["text"] = "text"
+    value: str
+
+
+class _Media(_Part):
+    source: str = Field(validation_alias=AliasChoices("source", "value"))
+    """A URL, a `data:` URI, or bare base64 data (then `media_type` says of what)."""
+    media_type: str | None = Field(default=None, alias="mediaType")
+
+
+class ImagePart(_Media):
+    kind: Literal["image"] = "image"
+    detail: str | None = None
+
+
+class AudioPart(_Media):
+    kind: Literal["audio"] = "audio"
+
+
+class FilePart(_Media):
+    kind: Literal["file"] = "file"
+
+
+Part = Annotated[TextPart | ImagePart | AudioPart | FilePart, Field(discriminator="kind")]
+
+
+class Message(BaseModel):
+    """One message of a conversation.
+
+    `metadata` holds what a role needs beside its parts. The keys perdure itself writes are:
+
+    - assistant: `tool_calls`, a list of `{id, type: "function", function: {name, arguments}}`;
+      `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
+      reasoning items), which are sent back verbatim to the same API and ignored by every other one
+    - tool: `tool_call_id`; `status` when the result is not a success
+    """
+
+    role: Role
+    parts: list[Part] = []
+    metadata: dict[str, Any] = {}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_content(cls, data: Any) -> Any:
+        """Accept `content` for `parts`, and a plain string for one text part."""
+        if not isinstance(data, Mapping):
+            return data
+        fields = dict(data)
+        if "parts" not in fields and "content" in fields:
+            fields["parts"] = fields.pop("content")
+        if isinstance(fields.get("parts"), str):
+            fields["parts"] = [TextPart(value=fields["parts"])]
+        return fields
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined without a separator; "" when there is none."""
+        return "".join(part.value for part in self.parts if isinstance(part, TextPart))
+
+    @property
+    def tool_calls(self) -> list[ToolCall]:
+        """The tool calls that this assistant message asks for; [] when there is none."""
+        return [
+            ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
+            for call in self.metadata.get("tool_calls") or []
+        ]
+
+    @classmethod
+    def system(cls, text: str) -> Message:
+        return cls(role="system", parts=[TextPart(value=text)])
+
+    @classmethod
+    def user(cls, text: str) -> Message:
+        return cls(role="user", parts=[TextPart(value=text)])
+
+    @classmethod
+    def assistant(cls, text: str = "", tool_calls: Sequence[ToolCall] = ()) -> Message:
+        """An assistant message; it has no text part when `text` is empty (§9.5)."""
+        metadata = {"tool_calls": [call.to_metadata() for call in tool_calls]} if tool_calls else {}
+        return cls(role="assistant", parts=[TextPart(value=text)] if text else [], metadata=metadata)
+
+    @classmethod
+    def tool(cls, call: ToolCall, result: ToolResult) -> Message:
+        """The answer to one tool call; every provider's formatter batches these as its API wants (§9.5)."""
+        metadata: dict[str, Any] = {"tool_call_id": call.id}
+        if result.status != "success":
+            metadata["status"] = result.status
+        return cls(role="tool", parts=result.parts, metadata=metadata)
+
+
+class ToolCall(BaseModel):
+    """A tool execution that the model asks for."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON text, exactly as the model wrote it: it may be malformed (§9.8)."""
+
+    def to_metadata(self) -> dict[str, Any]:
+        """The shape that `Message.metadata["tool_calls"]` holds (§9.5)."""
+        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+
+
+class ToolResult(BaseModel):
+    """What one tool execution gave, success or not (§6.1)."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    parts: list[Part]
+    status: Literal["success", "error", "cancelled", "timeout"] = "success"
+    error_kind: str | None = Field(default=None, alias="errorKind")
+    error_message: str | None = Field(default=None, alias="errorMessage")
+    duration_ms: float | None = Field(default=None, alias="durationMs")
+
+    @property
+    def text(self) -> str:
+        """The text parts, joined without a separator."""
+        return "".join(part.value for part in self.parts if isinstance(part, TextPart))
+
+    @classmethod
+    def of_text(cls, text: str) -> ToolResult:
+        return cls(parts=[TextPart(value=text)])
+
+    @classmethod
+    def failure(
+        cls, text: str, *, kind: str, status: Literal["error", "cancelled", "timeout"] = "error"
+    ) -> ToolResult:
+        """A result that tells the model what went wrong; `text` is what the model reads."""
+        return cls(parts=[TextPart(value=text)], status=status, error_kind=kind, error_message=text)
+
+
+class Usage(BaseModel):
+    """Tokens that model calls consumed, as the provider counted them."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    total_tokens: int = 0
+    cached_input_tokens: int = 0
+    """The part of `input_tokens` that the provider served from its prompt cache."""
+    reasoning_tokens: int = 0
+    """The part of `output_tokens` that the provider spent on reasoning."""
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            input_tokens=self.input_tokens + other.input_tokens,
+            output_tokens=self.output_tokens + other.output_tokens,
+            total_tokens=self.total_tokens + other.total_tokens,
+            cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
+            reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+        )
+
+
+class ModelReply(BaseModel):
+    """One completed model call: the assistant message, and what the provider said about the call."""
+
+    message: Message
+    usage: Usage = Usage()
+    finish_reason: str | None = None
+    """The provider's own word for why the model stopped (`stop`, `tool_calls`, `end_turn`, …)."""
+    model: str | None = None
+    response_id: str | None = None
+    output: Any = None
+    """The structured value when the agent declares `outputs`; None when the text is the output."""
+    raw: dict[str, Any] | None = None
+    """The provider's response, kept only when the run asks for it (`raw=True`)."""
+    warnings: list[str] = []
