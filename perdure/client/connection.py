@@ -1,0 +1,89 @@
+"""A client of the Temporal server that the arguments or Temporal's own environment configuration name."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.converter import DataConverter
+from temporalio.envconfig import ClientConfig
+
+from ..errors import ConfigurationError
+
+DEFAULT_ADDRESS = "localhost:7233"
+CONNECT_SECONDS = 5.0
+"""A server that has not answered by then counts as unreachable."""
+
+
+async def connect(address: str | None = None, *, namespace: str | None = None, **options: Any) -> Client:
+    """Connect to Temporal; raises ConfigurationError within a few seconds when that fails.
+
+    What the arguments leave open comes from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
+    `TEMPORAL_TLS…` and the profile of `temporal.toml`; then `localhost:7233` and the namespace `default`.
+    `options` go to `temporalio.client.Client.connect`.
+    """
+    given = {"target_host": address, "namespace": namespace}
+    settings: dict[str, Any] = {
+        "target_host": DEFAULT_ADDRESS,
+        "data_converter": data_converter(),
+        **_environment(),
+        **{name: value for name, value in given.items() if value},
+        **options,
+    }
+    target = settings["target_host"]
+    try:
+        return await asyncio.wait_for(Client.connect(**settings), CONNECT_SECONDS)
+    except TimeoutError as error:
+        raise _unreachable(target, f"no answer within {CONNECT_SECONDS:g} s") from error
+    except (RuntimeError, ValueError) as error:
+        raise _unreachable(target, str(error)) from error
+
+
+def environment_names_a_server() -> bool:
+    """Whether `TEMPORAL_ADDRESS` or `temporal.toml` gives an address; raises ConfigurationError on a broken file."""
+    return "target_host" in _environment()
+
+
+def data_converter() -> DataConverter:
+    """The converter that perdure's payloads need, on clients and workers alike."""
+    if importlib.util.find_spec("perdure.converter") is None:
+        from temporalio.contrib.pydantic import pydantic_data_converter
+
+        return pydantic_data_converter
+    from ..converter import perdure_data_converter
+
+    return perdure_data_converter
+
+
+def _environment() -> dict[str, Any]:
+    try:
+        return dict(ClientConfig.load_client_connect_config())
+    except (RuntimeError, ValueError, OSError) as error:
+        raise ConfigurationError(
+            f"Temporal's environment configuration can't be read: {error}. Expected a temporal.toml (its path may be "
+            "in TEMPORAL_CONFIG_FILE) that has the profile of TEMPORAL_PROFILE; correct it or unset those variables."
+        ) from error
+
+
+def _unreachable(target: str, reason: str) -> ConfigurationError:
+    if "Unauthenticated" in reason or "PermissionDenied" in reason:
+        return ConfigurationError(
+            f"The Temporal server at {target!r} refused the connection: {_short(reason)}. Expected valid credentials: "
+            "set TEMPORAL_API_KEY, or TEMPORAL_TLS_CLIENT_CERT_PATH and TEMPORAL_TLS_CLIENT_KEY_PATH."
+        )
+    return ConfigurationError(
+        f"No Temporal server reachable at {target!r} ({_short(reason)}). Expected a running server at host:port: "
+        "start one with `perdure dev`, or name another with TEMPORAL_ADDRESS=host:port."
+    )
+
+
+def _short(reason: str) -> str:
+    """The part of the SDK's connection error that says what happened."""
+    known = {
+        "Connection refused": "connection refused",
+        "failed to lookup address": "unknown host name",
+        "invalid target URL": "not a host:port",
+    }
+    return next((text for part, text in known.items() if part in reason), reason)

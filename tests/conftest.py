@@ -1,0 +1,62 @@
+"""What every test may ask for: one dev server per session, a client, a task queue of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import TypeVar
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from perdure import search_attributes
+from perdure.client.connection import data_converter
+from perdure.client.server_binary import find_binary
+from perdure.client.server_settings import FAST, dynamic_config
+
+T = TypeVar("T")
+
+
+async def wait_for(probe: Callable[[], Awaitable[T]], *, timeout: float = 20.0, every: float = 0.02) -> T:
+    """The first truthy value that `probe` gives; fails the test after `timeout` seconds without one."""
+    deadline = time.monotonic() + timeout
+    while not (value := await probe()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{probe!r} gave {value!r} for {timeout} s")
+        await asyncio.sleep(every)
+    return value
+
+
+@pytest.fixture(scope="session")
+async def server() -> AsyncIterator[WorkflowEnvironment]:
+    """A real Temporal dev server, in memory, with perdure's search attributes registered."""
+    binary = find_binary()
+    async with await WorkflowEnvironment.start_local(
+        data_converter=data_converter(),
+        dev_server_existing_path=str(binary) if binary else None,
+        dev_server_log_level="error",
+        dev_server_extra_args=dynamic_config(*FAST, "frontend.WorkflowTimeSkippingEnabled=true"),
+        search_attributes=search_attributes.ALL,
+    ) as environment:
+        yield environment
+
+
+@pytest.fixture
+def client(server: WorkflowEnvironment) -> Client:
+    """A client of the session's server with perdure's data converter."""
+    return server.client
+
+
+@pytest.fixture
+def address(server: WorkflowEnvironment) -> str:
+    """`host:port` of the session's server, for processes that connect by themselves."""
+    return server.client.service_client.config.target_host
+
+
+@pytest.fixture
+def task_queue() -> str:
+    """A task queue that no other test uses."""
+    return f"test-{uuid.uuid4()}"
