@@ -1,0 +1,110 @@
+"""What a script says: the reply to one model call, and the call that it answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from ..messages import Message, ToolCall
+
+Api = Literal["chat", "responses", "anthropic"]
+
+
+class ScriptedReply(BaseModel):
+    """One answer of the scripted model; every wire format carries all of it."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    text: str = ""
+    tool_calls: list[ToolCall] = []
+    """`arguments` may be given as an object. Text that is no JSON object reaches an Anthropic client that does
+    not stream as that text, since this format has no other place for it."""
+    thinking: str | None = None
+    """A thinking block with a signature (Anthropic), a reasoning item (Responses), `reasoning_content` (chat)."""
+    finish_reason: str | None = None
+    """The provider's word for why the model stopped; None: the one that fits."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    """Usage as reported; None: a quarter of the bytes of the request, and of the characters of the reply."""
+
+    status: int = 200
+    error: dict[str, Any] | None = None
+    """The body, verbatim. None with a `status` other than 200: the provider's shape of an error. With status 200
+    and `stream`, the content is streamed first and this error ends the stream."""
+    headers: dict[str, str] = {}
+
+    delay: float = Field(default=0.0, ge=0)
+    """Seconds before anything is sent."""
+    chunk_delay: float = Field(default=0.0, ge=0)
+    """Seconds before each event of a stream."""
+    drop_after: int | None = None
+    """Close the connection after so many events of a stream, or at once when the answer is not streamed."""
+
+    @field_validator("tool_calls", mode="before")
+    @classmethod
+    def _accept_argument_objects(cls, calls: Any) -> Any:
+        if not isinstance(calls, list):
+            return calls
+        return [
+            call | {"arguments": json.dumps(call["arguments"])}
+            if isinstance(call, dict) and isinstance(call.get("arguments"), dict)
+            else call
+            for call in calls
+        ]
+
+
+@dataclass
+class ScriptedRequest:
+    """One request as the scripted model received it, and what became of it."""
+
+    path: str
+    api: Api
+    body: dict[str, Any]
+    step: int
+    """Assistant turns in the conversation before this call, without those that the seed brought."""
+    attempt: int
+    """1 for the first request of this step, 2 for the second, …"""
+    received_at: float
+    """Seconds on the clock of `time.monotonic`."""
+    headers: dict[str, str] = field(default_factory=dict)
+    """Names in lower case."""
+    read_messages: Callable[[dict[str, Any]], list[Message]] = field(default=lambda body: [], repr=False)
+    aborted: bool = False
+    """The client went away before the answer was sent completely."""
+    finished_at: float | None = None
+    """When the answer was sent or given up; None while it is under way."""
+
+    @cached_property
+    def messages(self) -> list[Message]:
+        """The conversation of the request in the neutral form, whatever its wire format."""
+        return self.read_messages(self.body)
+
+    @property
+    def is_streaming(self) -> bool:
+        return bool(self.body.get("stream"))
+
+
+Script = Sequence[ScriptedReply | Sequence[ScriptedReply]] | Callable[[ScriptedRequest], ScriptedReply]
+"""The reply to each step, or the function that gives it. A sequence in place of a reply holds the replies to the
+first, second, … request of this step; the last one repeats."""
+
+
+class ScriptExhausted(Exception):
+    """The script has no reply for the step that was asked for."""
+
+
+def choose_reply(script: Script, request: ScriptedRequest) -> ScriptedReply:
+    """The reply that `script` holds for the request's step and attempt; raises ScriptExhausted."""
+    if callable(script):
+        return script(request)
+    if not 0 <= request.step < len(script):
+        raise ScriptExhausted(f"scripted model: no reply for step {request.step} (the script has {len(script)})")
+    reply = script[request.step]
+    if isinstance(reply, ScriptedReply):
+        return reply
+    return reply[min(request.attempt, len(reply)) - 1]

@@ -1,0 +1,136 @@
+"""A scripted model behind real HTTP on loopback: what stands in for a provider when nothing may be left to chance."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Self
+
+from .http_server import LoopbackServer
+from .script import Script, ScriptedReply, ScriptedRequest, ScriptExhausted, choose_reply
+from .wires import Wire
+
+
+class ScriptedModel:
+    """Plays a script to every client that speaks Chat Completions, Responses or Anthropic Messages.
+
+    Which reply a request gets depends on the request alone: its step is the number of assistant turns in its
+    conversation, less `seed_assistant_turns`. So a retried call, or one made by another worker after a crash, reads
+    the same reply. Only a sequence in place of a reply depends on how often its step was asked for, by all clients
+    together. When context trimming drops assistant turns, use a function as the script.
+
+    A conversation that the real API would refuse (an unanswered tool call, a result without its call) is answered
+    with its 400, unless `check_conversation` is off.
+
+    Use it as a context manager, or call `start` and `close`.
+    """
+
+    def __init__(
+        self, script: Script, *, port: int = 0, seed_assistant_turns: int = 0, check_conversation: bool = True
+    ) -> None:
+        self.requests: list[ScriptedRequest] = []
+        """Every model call received, in order of arrival."""
+        self._script = script
+        self._seed_assistant_turns = seed_assistant_turns
+        self._check_conversation = check_conversation
+        self._attempts: Counter[int] = Counter()
+        self._changed = threading.Condition()
+        self._port = port
+        self._server: LoopbackServer | None = None
+
+    @property
+    def url(self) -> str:
+        """`http://127.0.0.1:PORT`; raises RuntimeError while the server is not running."""
+        if self._server is None:
+            raise RuntimeError("the scripted model is not running: use it as a context manager, or call start()")
+        return f"http://127.0.0.1:{self._server.port}"
+
+    @property
+    def openai_endpoint(self) -> str:
+        """The base URL for the OpenAI SDK."""
+        return f"{self.url}/v1"
+
+    @property
+    def anthropic_endpoint(self) -> str:
+        """The base URL for the Anthropic SDK."""
+        return self.url
+
+    def start(self) -> Self:
+        self._server = LoopbackServer(self, self._port)
+        return self
+
+    def close(self) -> None:
+        """Stops at once: answers under way are given up, connections closed. The requests stay readable."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def wait_until(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
+        """Blocks until `condition` holds, looked at whenever a request arrives or ends; raises TimeoutError.
+
+        From a coroutine: `await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 2)`.
+        """
+        with self._changed:
+            if not self._changed.wait_for(condition, timeout):
+                raise TimeoutError(f"not seen within {timeout} seconds; requests so far: {self.requests!r}")
+
+    def receive(self, wire: Wire, path: str, headers: dict[str, str], body: dict[str, Any]) -> ScriptedRequest:
+        """Records a request; the server calls this."""
+        step = wire.count_turns(body) - self._seed_assistant_turns
+        with self._changed:
+            self._attempts[step] += 1
+            request = ScriptedRequest(
+                path=path,
+                api=wire.api,
+                body=body,
+                step=step,
+                attempt=self._attempts[step],
+                received_at=time.monotonic(),
+                headers=headers,
+                read_messages=wire.read_messages,
+            )
+            self.requests.append(request)
+            self._changed.notify_all()
+        return request
+
+    def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
+        """The script's reply, or a 400 that says why there is none; the server calls this."""
+        fault = wire.find_fault(request.body) if self._check_conversation else None
+        if fault:
+            return ScriptedReply(status=400, error=wire.error(400, fault))
+        try:
+            return choose_reply(self._script, request)
+        except ScriptExhausted as exhausted:
+            return ScriptedReply(status=400, error=wire.error(400, str(exhausted)))
+        except Exception as error:
+            text = f"scripted model: the script failed at step {request.step}: {type(error).__name__}: {error}"
+            return ScriptedReply(status=400, error=wire.error(400, text))
+
+    def finish(self, request: ScriptedRequest, *, aborted: bool) -> None:
+        """Records how a request ended; the server calls this."""
+        with self._changed:
+            request.aborted = aborted
+            request.finished_at = time.monotonic()
+            self._changed.notify_all()
+
+
+def read_script(text: str) -> Script:
+    """The script in JSON text: a list of replies, with a list of replies where attempts differ; raises ValueError."""
+    steps = json.loads(text)
+    if not isinstance(steps, list):
+        raise ValueError(f"a script is a list of replies, not {type(steps).__name__}")
+    return [
+        [ScriptedReply.model_validate(reply) for reply in step]
+        if isinstance(step, list)
+        else ScriptedReply.model_validate(step)
+        for step in steps
+    ]

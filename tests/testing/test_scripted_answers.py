@@ -1,0 +1,135 @@
+"""What the scripted model answers, as the providers' own SDKs read it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from perdure.messages import ToolCall
+from perdure.testing import ScriptedReply
+
+from .conftest import QUESTION
+
+CALLS = [
+    ToolCall(id="call_1", name="get_weather", arguments='{"city": "Paris", "note": "a value longer than one piece"}'),
+    ToolCall(id="call_2", name="get_time", arguments='{"zone": "CET"}'),
+]
+REPLY = ScriptedReply(text="Let me look. ", tool_calls=CALLS, thinking="Two tools are needed.")
+
+
+async def test_chat_answers_with_text_calls_and_usage(serve: Any) -> None:
+    model, clients = serve([REPLY.model_copy(update={"input_tokens": 7, "output_tokens": 5})])
+    answer = await clients.chat()
+    message = answer.choices[0].message
+    assert (message.content, message.reasoning_content) == (REPLY.text, REPLY.thinking)
+    assert [(c.id, c.function.name, c.function.arguments) for c in message.tool_calls] == [
+        (c.id, c.name, c.arguments) for c in CALLS
+    ]
+    assert answer.choices[0].finish_reason == "tool_calls"
+    assert (answer.usage.prompt_tokens, answer.usage.completion_tokens, answer.usage.total_tokens) == (7, 5, 12)
+    assert [(r.api, r.step, r.attempt, r.aborted) for r in model.requests] == [("chat", 0, 1, False)]
+    assert model.requests[0].body["messages"] == QUESTION
+    assert model.requests[0].headers["authorization"] == "Bearer k"
+
+
+async def test_responses_answer_with_reasoning_text_and_calls(serve: Any) -> None:
+    _, clients = serve([REPLY])
+    answer = await clients.responses()
+    assert [item.type for item in answer.output] == ["reasoning", "message", "function_call", "function_call"]
+    assert answer.output[0].summary[0].text == REPLY.thinking
+    assert answer.output_text == REPLY.text
+    assert [(i.call_id, i.name, i.arguments) for i in answer.output[2:]] == [(c.id, c.name, c.arguments) for c in CALLS]
+    assert answer.status == "completed"
+    assert answer.usage.output_tokens > 0
+
+
+async def test_anthropic_answers_with_signed_thinking_text_and_calls(serve: Any) -> None:
+    _, clients = serve([REPLY])
+    answer = await clients.messages()
+    assert [block.type for block in answer.content] == ["thinking", "text", "tool_use", "tool_use"]
+    assert answer.content[0].signature
+    assert answer.content[1].text == REPLY.text
+    assert [(b.id, b.name, b.input) for b in answer.content[2:]] == [
+        (c.id, c.name, json.loads(c.arguments)) for c in CALLS
+    ]
+    assert answer.stop_reason == "tool_use"
+    assert answer.usage.input_tokens > 0
+
+
+async def test_plain_text_ends_the_turn_in_every_format(serve: Any) -> None:
+    _, clients = serve([ScriptedReply(text="Sunny.")])
+    chat, responses, messages = await clients.chat(), await clients.responses(), await clients.messages()
+    assert (chat.choices[0].message.content, chat.choices[0].finish_reason) == ("Sunny.", "stop")
+    assert chat.choices[0].message.tool_calls is None
+    assert responses.output_text == "Sunny."
+    assert (messages.content[0].text, messages.stop_reason) == ("Sunny.", "end_turn")
+
+
+async def test_finish_reason_is_the_one_given(serve: Any) -> None:
+    _, clients = serve([ScriptedReply(text="Sun", finish_reason="max_output_tokens")])
+    assert (await clients.chat()).choices[0].finish_reason == "max_output_tokens"
+    assert (await clients.messages()).stop_reason == "max_output_tokens"
+    answer = await clients.responses()
+    assert (answer.status, answer.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+
+
+async def test_chat_streams_deltas_then_usage(serve: Any) -> None:
+    _, clients = serve([REPLY])
+    async with clients.openai.chat.completions.stream(
+        model="m", messages=QUESTION, stream_options={"include_usage": True}
+    ) as stream:
+        kinds = [event.type async for event in stream]
+        final = await stream.get_final_completion()
+    assert kinds.count("content.delta") == 5
+    assert "tool_calls.function.arguments.delta" in kinds
+    assert final.choices[0].message.content == REPLY.text
+    assert [c.function.arguments for c in final.choices[0].message.tool_calls] == [c.arguments for c in CALLS]
+    assert final.usage.prompt_tokens > 0
+
+
+async def test_chat_streams_no_usage_unless_asked(serve: Any) -> None:
+    _, clients = serve([ScriptedReply(text="a b c")])
+    chunks = [chunk async for chunk in await clients.chat(stream=True)]
+    assert [chunk.usage for chunk in chunks] == [None] * 5
+    assert "".join(chunk.choices[0].delta.content or "" for chunk in chunks) == "a b c"
+
+
+async def test_responses_stream_every_item_from_added_to_done(serve: Any) -> None:
+    _, clients = serve([REPLY])
+    events = [event async for event in await clients.responses(stream=True)]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    kinds = [event.type for event in events]
+    assert kinds[:2] == ["response.created", "response.in_progress"]
+    assert kinds[-1] == "response.completed"
+    assert kinds.count("response.output_item.added") == kinds.count("response.output_item.done") == 4
+    assert "".join(e.delta for e in events if e.type == "response.reasoning_summary_text.delta") == REPLY.thinking
+    assert "".join(e.delta for e in events if e.type == "response.output_text.delta") == REPLY.text
+    assert [e.arguments for e in events if e.type == "response.function_call_arguments.done"] == [
+        c.arguments for c in CALLS
+    ]
+    assert [item.type for item in events[-1].response.output][-1] == "function_call"
+
+
+async def test_anthropic_streams_blocks_that_the_sdk_puts_together(serve: Any) -> None:
+    _, clients = serve([REPLY])
+    async with clients.anthropic.messages.stream(model="m", max_tokens=9, messages=QUESTION) as stream:
+        kinds = [event.type async for event in stream]
+        final = await stream.get_final_message()
+    assert kinds[0] == "message_start"
+    assert kinds[-1] == "message_stop"
+    assert [block.type for block in final.content] == ["thinking", "text", "tool_use", "tool_use"]
+    assert (final.content[0].thinking, final.content[1].text) == (REPLY.thinking, REPLY.text)
+    assert final.content[0].signature
+    assert [block.input for block in final.content[2:]] == [json.loads(c.arguments) for c in CALLS]
+    assert final.stop_reason == "tool_use"
+
+
+async def test_malformed_arguments_arrive_as_written(serve: Any) -> None:
+    _, clients = serve([ScriptedReply(tool_calls=[ToolCall(id="c", name="f", arguments='{"a": ')])])
+    assert (await clients.chat()).choices[0].message.tool_calls[0].function.arguments == '{"a": '
+    assert (await clients.responses()).output[0].arguments == '{"a": '
+    assert (await clients.messages()).content[0].input == '{"a": '
+    deltas = [
+        e.delta.partial_json async for e in await clients.messages(stream=True) if e.type == "content_block_delta"
+    ]
+    assert "".join(deltas) == '{"a": '
