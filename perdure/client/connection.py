@@ -25,20 +25,13 @@ async def connect(address: str | None = None, *, namespace: str | None = None, *
     `options` go to `temporalio.client.Client.connect`.
     """
     given = {"target_host": address, "namespace": namespace}
-    settings: dict[str, Any] = {
-        "target_host": DEFAULT_ADDRESS,
-        "data_converter": data_converter(),
-        **_environment(),
-        **{name: value for name, value in given.items() if value},
-        **options,
-    }
-    target = settings["target_host"]
-    try:
-        return await asyncio.wait_for(Client.connect(**settings), CONNECT_SECONDS)
-    except TimeoutError as error:
-        raise _unreachable(target, f"no answer within {CONNECT_SECONDS:g} s") from error
-    except (RuntimeError, ValueError) as error:
-        raise _unreachable(target, str(error)) from error
+    settings = {**_environment(), **{name: value for name, value in given.items() if value}, **options}
+    return await _open(**{"target_host": DEFAULT_ADDRESS, **settings})
+
+
+async def connect_locally(address: str) -> Client:
+    """Connect to the embedded server at `address`, whatever the environment configures."""
+    return await _open(target_host=address)
 
 
 def environment_names_a_server() -> bool:
@@ -55,6 +48,16 @@ def data_converter() -> DataConverter:
     from ..converter import perdure_data_converter
 
     return perdure_data_converter
+
+
+async def _open(*, target_host: str, **settings: Any) -> Client:
+    settings.setdefault("data_converter", data_converter())
+    try:
+        return await asyncio.wait_for(Client.connect(target_host, **settings), CONNECT_SECONDS)
+    except TimeoutError as error:
+        raise _unreachable(target_host, f"no answer within {CONNECT_SECONDS:g} s") from error
+    except (RuntimeError, ValueError) as error:
+        raise _unreachable(target_host, str(error)) from error
 
 
 def _environment() -> dict[str, Any]:

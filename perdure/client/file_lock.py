@@ -1,0 +1,66 @@
+"""Locks between processes that the kernel releases when their holder dies (`flock`)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Literal
+
+from ..errors import ConfigurationError
+
+Mode = Literal["shared", "exclusive"]
+
+
+class FileLock:
+    """A lock on a file; several holders may share it, an exclusive one is alone.
+
+    It is held from `acquire` to `release`, or until the process ends, however it ends.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def try_acquire(self, mode: Mode) -> bool:
+        """Take the lock if nobody stands in the way; says whether it is held now."""
+        if sys.platform == "win32":
+            raise ConfigurationError(
+                "The embedded Temporal server needs Linux or macOS. On Windows start one with "
+                "`temporal server start-dev` and set TEMPORAL_ADDRESS=localhost:7233."
+            )
+        import fcntl
+
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if mode == "shared" else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        return True
+
+    async def acquire(self, mode: Mode, *, timeout: float) -> None:
+        """Wait for the lock; raises TimeoutError after `timeout` seconds."""
+        deadline = time.monotonic() + timeout
+        while not self.try_acquire(mode):
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"another process holds {str(self.path)!r}")
+            await asyncio.sleep(0.02)
+
+    def release(self) -> None:
+        """Give the lock back; does nothing when it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock, shared or exclusive."""
+    probe = FileLock(path)
+    if not probe.try_acquire("exclusive"):
+        return True
+    probe.release()
+    return False

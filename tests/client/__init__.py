@@ -1,0 +1,1 @@
+"""Tests of the callers' side: connection, embedded server, command line."""

@@ -1,0 +1,118 @@
+"""The embedded server: shared by its users, gone with the last of them, its database kept."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
+from temporalio.client import WorkflowExecutionStatus
+
+from perdure.client.file_lock import is_locked
+from perdure.client.local_server import LocalServer
+from perdure.errors import ConfigurationError
+
+from ..conftest import wait_for
+
+USER = """
+import asyncio, sys
+from perdure.client.local_server import LocalServer
+
+async def use():
+    async with LocalServer(sys.argv[1]) as server:
+        print(server.address, flush=True)
+        await asyncio.sleep(60)
+
+asyncio.run(use())
+"""
+
+
+@pytest.fixture
+async def other_user(tmp_path: Path) -> AsyncIterator[subprocess.Popen[str]]:
+    """Another process that uses the embedded server of the test's folder; it prints the address."""
+    process = subprocess.Popen([sys.executable, "-c", USER, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+    yield process
+    process.kill()
+    process.communicate()
+
+
+async def test_runs_survive_the_server(tmp_path: Path) -> None:
+    async with LocalServer(tmp_path) as server:
+        client = await server.connect()
+        await client.start_workflow("anything", id="kept", task_queue="nobody-polls")
+    assert not is_locked(tmp_path / "server.lock")
+    async with LocalServer(tmp_path) as server:
+        description = await (await server.connect()).get_workflow_handle("kept").describe()
+    assert description.status is WorkflowExecutionStatus.RUNNING
+
+
+async def test_the_search_attributes_are_registered(tmp_path: Path) -> None:
+    async with LocalServer(tmp_path) as server:
+        operator = (await server.connect()).operator_service
+        known = await operator.list_search_attributes(ListSearchAttributesRequest(namespace="default"))
+    assert {"PerdureAgent", "PerdureStatus"} <= set(known.custom_attributes)
+
+
+async def test_processes_share_one_server(tmp_path: Path, other_user: subprocess.Popen[str]) -> None:
+    assert other_user.stdout
+    theirs = (await asyncio.to_thread(other_user.stdout.readline)).strip()
+    async with LocalServer(tmp_path) as server:
+        assert server.address == theirs
+    assert is_locked(tmp_path / "server.lock"), "ended although the other process uses it"
+
+
+async def test_the_server_ends_when_its_last_user_is_killed(tmp_path: Path, other_user: subprocess.Popen[str]) -> None:
+    assert other_user.stdout
+    await asyncio.to_thread(other_user.stdout.readline)
+    other_user.send_signal(signal.SIGKILL)
+    await wait_for(lambda: _gone(tmp_path))
+
+
+async def test_a_server_that_was_killed_is_started_anew(tmp_path: Path) -> None:
+    async with LocalServer(tmp_path) as first:
+        os.kill(first.state.pid, signal.SIGKILL)
+        await wait_for(lambda: _gone(tmp_path))
+        async with LocalServer(tmp_path, port=first.state.port) as second:
+            assert second.state.pid != first.state.pid
+            assert second.address == first.address
+
+
+async def test_a_taken_port_is_named(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(ConfigurationError, match=f"Port {port} is taken"):
+            await LocalServer(tmp_path, port=port).start()
+    assert not is_locked(tmp_path / "users.lock")
+
+
+async def test_a_running_server_on_another_port_is_named(tmp_path: Path) -> None:
+    async with LocalServer(tmp_path) as server:
+        with pytest.raises(ConfigurationError, match=f"runs at {server.address}, expected port 1:"):
+            await LocalServer(tmp_path, port=1).start()
+
+
+async def test_a_server_that_dies_shows_the_end_of_its_log(tmp_path: Path) -> None:
+    (tmp_path / "temporal.db").write_text("this is no database")
+    with pytest.raises(ConfigurationError) as caught:
+        await LocalServer(tmp_path).start()
+    assert "file is not a database" in str(caught.value)
+    assert str(tmp_path / "server.log") in str(caught.value)
+
+
+async def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="--data-dir or PERDURE_HOME"):
+        await LocalServer(tmp_path / "file" / "below").start()
+
+
+async def _gone(folder: Path) -> bool:
+    return not is_locked(folder / "server.lock")
