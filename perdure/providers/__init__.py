@@ -1,0 +1,24 @@
+"""The model providers: one file per wire format; only activities call them, and only a call imports an SDK."""
+
+from .base import Delta, Provider, StreamAssembler
+from .clients import close_clients
+from .connections import clear_connections, get_connection, register_connection
+from .registry import provider_for
+from .requests import format_tool_messages, process_response, to_request
+from .structured import StructuredResult, cast
+
+__all__ = [
+    "Delta",
+    "Provider",
+    "StreamAssembler",
+    "StructuredResult",
+    "cast",
+    "clear_connections",
+    "close_clients",
+    "format_tool_messages",
+    "get_connection",
+    "process_response",
+    "provider_for",
+    "register_connection",
+    "to_request",
+]

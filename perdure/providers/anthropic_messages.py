@@ -1,0 +1,217 @@
+"""Anthropic Messages: to the wire, from the wire, and its streams (§7.5, §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..agent import Agent
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
+from .anthropic_stream import MessagesStream
+from .base import StreamAssembler
+from .clients import SdkNames
+from .functions import FunctionDefinition, offered_functions
+from .history import arguments_object, arguments_text, call_id, only_text, says, wire_id, wire_name
+from .media import base64_data
+from .model_options import add_additional, add_options, model_id
+from .schema import CLOSED, object_schema
+from .wire_format import Answer, WireFormat, original_content
+
+DEFAULT_MAX_TOKENS = 4096
+"""The API demands a limit (§7.5)."""
+
+Block = dict[str, Any]
+
+_OPTIONS = {
+    "max_output_tokens": "max_tokens",
+    "temperature": "temperature",
+    "top_p": "top_p",
+    "top_k": "top_k",
+    "stop_sequences": "stop_sequences",
+}
+_SYSTEM = frozenset({"system", "developer"})
+_THINKING = frozenset({"thinking", "redacted_thinking"})
+_CUT_SHORT = frozenset({"max_tokens", "refusal", "model_context_window_exceeded", "pause_turn"})
+
+
+class AnthropicMessages(WireFormat):
+    """`provider: anthropic`."""
+
+    api = "anthropic"
+    sdk = SdkNames(
+        module="anthropic",
+        client="AsyncAnthropic",
+        error="AnthropicError",
+        key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
+        endpoint_variable="ANTHROPIC_BASE_URL",
+        options=(("open_telemetry", False),),
+    )
+    path = "/v1/messages"
+
+    def to_request(
+        self, agent: Agent, messages: Sequence[Message], *, extra_tools: Sequence[Mapping[str, Any]] = ()
+    ) -> dict[str, Any]:
+        request: dict[str, Any] = {"model": model_id(agent), "messages": _turns(messages)}
+        request["max_tokens"] = DEFAULT_MAX_TOKENS
+        if system := [message.text for message in messages if message.role in _SYSTEM and message.text]:
+            request["system"] = "\n\n".join(system)
+        add_options(request, agent, _OPTIONS)
+        if functions := offered_functions(agent, extra_tools, allow_strict=False):
+            request["tools"] = [_tool(definition) for definition in functions]
+        if agent.outputs:
+            form = {"type": "json_schema", "schema": object_schema(agent.outputs, CLOSED)}
+            request["output_config"] = {"format": form}
+        add_additional(request, agent, merged=frozenset({"output_config"}))
+        return request
+
+    def read(self, response: Mapping[str, Any]) -> Answer:
+        blocks = response["content"]
+        text, calls = _said(blocks, response.get("id"))
+        stop_reason = response.get("stop_reason")
+        return Answer(
+            text=text,
+            tool_calls=calls,
+            usage=_usage(response.get("usage") or {}),
+            finish_reason=stop_reason,
+            cut_short=stop_reason in _CUT_SHORT,
+            original=list(blocks) if blocks != _rebuilt(text, calls) else None,
+        )
+
+    def assembler(self) -> StreamAssembler:
+        return MessagesStream(self.key)
+
+
+def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """User and assistant turns in alternation; a user turn holds its tool results before anything else.
+
+    The API takes no blank text: a message without content has no turn.
+    """
+    turns: list[dict[str, Any]] = []
+    for message in messages:
+        if message.role in _SYSTEM:
+            continue
+        role = "assistant" if message.role == "assistant" else "user"
+        blocks = _blocks(message)
+        if not turns or turns[-1]["role"] != role:
+            if blocks:
+                turns.append({"role": role, "content": blocks})
+            continue
+        content = turns[-1]["content"]
+        end = _end_of_results(content) if message.role == "tool" else len(content)
+        content[end:end] = blocks
+    return turns
+
+
+def _end_of_results(content: Sequence[Block]) -> int:
+    end = len(content)
+    while end and content[end - 1]["type"] != "tool_result":
+        end -= 1
+    return end
+
+
+def _blocks(message: Message) -> list[Block]:
+    if message.role == "tool":
+        return [_tool_result(message)]
+    if message.role != "assistant":
+        return _content(message.parts)
+    original = original_content(message, "anthropic")
+    return _rebuilt(message.text, message.tool_calls) if original is None else _restored(message, original)
+
+
+def _content(parts: Sequence[Part]) -> list[Block]:
+    return [_part(part) for part in parts if not (isinstance(part, TextPart) and _is_blank(part.value))]
+
+
+def _part(part: Part) -> Block:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.value}
+        case ImagePart():
+            return {"type": "image", "source": _source(part, "image/png")}
+        case FilePart():
+            return {"type": "document", "source": _source(part, "application/pdf")}
+        case AudioPart():
+            raise ValueError("Anthropic takes no audio; send its transcript, or choose another provider")
+
+
+def _source(part: ImagePart | FilePart, media_type: str) -> dict[str, str]:
+    content = base64_data(part)
+    if content is None:
+        return {"type": "url", "url": part.source}
+    return {"type": "base64", "media_type": content.media_type or media_type, "data": content.data}
+
+
+def _tool_result(message: Message) -> Block:
+    """All texts are one string (§9.5); a result that is no success is marked as an error."""
+    text = only_text(message.parts)
+    block: Block = {
+        "type": "tool_result",
+        "tool_use_id": wire_id(message.metadata.get("tool_call_id") or ""),
+        "content": _content(message.parts) if text is None else text,
+    }
+    if message.metadata.get("status", "success") != "success":
+        block["is_error"] = True
+    return block
+
+
+def _restored(message: Message, original: Sequence[Block]) -> list[Block]:
+    """The original blocks when text and calls are unchanged; else the thinking, and what is said now.
+
+    Blank text is left out: the API writes it but does not take it back.
+    """
+    text, calls = _said(original, None)
+    if not says(message, text, calls) or any(isinstance(block.get("input"), str) for block in original):
+        thinking = [block for block in original if block["type"] in _THINKING]
+        return thinking + _rebuilt(message.text, message.tool_calls)
+    kept = (block for block in original if not (block["type"] == "text" and _is_blank(block["text"])))
+    return [block | {"id": wire_id(block["id"])} if block["type"] == "tool_use" else block for block in kept]
+
+
+def _rebuilt(text: str, calls: Sequence[ToolCall]) -> list[Block]:
+    spoken: list[Block] = [] if _is_blank(text) else [{"type": "text", "text": text}]
+    return spoken + [
+        {
+            "type": "tool_use",
+            "id": wire_id(call.id),
+            "name": wire_name(call.name),
+            "input": arguments_object(call.arguments),
+        }
+        for call in calls
+    ]
+
+
+def _is_blank(text: str) -> bool:
+    return not text or text.isspace()
+
+
+def _tool(definition: FunctionDefinition) -> dict[str, Any]:
+    described = {"description": definition.description} if definition.description else {}
+    return {"name": definition.name, **described, "input_schema": definition.parameters}
+
+
+def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[ToolCall]]:
+    """All text blocks, concatenated (§18-13), and the tool calls."""
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    used = [block for block in blocks if block["type"] == "tool_use"]
+    return text, [
+        ToolCall(
+            id=call_id(block.get("id"), index, response_id),
+            name=block["name"],
+            arguments=arguments_text(block.get("input")),
+        )
+        for index, block in enumerate(used)
+    ]
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    """The API counts cached tokens apart from the input; `Usage` counts them as part of it."""
+    cached = usage.get("cache_read_input_tokens") or 0
+    read = (usage.get("input_tokens") or 0) + cached + (usage.get("cache_creation_input_tokens") or 0)
+    written = usage.get("output_tokens") or 0
+    return Usage(
+        input_tokens=read,
+        output_tokens=written,
+        total_tokens=read + written,
+        cached_input_tokens=cached,
+        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
+    )

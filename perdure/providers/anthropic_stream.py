@@ -1,0 +1,88 @@
+"""Assembles the events of an Anthropic Messages stream (§8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from .base import Delta, StreamAssembler
+from .errors import error_from_http
+
+_TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+"""Delta type → the key of both the delta and the block that it continues."""
+
+
+class MessagesStream(StreamAssembler):
+    """Blocks are opened, continued and closed by index; the usage at the end completes the one at the start."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, _Block] = {}
+
+    def add(self, event: Mapping[str, Any]) -> list[Delta]:
+        match event.get("type"):
+            case "message_start":
+                self._message = {"usage": {}, **event["message"]}
+            case "content_block_start":
+                self._blocks[event["index"]] = _Block(event["content_block"])
+            case "content_block_delta":
+                return self._blocks[event["index"]].add(event["delta"])
+            case "message_delta":
+                usage = {key: count for key, count in (event.get("usage") or {}).items() if count is not None}
+                self._message |= event["delta"] | {"usage": self._message["usage"] | usage}
+            case "message_stop":
+                self.is_complete = True
+            case "error":
+                raise error_from_http(None, {}, event, provider=self._provider)
+        return []
+
+    def response(self) -> dict[str, Any]:
+        content = [self._blocks[index].whole() for index in sorted(self._blocks)]
+        return {**self._message, "content": content}
+
+
+class _Block:
+    """One content block and the pieces of it that have arrived."""
+
+    def __init__(self, opened: dict[str, Any]) -> None:
+        self._opened = opened
+        self._pieces: dict[str, list[str]] = {}
+        self._citations: list[Any] = []
+
+    def add(self, delta: Mapping[str, Any]) -> list[Delta]:
+        kind = delta["type"]
+        if kind == "input_json_delta":
+            self._pieces.setdefault("input", []).append(delta["partial_json"])
+        elif kind == "citations_delta":
+            self._citations.append(delta["citation"])
+        elif kind in _TEXT_DELTAS:
+            return self._add_text(_TEXT_DELTAS[kind], delta)
+        return []
+
+    def whole(self) -> dict[str, Any]:
+        block = dict(self._opened)
+        for key, pieces in self._pieces.items():
+            text = "".join(pieces)
+            block[key] = _input(text, block) if key == "input" else (block.get(key) or "") + text
+        if self._citations:
+            block["citations"] = [*(block.get("citations") or []), *self._citations]
+        return block
+
+    def _add_text(self, key: str, delta: Mapping[str, Any]) -> list[Delta]:
+        text = delta[key]
+        self._pieces.setdefault(key, []).append(text)
+        if key == "signature" or not text:
+            return []
+        return [Delta("thinking" if key == "thinking" else "text", text)]
+
+
+def _input(text: str, block: Mapping[str, Any]) -> Any:
+    """A tool's arguments; the bare text when the model was cut off within them (§9.8 makes it a tool result)."""
+    if not text:
+        return block.get("input") or {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

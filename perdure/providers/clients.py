@@ -1,0 +1,124 @@
+"""The SDK clients: one per endpoint and key in each event loop, so that HTTP connections are used again (§2.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass
+from importlib import import_module
+from inspect import iscoroutinefunction
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from .._version import __version__
+from ..agent import Connection
+from ..errors import ModelError
+from .connections import get_connection
+
+NO_KEY = "no-key"
+"""Sent where a server wants none: the SDKs refuse to start without one."""
+
+_ClientKey = tuple[str | None, ...]
+_clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = WeakKeyDictionary()
+
+
+@dataclass(frozen=True)
+class SdkNames:
+    """What has to be known of an SDK before it is imported."""
+
+    module: str
+    client: str
+    """The class of its asynchronous client."""
+    error: str
+    """The class that all its errors derive from."""
+    key_variables: tuple[str, ...]
+    """Environment variables that the SDK takes its credentials from by itself."""
+    endpoint_variable: str
+    own_key_variable: str | None = None
+    """One that the SDK does not read itself; it comes first."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Further arguments of the client."""
+
+
+def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
+    """The client to use for a connection; ModelError of kind `configuration` when it lacks something.
+
+    Must be called in a running event loop.
+    """
+    if connection is not None and connection.kind == "reference":
+        return _registered(connection, sdk, provider)
+    if connection is not None and connection.kind == "oauth":
+        raise _misconfigured(f"A model's connection can't be of kind {connection.kind!r}; use kind: key", provider)
+    endpoint = _endpoint(connection, provider)
+    api_key = _api_key(sdk, connection, endpoint, provider)
+    ambient = tuple(os.environ.get(variable) for variable in (*sdk.key_variables, sdk.endpoint_variable))
+    key = (sdk.module, endpoint, api_key, *ambient)
+    clients = _clients.setdefault(asyncio.get_running_loop(), {})
+    if key not in clients:
+        clients[key] = _new_client(sdk, endpoint, api_key)
+    return clients[key]
+
+
+async def close_clients() -> None:
+    """Closes every client that the running event loop has used; the next call opens a new one."""
+    for client in _clients.pop(asyncio.get_running_loop(), {}).values():
+        await client.close()
+
+
+def _registered(connection: Connection, sdk: SdkNames, provider: str) -> Any:
+    client = get_connection(connection.name or "")
+    if client is None:
+        raise _misconfigured(
+            f"No connection is registered as {connection.name!r}: "
+            f"call perdure.providers.register_connection({connection.name!r}, client) in the worker's process",
+            provider,
+        )
+    origins = {base.__module__.partition(".")[0] for base in type(client).__mro__}
+    if sdk.module not in origins or not iscoroutinefunction(client.post):
+        expected = f"{sdk.module}.{sdk.client}"
+        raise _misconfigured(
+            f"Connection {connection.name!r} is a {type(client).__name__}; {provider!r} needs an {expected}", provider
+        )
+    return client
+
+
+def _endpoint(connection: Connection | None, provider: str) -> str | None:
+    endpoint = connection.endpoint if connection else None
+    if endpoint and not endpoint.startswith(("http://", "https://")):
+        raise _misconfigured(f"The endpoint {endpoint!r} has to start with http:// or https://", provider)
+    return endpoint or None
+
+
+def _api_key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> str | None:
+    """The key to hand over; None lets the SDK read its environment variables."""
+    if connection is not None and connection.kind == "anonymous":
+        return NO_KEY
+    if connection is not None and connection.api_key:
+        return connection.api_key
+    if sdk.own_key_variable and os.environ.get(sdk.own_key_variable):
+        return os.environ[sdk.own_key_variable]
+    if any(os.environ.get(variable) for variable in sdk.key_variables):
+        return None
+    if endpoint or os.environ.get(sdk.endpoint_variable):
+        return NO_KEY
+    variable = sdk.own_key_variable or sdk.key_variables[0]
+    raise _misconfigured(
+        f"No API key for {provider!r}: set {variable} in the worker's environment, "
+        f"or write `apiKey: ${{env:{variable}}}` in the agent's connection",
+        provider,
+    )
+
+
+def _new_client(sdk: SdkNames, endpoint: str | None, api_key: str | None) -> Any:
+    client_class = getattr(import_module(sdk.module), sdk.client)
+    return client_class(
+        api_key=api_key,
+        base_url=endpoint,
+        max_retries=0,
+        default_headers={"User-Agent": f"perdure/{__version__}"},
+        **dict(sdk.options),
+    )
+
+
+def _misconfigured(message: str, provider: str) -> ModelError:
+    return ModelError(message, kind="configuration", provider=provider)

@@ -1,0 +1,190 @@
+"""Classifies what went wrong in a model call: status, error code and text to one `ModelError` (§12.4)."""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from ..errors import ModelError, ModelErrorKind
+
+UNEXPECTED_FORMAT = "Unexpected response format"
+
+_BY_STATUS: dict[int, ModelErrorKind] = {
+    400: "bad_request",
+    401: "authentication",
+    402: "quota_exhausted",
+    403: "permission",
+    404: "not_found",
+    408: "timeout",
+    409: "server",
+    413: "bad_request",
+    422: "bad_request",
+    429: "rate_limit",
+    503: "overloaded",
+    504: "timeout",
+    529: "overloaded",
+}
+
+_BY_CODE: dict[str, ModelErrorKind] = {
+    "api_error": "server",
+    "authentication_error": "authentication",
+    "billing_error": "quota_exhausted",
+    "invalid_api_key": "authentication",
+    "invalid_prompt": "bad_request",
+    "invalid_request_error": "bad_request",
+    "not_found_error": "not_found",
+    "overloaded_error": "overloaded",
+    "permission_error": "permission",
+    "rate_limit_error": "rate_limit",
+    "rate_limit_exceeded": "rate_limit",
+    "request_too_large": "bad_request",
+    "server_error": "server",
+    "server_overloaded": "overloaded",
+    "service_unavailable": "overloaded",
+    "timeout_error": "timeout",
+}
+
+_DECISIVE: dict[str, ModelErrorKind] = {
+    "billing_error": "quota_exhausted",
+    "billing_hard_limit_reached": "quota_exhausted",
+    "billing_not_active": "quota_exhausted",
+    "context_length_exceeded": "context_length",
+    "contract_spend_limit_reached": "quota_exhausted",
+    "enforced_spend_limit_reached": "quota_exhausted",
+    "insufficient_quota": "quota_exhausted",
+    "linked_organization_spend_limit_reached": "quota_exhausted",
+    "overloaded_error": "overloaded",
+}
+"""Codes that say more than the status they come with."""
+
+_CONTEXT_EXCEEDED = re.compile(
+    r"prompt is too long|context (window|length|size|limit)|exceeds? the maximum number of tokens",
+    re.IGNORECASE,
+)
+_QUOTA_EXHAUSTED = re.compile(r"credit balance|insufficient (credits|balance|funds)", re.IGNORECASE)
+
+
+def error_from_http(
+    status: int | None, headers: Mapping[str, str], body: Any, *, provider: str, fallback: str = ""
+) -> ModelError:
+    """The typed error of an HTTP answer, or of an error inside a stream (`status` None or 200).
+
+    `body` is the decoded JSON, or text. An error inside a stream whose code is unknown counts as the
+    server's: the request itself had been accepted.
+    """
+    codes, message = _read_body(body)
+    return ModelError(
+        message or fallback or f"HTTP status {status}",
+        kind=_kind(status, codes, message),
+        provider=provider,
+        status=status,
+        request_id=_request_id(headers, body),
+        retry_after=retry_after_seconds(headers),
+    )
+
+
+def error_from_exception(error: Exception, *, provider: str) -> ModelError:
+    """The typed error for what an SDK (or its HTTP client) raised."""
+    if isinstance(error, ModelError):
+        return error
+    response = getattr(error, "response", None)
+    status = getattr(error, "status_code", None)
+    if response is not None and status is not None:
+        body = getattr(error, "body", None)
+        return error_from_http(status, response.headers, body, provider=provider, fallback=str(error))
+    return _transport_error(error, provider)
+
+
+def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
+    """Seconds to wait, from `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
+
+    Never negative; None when neither header is there or makes sense.
+    """
+    milliseconds = _finite(headers.get("retry-after-ms"))
+    if milliseconds is not None:
+        return max(0.0, milliseconds / 1000)
+    spelled = headers.get("retry-after")
+    seconds = _finite(spelled)
+    if seconds is None and spelled:
+        seconds = _seconds_until(spelled, time.time() if now is None else now)
+    return None if seconds is None else max(0.0, seconds)
+
+
+def _kind(status: int | None, codes: list[str], message: str) -> ModelErrorKind:
+    decisive = next((_DECISIVE[code] for code in codes if code in _DECISIVE), None)
+    if decisive:
+        return decisive
+    if status in (None, 200, 400, 402, 403, 429) and _QUOTA_EXHAUSTED.search(message):
+        return "quota_exhausted"
+    if status in (None, 200, 400, 413, 422) and _CONTEXT_EXCEEDED.search(message):
+        return "context_length"
+    if status is None or status < 400:
+        return next((_BY_CODE[code] for code in codes if code in _BY_CODE), "server")
+    return _BY_STATUS.get(status, "server" if status >= 500 else "bad_request")
+
+
+def _read_body(body: Any) -> tuple[list[str], str]:
+    """The codes and types that an error body names, and its message, in any of the usual shapes."""
+    nested = _layers(body)
+    codes = [str(layer[key]).lower() for layer in nested for key in ("code", "type") if layer.get(key)]
+    texts = [
+        layer[key] for layer in nested for key in ("message", "error", "detail") if isinstance(layer.get(key), str)
+    ]
+    plain = body if isinstance(body, str) else ""
+    return codes, next(iter(texts), plain).strip()
+
+
+def _layers(body: Any) -> list[Mapping[str, Any]]:
+    """The error object, innermost first."""
+    return list(_walk(body))[::-1]
+
+
+def _walk(body: Any) -> Iterator[Mapping[str, Any]]:
+    while isinstance(body, Mapping):
+        yield body
+        body = body.get("error")
+
+
+def _request_id(headers: Mapping[str, str], body: Any) -> str | None:
+    found = headers.get("x-request-id") or headers.get("request-id")
+    return found or (body.get("request_id") if isinstance(body, Mapping) else None)
+
+
+def _transport_error(error: Exception, provider: str) -> ModelError:
+    import httpx2
+
+    chain = list(_causes(error))
+    innermost = str(chain[-1]) or type(chain[-1]).__name__
+    if any(isinstance(cause, TimeoutError | httpx2.TimeoutException) for cause in chain):
+        return ModelError(f"The provider did not answer in time: {innermost}", kind="timeout", provider=provider)
+    if any(isinstance(cause, httpx2.TransportError | OSError) for cause in chain):
+        return ModelError(f"Connection error: {innermost}", kind="connection", provider=provider)
+    if any(isinstance(cause, httpx2.DecodingError | ValueError | RecursionError) for cause in chain):
+        message = innermost if innermost == UNEXPECTED_FORMAT else f"{UNEXPECTED_FORMAT}: {innermost}"
+        return ModelError(message, kind="invalid_response", provider=provider)
+    return ModelError(innermost, kind="server", provider=provider)
+
+
+def _causes(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__
+
+
+def _finite(text: str | None) -> float | None:
+    try:
+        number = float(text or "")
+    except ValueError:
+        return None
+    return number if math.isfinite(number) else None
+
+
+def _seconds_until(date: str, now: float) -> float | None:
+    try:
+        return parsedate_to_datetime(date).timestamp() - now
+    except (ValueError, OverflowError):
+        return None

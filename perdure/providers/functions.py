@@ -1,0 +1,66 @@
+"""The functions that an agent offers to the model, before a wire format dresses them (§7.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from ..agent import Agent, CustomTool, FunctionTool, PromptyTool, Tool
+from .schema import PLAIN, STRICT, object_schema
+
+
+class FunctionDefinition(NamedTuple):
+    """One function as the model sees it."""
+
+    name: str
+    description: str | None
+    parameters: dict[str, Any]
+    """A JSON Schema of `type: object`, without the parameters that are bound to inputs (§9.6)."""
+    strict: bool = False
+
+
+def offered_functions(
+    agent: Agent, extra_tools: Sequence[Mapping[str, Any]] = (), *, allow_strict: bool = True
+) -> list[FunctionDefinition]:
+    """The declared tools that carry parameters, then the extra ones, each name once.
+
+    `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server
+    knows (MCP, OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. Where the wire format
+    has no strict mode (`allow_strict=False`), strict tools are offered as ordinary ones.
+    """
+    offered = {definition.name: definition for definition in _declared(agent, allow_strict)}
+    for projection in extra_tools:
+        definition = _extra(agent, projection)
+        offered.setdefault(definition.name, definition)
+    return list(offered.values())
+
+
+def _declared(agent: Agent, allow_strict: bool) -> Iterator[FunctionDefinition]:
+    for tool in agent.tools or []:
+        if isinstance(tool, FunctionTool) or (
+            isinstance(tool, PromptyTool | CustomTool) and tool.parameters is not None
+        ):
+            strict = allow_strict and isinstance(tool, FunctionTool) and bool(tool.strict)
+            visible = [prop for prop in tool.parameters or [] if prop.name not in _bound(tool)]
+            schema = object_schema(visible, STRICT if strict else PLAIN)
+            yield FunctionDefinition(tool.name, tool.description, schema, strict)
+
+
+def _extra(agent: Agent, projection: Mapping[str, Any]) -> FunctionDefinition:
+    name = projection["name"]
+    tool = agent.tool(name)
+    schema = dict(projection.get("parameters") or {"type": "object", "properties": {}})
+    bound = _bound(tool) if tool else frozenset()
+    return FunctionDefinition(name, projection.get("description"), _without(schema, bound))
+
+
+def _bound(tool: Tool) -> frozenset[str]:
+    return frozenset(tool.bindings or ())
+
+
+def _without(schema: dict[str, Any], bound: frozenset[str]) -> dict[str, Any]:
+    if not bound:
+        return schema
+    kept = schema | {"properties": {k: v for k, v in schema.get("properties", {}).items() if k not in bound}}
+    required = [name for name in kept.pop("required", []) if name not in bound]
+    return kept | {"required": required} if required else kept

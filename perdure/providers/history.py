@@ -1,0 +1,62 @@
+"""What every wire format must mind when it sends a conversation back: names, ids, arguments (§9.5)."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from ..messages import Message, Part, TextPart, ToolCall
+
+_INVALID = re.compile(r"[^a-zA-Z0-9_-]")
+
+
+def wire_name(name: str) -> str:
+    """A tool name that every API takes: a model may have asked for a tool that nobody could declare."""
+    return _INVALID.sub("_", name)[:64] or "_"
+
+
+def wire_id(call_id: str) -> str:
+    """A call id for APIs that allow only letters, digits, `_` and `-`: other providers use more."""
+    return _INVALID.sub("_", call_id) or "_"
+
+
+def call_id(given: Any, index: int, response_id: Any) -> str:
+    """The id of a call; made from its place when the server gave none, so that its result can be matched."""
+    return given or f"call_{index}_{str(response_id or '')[-12:]}"
+
+
+def compact_json(value: Any) -> str:
+    """JSON without blanks, as a tool call's arguments are kept (§8)."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def arguments_text(arguments: Any) -> str:
+    """Arguments as JSON text, although some servers send them as an object."""
+    if isinstance(arguments, str):
+        return arguments
+    return "" if arguments is None else compact_json(arguments)
+
+
+def arguments_object(arguments: str) -> dict[str, Any]:
+    """Arguments for an API that takes only an object.
+
+    Text that is none is wrapped, so that the model sees what it wrote beside the error it got for it.
+    """
+    try:
+        value = json.loads(arguments or "{}")
+    except (ValueError, RecursionError):
+        value = None
+    return value if isinstance(value, dict) else {"unparsed_arguments": arguments}
+
+
+def only_text(parts: list[Part]) -> str | None:
+    """The concatenated text when all parts are text; None when one is not."""
+    if all(isinstance(part, TextPart) for part in parts):
+        return "".join(part.value for part in parts if isinstance(part, TextPart))
+    return None
+
+
+def says(message: Message, text: str, calls: list[ToolCall]) -> bool:
+    """Whether the message's own fields still are what the provider's original content said."""
+    return message.text == text and message.tool_calls == calls

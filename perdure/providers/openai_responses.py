@@ -1,0 +1,160 @@
+"""OpenAI Responses: to the wire, from the wire, and its streams (§7.4, §8)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..agent import Agent
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
+from .base import StreamAssembler
+from .functions import FunctionDefinition, offered_functions
+from .history import arguments_text, call_id, only_text, says, wire_name
+from .media import as_url, base64_data, input_audio
+from .model_options import add_additional, add_options, model_id
+from .openai_sdk import openai_sdk
+from .responses_stream import ResponsesStream
+from .schema import STRICT, object_schema
+from .wire_format import Answer, WireFormat, original_content
+
+_OPTIONS = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
+_INSTRUCTIONS = frozenset({"system", "developer"})
+_TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}
+
+
+class OpenAIResponses(WireFormat):
+    """`apiType: responses` of OpenAI."""
+
+    api = "responses"
+    path = "/responses"
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.sdk = openai_sdk(key)
+
+    def to_request(
+        self, agent: Agent, messages: Sequence[Message], *, extra_tools: Sequence[Mapping[str, Any]] = ()
+    ) -> dict[str, Any]:
+        items = [item for message in messages if message.role not in _INSTRUCTIONS for item in _items(message)]
+        request: dict[str, Any] = {"model": model_id(agent), "input": items}
+        if instructions := [message.text for message in messages if message.role in _INSTRUCTIONS and message.text]:
+            request["instructions"] = "\n\n".join(instructions)
+        add_options(request, agent, _OPTIONS)
+        if functions := offered_functions(agent, extra_tools):
+            request["tools"] = [_tool(definition) for definition in functions]
+        if agent.outputs:
+            schema = object_schema(agent.outputs, STRICT)
+            form = {"type": "json_schema", "name": "structured_output", "strict": True, "schema": schema}
+            request["text"] = {"format": form}
+        add_additional(request, agent, merged=frozenset({"text"}))
+        return request
+
+    def read(self, response: Mapping[str, Any]) -> Answer:
+        """ValueError with the provider's text when the response reports an error (§8)."""
+        if error := response.get("error"):
+            raise ValueError(error.get("message") or str(error))
+        items = response["output"]
+        text, calls = _said(items, response.get("id"))
+        incomplete = response.get("incomplete_details") or {}
+        given = response.get("output_text")
+        return Answer(
+            text=given if isinstance(given, str) and given else text,
+            tool_calls=calls,
+            usage=_usage(response.get("usage") or {}),
+            finish_reason=incomplete.get("reason") or response.get("status"),
+            cut_short=response.get("status") == "incomplete",
+            original=list(items) if any(item["type"] != "message" for item in items) else None,
+        )
+
+    def assembler(self) -> StreamAssembler:
+        return ResponsesStream(self.key)
+
+
+def _items(message: Message) -> Iterator[dict[str, Any]]:
+    """The input items of one message; an assistant's own items go back as they came, reasoning included."""
+    if message.role == "tool":
+        output = only_text(message.parts)
+        content = [_part(part) for part in message.parts] if output is None else output
+        yield {"type": "function_call_output", "call_id": message.metadata.get("tool_call_id"), "output": content}
+    elif message.role == "assistant":
+        original = original_content(message, "responses")
+        yield from _rebuilt(message) if original is None else _restored(message, original)
+    else:
+        yield {"role": message.role, "content": _content(message.parts)}
+
+
+def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The original items as far as text and calls are unchanged; a reasoning item must precede its own call."""
+    text, calls = _said(original, None)
+    if says(message, text, calls):
+        yield from original
+    elif calls and message.tool_calls == calls:
+        yield from _text_item(message)
+        yield from (item for item in original if item["type"] != "message")
+    else:
+        yield from _rebuilt(message)
+
+
+def _rebuilt(message: Message) -> Iterator[dict[str, Any]]:
+    yield from _text_item(message)
+    for call in message.tool_calls:
+        name = wire_name(call.name)
+        yield {"type": "function_call", "call_id": call.id, "name": name, "arguments": call.arguments}
+
+
+def _text_item(message: Message) -> Iterator[dict[str, Any]]:
+    if message.text:
+        yield {"role": "assistant", "content": message.text}
+
+
+def _content(parts: list[Part]) -> str | list[dict[str, Any]]:
+    text = only_text(parts) if len(parts) < 2 else None
+    return [_part(part) for part in parts] if text is None else text
+
+
+def _part(part: Part) -> dict[str, Any]:
+    match part:
+        case TextPart():
+            return {"type": "input_text", "text": part.value}
+        case ImagePart():
+            detail = {"detail": part.detail} if part.detail else {}
+            return {"type": "input_image", "image_url": as_url(part), **detail}
+        case AudioPart():
+            return {"type": "input_audio", "input_audio": input_audio(part)}
+        case FilePart():
+            return {"type": "input_file", "file_data" if base64_data(part) else "file_url": as_url(part)}
+
+
+def _tool(definition: FunctionDefinition) -> dict[str, Any]:
+    tool: dict[str, Any] = {"type": "function", "name": definition.name}
+    if definition.description:
+        tool["description"] = definition.description
+    tool["parameters"] = definition.parameters
+    if definition.strict:
+        tool["strict"] = True
+    return tool
+
+
+def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[ToolCall]]:
+    """The text (or refusal) of all message items, and the function calls."""
+    parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
+    text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
+    calls = [item for item in items if item["type"] == "function_call"]
+    return text, [
+        ToolCall(
+            id=call_id(call.get("call_id"), index, response_id),
+            name=call["name"],
+            arguments=arguments_text(call.get("arguments")),
+        )
+        for index, call in enumerate(calls)
+    ]
+
+
+def _usage(usage: Mapping[str, Any]) -> Usage:
+    return Usage(
+        input_tokens=usage.get("input_tokens") or 0,
+        output_tokens=usage.get("output_tokens") or 0,
+        total_tokens=usage.get("total_tokens") or 0,
+        cached_input_tokens=(usage.get("input_tokens_details") or {}).get("cached_tokens") or 0,
+        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
+    )

@@ -1,0 +1,70 @@
+"""Finds the provider for an agent: one small table, and the entry-point group `perdure.providers` (§11)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from importlib.metadata import entry_points
+
+from ..agent import Agent
+from ..errors import InvokerError
+from .anthropic_messages import AnthropicMessages
+from .base import Provider
+from .openai_chat import OpenAIChat
+from .openai_responses import OpenAIResponses
+
+ENTRY_POINT_GROUP = "perdure.providers"
+DEFAULT_PROVIDER = "openai"
+
+ProviderFactory = Callable[[str, str], Provider]
+"""Takes the provider's key and the API type; ValueError when the provider has no such API."""
+
+
+def _openai(key: str, api_type: str) -> Provider:
+    match api_type:
+        case "chat":
+            return OpenAIChat(key)
+        case "responses":
+            return OpenAIResponses(key)
+    raise _unsupported(api_type)
+
+
+def _anthropic(key: str, api_type: str) -> Provider:
+    if api_type != "chat":
+        raise _unsupported(api_type)
+    return AnthropicMessages(key)
+
+
+_FACTORIES: dict[str, ProviderFactory] = {
+    "openai": _openai,
+    "azure": _openai,
+    "foundry": _openai,
+    "anthropic": _anthropic,
+}
+
+
+def provider_for(
+    agent: Agent, *, provider: str | None = None, api_type: str | None = None, component: str = "executor"
+) -> Provider:
+    """The provider that the agent's model names, unless an argument says otherwise.
+
+    InvokerError for an unknown key (`component` is what its text asks for), ValueError for an unknown API type.
+    """
+    model = agent.model
+    key = provider or (model and model.provider) or DEFAULT_PROVIDER
+    factory = _FACTORIES.get(key) or _installed(key)
+    if factory is None:
+        raise InvokerError(f"No {component} registered for key: {key}")
+    return factory(key, api_type or (model and model.api_type) or "chat")
+
+
+@cache
+def _installed(key: str) -> ProviderFactory | None:
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=key):
+        factory: ProviderFactory = entry_point.load()
+        return factory
+    return None
+
+
+def _unsupported(api_type: str) -> ValueError:
+    return ValueError(f"Unsupported API type: {api_type}")

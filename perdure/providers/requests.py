@@ -1,0 +1,66 @@
+"""The public, pure functions between neutral messages and a provider's JSON (§7, §8, §9.5)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..agent import Agent
+from ..messages import Message, ToolCall, ToolResult
+from .registry import provider_for
+
+
+def to_request(
+    agent: Agent,
+    messages: Sequence[Message | Mapping[str, Any]],
+    *,
+    provider: str | None = None,
+    api_type: str | None = None,
+    extra_tools: Sequence[Mapping[str, Any]] = (),
+) -> dict[str, Any]:
+    """The keyword arguments of the SDK call that sends these messages (§7).
+
+    `provider` and `api_type` stand in for what the agent's model says. `extra_tools` holds `{name,
+    description?, parameters?}` of tools that are not in the file itself, `parameters` being a JSON Schema.
+    """
+    neutral = [message if isinstance(message, Message) else Message.model_validate(message) for message in messages]
+    return provider_for(agent, provider=provider, api_type=api_type).to_request(agent, neutral, extra_tools=extra_tools)
+
+
+def process_response(
+    agent: Agent, response: Mapping[str, Any], *, provider: str | None = None, api_type: str | None = None
+) -> Any:
+    """The answer in a provider's raw JSON: a list of ToolCall, the structured value, or the text (§8).
+
+    A structured value is a StructuredResult when it is an object, and the plain text when it is no JSON.
+    """
+    found = provider_for(agent, provider=provider, api_type=api_type, component="processor")
+    return found.process(agent, response)
+
+
+def format_tool_messages(
+    agent: Agent,
+    response: Mapping[str, Any] | None,
+    calls: Sequence[ToolCall],
+    results: Sequence[str | ToolResult],
+    *,
+    text: str | None = None,
+    provider: str | None = None,
+    api_type: str | None = None,
+) -> list[Message]:
+    """The assistant message that asked for the calls, and one `tool` message per result (§9.4, §9.5).
+
+    They are neutral: every provider's `to_request` batches them as its API wants. The response's own
+    content (thinking, reasoning) is kept for the API it came from. `text` replaces the response's text.
+    ValueError when calls and results are not equally many.
+    """
+    asking = Message.assistant(text or "", calls)
+    if response is not None:
+        said = provider_for(agent, provider=provider, api_type=api_type).reply(agent, response).message
+        asking = Message.assistant(said.text if text is None else text, calls)
+        asking.metadata = {**said.metadata, **asking.metadata}
+    return [asking, *(_answer(call, result) for call, result in zip(calls, results, strict=True))]
+
+
+def _answer(call: ToolCall, result: str | ToolResult) -> Message:
+    return Message.tool(call, ToolResult.of_text(result) if isinstance(result, str) else result)

@@ -1,0 +1,97 @@
+"""Declared properties as JSON Schema: tool parameters and structured outputs (§7.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from ..agent import Property
+
+Schema = dict[str, Any]
+
+_TYPES = {
+    "string": "string",
+    "integer": "integer",
+    "float": "number",
+    "boolean": "boolean",
+    "array": "array",
+    "object": "object",
+    "thread": "array",
+    "image": "string",
+    "file": "string",
+    "audio": "string",
+}
+
+
+class SchemaRules(NamedTuple):
+    """What a schema says beyond the declaration, for every object in it."""
+
+    requires_all: bool = False
+    """Every property is listed in `required`."""
+    nullable_optionals: bool = False
+    """A property that is not required may be null."""
+    is_closed: bool = False
+    """`additionalProperties: false`."""
+
+
+PLAIN = SchemaRules()
+CLOSED = SchemaRules(is_closed=True)
+STRICT = SchemaRules(requires_all=True, nullable_optionals=True, is_closed=True)
+LENIENT = SchemaRules(nullable_optionals=True)
+"""For checking a value that was written under any of the other rules."""
+
+
+def object_schema(properties: Sequence[Property], rules: SchemaRules = PLAIN) -> Schema:
+    """The schema of an object with these properties; ValueError for a union without alternatives."""
+    schema: Schema = {"type": "object", "properties": {prop.name: _member(prop, rules) for prop in properties}}
+    required = [prop.name for prop in properties if prop.required or rules.requires_all]
+    if required:
+        schema["required"] = required
+    if rules.is_closed:
+        schema["additionalProperties"] = False
+    return schema
+
+
+def _member(prop: Property, rules: SchemaRules) -> Schema:
+    is_optional = rules.nullable_optionals and not prop.required
+    return _schema(prop, rules, nullable=prop.nullable or is_optional)
+
+
+def _schema(prop: Property, rules: SchemaRules, *, nullable: bool) -> Schema:
+    schema = _union(prop, rules) if prop.kind == "union" else _typed(prop, rules)
+    if prop.description:
+        schema["description"] = prop.description
+    if prop.enum_values:
+        schema["enum"] = list(prop.enum_values)
+    return _with_null(schema) if nullable else schema
+
+
+def _typed(prop: Property, rules: SchemaRules) -> Schema:
+    if prop.kind == "object" and prop.properties:
+        return object_schema(prop.properties, rules)
+    schema: Schema = {"type": _TYPES[prop.kind]}
+    if prop.kind == "object" and rules.is_closed:
+        schema["additionalProperties"] = False
+    if prop.kind == "array" and prop.items is not None:
+        schema["items"] = _schema(prop.items, rules, nullable=prop.items.nullable)
+    return schema
+
+
+def _union(prop: Property, rules: SchemaRules) -> Schema:
+    keyword, alternatives, other = "oneOf", prop.one_of, prop.any_of
+    if not alternatives:
+        keyword, alternatives, other = "anyOf", prop.any_of, None
+    if not alternatives or other:
+        raise ValueError(f"Union property {prop.name!r} needs exactly one non-empty oneOf or anyOf")
+    return {keyword: [_schema(option, rules, nullable=option.nullable) for option in alternatives]}
+
+
+def _with_null(schema: Schema) -> Schema:
+    for keyword in ("oneOf", "anyOf"):
+        if keyword in schema:
+            schema[keyword].append({"type": "null"})
+    if "type" in schema:
+        schema["type"] = [schema["type"], "null"]
+    if "enum" in schema and None not in schema["enum"]:
+        schema["enum"].append(None)
+    return schema

@@ -1,0 +1,37 @@
+"""Splits a byte stream into server-sent events, however the network cut it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+_LINE_END = re.compile(rb"\r\n|\n|\r")
+
+
+class EventDecoder:
+    """Takes chunks of bytes, gives the `data` of each completed event; comments and other fields are skipped."""
+
+    def __init__(self) -> None:
+        self._rest = bytearray()
+        self._data: list[bytes] = []
+
+    def feed(self, chunk: bytes) -> Iterator[str]:
+        """The events that this chunk completes; UnicodeDecodeError when one is no UTF-8."""
+        self._rest += chunk
+        if b"\n" not in chunk and b"\r" not in chunk:
+            return
+        end = len(self._rest) - self._rest.endswith(b"\r")  # the LF of a CRLF may still be on its way
+        *lines, unfinished = _LINE_END.split(bytes(self._rest[:end]))
+        self._rest = bytearray(unfinished) + self._rest[end:]
+        for line in lines:
+            if event := self._take(line):
+                yield event
+
+    def _take(self, line: bytes) -> str | None:
+        if line.startswith(b"data:"):
+            self._data.append(line[5:].removeprefix(b" "))
+        if line or not self._data:
+            return None
+        event = b"\n".join(self._data).decode()
+        self._data.clear()
+        return event

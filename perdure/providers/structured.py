@@ -1,0 +1,54 @@
+"""A model's answer as the value that the agent's `outputs` declare (§8, §8.8)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+from ..agent import Property
+from .schema import LENIENT, object_schema
+
+T = TypeVar("T")
+
+
+class StructuredResult(dict[str, Any]):
+    """A structured answer; `raw_json` is the text exactly as the model wrote it (§8.8)."""
+
+    def __init__(self, value: dict[str, Any], raw_json: str) -> None:
+        super().__init__(value)
+        self._raw_json = raw_json
+
+    @property
+    def raw_json(self) -> str:
+        return self._raw_json
+
+
+def structured_value(text: str) -> Any:
+    """The text as JSON: a StructuredResult for an object; the unchanged text when it is no JSON (§8)."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    return StructuredResult(value, text) if isinstance(value, dict) else value
+
+
+def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
+    """What keeps a value from matching the declared outputs, one sentence each; [] when it matches."""
+    from jsonschema import Draft202012Validator
+
+    errors = Draft202012Validator(object_schema(outputs, LENIENT)).iter_errors(value)
+    return [f"The structured output does not match: {error.json_path}: {error.message}" for error in errors]
+
+
+def cast(result: Any, target: type[T]) -> T:
+    """The result as a model, dataclass, TypedDict or plain type; ValueError when it does not fit (§8.8).
+
+    A StructuredResult is read from its raw text, so that nothing is lost on the way through a dict.
+    """
+    from pydantic import TypeAdapter
+
+    adapter = TypeAdapter(target)
+    if isinstance(result, StructuredResult):
+        return adapter.validate_json(result.raw_json)
+    return adapter.validate_python(result)
