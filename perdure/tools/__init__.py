@@ -1,0 +1,26 @@
+"""Tools: Python functions that a model may call, from their declaration to the result that the model reads."""
+
+from .binding import apply_bindings, bind_tools
+from .context import ToolContext
+from .decorator import tool
+from .registry import (
+    clear_tool_handlers,
+    clear_tools,
+    get_tool,
+    get_tool_handler,
+    register_tool,
+    register_tool_handler,
+)
+
+__all__ = [
+    "ToolContext",
+    "apply_bindings",
+    "bind_tools",
+    "clear_tool_handlers",
+    "clear_tools",
+    "get_tool",
+    "get_tool_handler",
+    "register_tool",
+    "register_tool_handler",
+    "tool",
+]

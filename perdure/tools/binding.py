@@ -1,0 +1,53 @@
+"""Matches tool functions with an agent's declarations, and binds parameters to inputs (§9.6, §11.2). Pure."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..agent import Agent, Tool
+
+
+def bind_tools(agent: Agent, tools: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
+    """Tool name → function, for functions made with `@tool`; changes nothing (§11.2).
+
+    Raises ValueError for two functions of one name, and for one that no `kind: function` tool of the agent declares;
+    warns of a declared one that has no function. Raises TypeError for a function without `@tool`.
+    """
+    handlers: dict[str, Callable[..., Any]] = {}
+    for function in tools:
+        name = _declared_name(function)
+        if name in handlers:
+            raise ValueError(f"Duplicate tool handler: {name}")
+        handlers[name] = function
+    declared = [tool.name for tool in agent.tools or [] if tool.kind == "function"]
+    for name in handlers:
+        if name not in declared:
+            raise ValueError(
+                f"Tool handler '{name}' has no matching declaration in agent.tools. "
+                f"Declared function tools: {', '.join(declared)}"
+            )
+    for name in declared:
+        if name not in handlers:
+            text = f"Tool '{name}' is declared in agent.tools but no handler was provided to bind_tools()"
+            warnings.warn(text, stacklevel=2)
+    return handlers
+
+
+def _declared_name(function: Callable[..., Any]) -> str:
+    declaration = getattr(function, "__tool__", None)
+    if declaration is None:
+        raise TypeError(f"{function!r} is no tool: put @tool above its definition")
+    name: str = declaration.name
+    return name
+
+
+def apply_bindings(tool: Tool | None, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments with each bound parameter taken from its input, whatever the model wrote (§9.6).
+
+    A binding to an input that is absent leaves the argument as it is.
+    """
+    bindings = (tool.bindings if tool else None) or {}
+    bound = {name: inputs[binding.input] for name, binding in bindings.items() if binding.input in inputs}
+    return {**arguments, **bound}

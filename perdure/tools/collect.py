@@ -1,0 +1,52 @@
+"""Gathers tool functions under their names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from types import ModuleType
+from typing import Any
+
+from ..errors import ConfigurationError
+
+ToolFunction = Callable[..., Any]
+
+
+def collect_tools(given: Iterable[ToolFunction | ModuleType]) -> dict[str, ToolFunction]:
+    """Tool name → function, out of functions and of modules that hold `@tool` functions.
+
+    Raises ConfigurationError for two functions of one name, and for a function without a name.
+    """
+    collected: dict[str, ToolFunction] = {}
+    for item in given:
+        functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
+        for function in functions:
+            add_tool(collected, tool_name(function), function)
+    return collected
+
+
+def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFunction) -> None:
+    """Adds one function; raises ConfigurationError when another one has its name."""
+    if collected.setdefault(name, function) is not function:
+        places = " and ".join(_place(each) for each in (collected[name], function))
+        raise ConfigurationError(f"Duplicate tool handler: {name} (defined by {places}): rename one")
+
+
+def tool_name(function: ToolFunction) -> str:
+    """The name that `@tool` gave, else the function's own; raises ConfigurationError when it has neither."""
+    declaration = getattr(function, "__tool__", None)
+    name: str | None = declaration.name if declaration else getattr(function, "__name__", None)
+    if not name or name == "<lambda>":
+        raise ConfigurationError(
+            f"{function!r} has no name: decorate it with @tool(name=…), or give {{name: function}}"
+        )
+    return name
+
+
+def tools_of_module(module: ModuleType) -> list[ToolFunction]:
+    """The `@tool` functions that a module holds, its own and imported ones, each once."""
+    members = (member for name, member in vars(module).items() if not name.startswith("__"))
+    return list({id(member): member for member in members if hasattr(member, "__tool__") and callable(member)}.values())
+
+
+def _place(function: ToolFunction) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', '?')}"

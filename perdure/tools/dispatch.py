@@ -1,0 +1,203 @@
+"""Finds the handler of a tool and executes it, so that whatever happens becomes a tool result (§9.9, §11)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from ..agent import Agent, Tool
+from ..errors import ToolNotRegisteredError
+from ..loop.effects import ToolSpec
+from ..messages import ToolResult
+from .binding import apply_bindings
+from .collect import collect_tools
+from .context import ToolContext
+from .registry import KindHandler, get_tool, get_tool_handler
+from .results import SizeLimits, to_result
+from .signature import InvalidArguments, signature_of
+from .threads import Outcome, call_in_thread
+from .validation import find_problems, without_absent
+
+
+class ToolInventory(NamedTuple):
+    """What a worker knows of an agent's declared tools."""
+
+    tools: list[ToolSpec]
+    missing: dict[str, str]
+    """Name → kind of each declared tool that has no handler."""
+
+
+@dataclass(frozen=True)
+class Handler:
+    """The code behind one declared tool."""
+
+    tool: Tool
+    function: Callable[..., Any]
+    is_for_kind: bool
+    """`function` executes every tool of that kind: it is called with `(tool, arguments, agent, inputs)`."""
+
+
+class ToolBox:
+    """The tools of a worker.
+
+    `tools` is a mapping from name to function, or functions made with `@tool`, or modules that hold such functions;
+    `kinds` maps a tool kind to the handler for its tools. Both rank before the process-wide registries. Raises
+    ConfigurationError for two tools of one name.
+    """
+
+    def __init__(
+        self,
+        tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | ModuleType] = (),
+        *,
+        kinds: Mapping[str, KindHandler] | None = None,
+        limits: SizeLimits | None = None,
+    ) -> None:
+        self._tools = dict(tools) if isinstance(tools, Mapping) else collect_tools(tools)
+        self._kinds = dict(kinds or {})
+        self._limits = limits or SizeLimits()
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the functions that were given to this box, sorted."""
+        return sorted(self._tools)
+
+    def resolve(self, name: str, agent: Agent) -> Handler:
+        """The handler of a declared tool: by name, else by kind; raises ToolNotRegisteredError.
+
+        A function alone does not make a tool: what the agent does not declare, its model can't call.
+        """
+        tool = agent.tool(name)
+        if tool is None:
+            raise ToolNotRegisteredError(f"Tool not registered: {name}")
+        if function := self._tools.get(name) or get_tool(name):
+            return Handler(tool, function, is_for_kind=False)
+        if handler := self._kinds.get(tool.kind) or get_tool_handler(tool.kind):
+            return Handler(tool, handler, is_for_kind=True)
+        raise ToolNotRegisteredError(f"No handler registered for tool: {name} (kind: {tool.kind})")
+
+    def describe(self, agent: Agent) -> ToolInventory:
+        """How each declared tool wants to be run, and which have no handler. Never raises."""
+        specs: list[ToolSpec] = []
+        missing: dict[str, str] = {}
+        for tool in agent.tools or []:
+            try:
+                handler = self.resolve(tool.name, agent)
+            except ToolNotRegisteredError:
+                missing[tool.name] = tool.kind
+                continue
+            declared = None if handler.is_for_kind else getattr(handler.function, "__tool_spec__", None)
+            specs.append((declared or ToolSpec(name=tool.name)).model_copy(update={"name": tool.name}))
+        return ToolInventory(specs, missing)
+
+    async def execute(
+        self,
+        agent: Agent,
+        name: str,
+        arguments: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+        context: ToolContext | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> ToolResult:
+        """Bind, check and run one call; `timeout` in seconds, None waits for ever.
+
+        Whatever the tool does is in the result. Raises ToolNotRegisteredError, and CancelledError when the caller
+        is cancelled.
+        """
+        handler = self.resolve(name, agent)
+        started = time.perf_counter()
+        result = await self._run(handler, agent, arguments, inputs, context or ToolContext(), timeout)
+        if result.duration_ms is not None:
+            return result
+        return result.model_copy(update={"duration_ms": round((time.perf_counter() - started) * 1000, 3)})
+
+    async def _run(
+        self,
+        handler: Handler,
+        agent: Agent,
+        arguments: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+        context: ToolContext,
+        timeout: float | None,
+    ) -> ToolResult:
+        name = handler.tool.name
+        deadline = asyncio.timeout(timeout)
+        try:
+            call = _prepare_call(handler, agent, arguments, inputs)
+            async with deadline:
+                value = await _call(call, handler.function, name, context)
+            return to_result(value, self._limits)
+        except InvalidArguments as error:
+            return self._failure(f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments")
+        except TimeoutError as error:
+            if deadline.expired():
+                text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds"
+                return ToolResult.failure(text, kind="timeout", status="timeout")
+            return self._raised(name, error)
+        except (Exception, SystemExit) as error:
+            return self._raised(name, error)
+
+    def _raised(self, name: str, error: BaseException) -> ToolResult:
+        kind = type(error).__name__
+        return self._failure(f"Error: Tool '{name}' failed: {str(error) or kind}", kind)
+
+    def _failure(self, text: str, kind: str) -> ToolResult:
+        return to_result(ToolResult.failure(text, kind=kind), self._limits)
+
+
+def _prepare_call(
+    handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> Callable[..., Any]:
+    """The handler with everything but its context filled in; raises InvalidArguments."""
+    declared = getattr(handler.tool, "parameters", None)
+    bound = apply_bindings(handler.tool, arguments, inputs)
+    if declared is not None:
+        given = without_absent(declared, bound)
+        if problems := find_problems(declared, given):
+            raise InvalidArguments(problems)
+        bound = given
+    if handler.is_for_kind:
+        return partial(handler.function, handler.tool, bound, agent, dict(inputs))
+    return partial(handler.function, **signature_of(handler.function).fit(bound))
+
+
+async def _call(call: Callable[..., Any], function: Callable[..., Any], name: str, context: ToolContext) -> Any:
+    """Call it: an async function here, a plain one in a thread of its own."""
+    context_name = signature_of(function).context_name
+    if _is_async(function):
+        return await (call(**{context_name: context}) if context_name else call())
+    if context_name:
+        call = partial(call, **{context_name: _for_threads(context)})
+    outcome = await call_in_thread(call, name)
+    value = _value_of(outcome)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    target = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
+    return inspect.iscoroutinefunction(target)
+
+
+def _value_of(outcome: Outcome) -> Any:
+    """What the thread gave. Only an exception of the tool's own can come from there, never a cancellation of ours."""
+    if outcome.raised is None:
+        return outcome.value
+    if isinstance(outcome.raised, Exception | SystemExit):
+        raise outcome.raised
+    raise RuntimeError(f"{type(outcome.raised).__name__} {outcome.raised}".strip()) from outcome.raised
+
+
+def _for_threads(context: ToolContext) -> ToolContext:
+    """The context with a heartbeat that may be called from another thread than the event loop's."""
+    loop = asyncio.get_running_loop()
+
+    def beat(*details: object) -> None:
+        loop.call_soon_threadsafe(context.heartbeat, *details)
+
+    return replace(context, heartbeat=beat)

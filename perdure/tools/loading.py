@@ -1,0 +1,109 @@
+"""Imports the user's tool modules: `package.module`, `package.module:name1,name2` or `path/to/file.py`."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..errors import ConfigurationError
+from .collect import add_tool, tool_name, tools_of_module
+
+
+def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
+    """Tool name → function, for all sources together; raises ConfigurationError, which says what to type.
+
+    A source is a module or a Python file, with `:name1,name2` for some of its functions, else for all that are
+    made with `@tool`. Files are executed anew at each call; modules are imported once, as always. The working
+    directory (for a file, its folder) can be imported from meanwhile.
+    """
+    loaded: dict[str, Callable[..., Any]] = {}
+    for source in sources:
+        place, names = _split(source)
+        module = _load_file(place) if place.endswith(".py") else _load_module(place)
+        for function in _pick(module, place, names):
+            add_tool(loaded, tool_name(function), function)
+    return loaded
+
+
+def _split(source: str) -> tuple[str, list[str]]:
+    place, colon, names = source.rpartition(":")
+    if not colon or "/" in names or "\\" in names:  # no names, but perhaps a drive letter
+        return source, []
+    return place, [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _load_module(name: str) -> ModuleType:
+    with _importable(Path.cwd()):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+                hint = "on the Python path; a file is given as path/to/file.py"
+                raise ConfigurationError(
+                    f"Can't load tools from {name!r}: no module {error.name!r} in {Path.cwd()} or {hint}"
+                ) from error
+            raise _import_failed(name, error) from error
+        except Exception as error:
+            raise _import_failed(name, error) from error
+
+
+def _load_file(place: str) -> ModuleType:
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise ConfigurationError(f"Can't load tools from {place!r}: there is no file {path}")
+    name = f"perdure_tools_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigurationError(f"Can't load tools from {place!r}: {path} is no Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with _importable(path.parent):
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise _import_failed(place, error) from error
+    return module
+
+
+def _import_failed(place: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"Can't load tools from {place!r}: importing it failed: {type(error).__name__}: {error}")
+
+
+def _pick(module: ModuleType, place: str, names: list[str]) -> list[Callable[..., Any]]:
+    tools = tools_of_module(module)
+    if not names:
+        if not tools:
+            raise ConfigurationError(
+                f"No tools in {place!r}: put @tool above a function there, or name functions: {place}:name1,name2"
+            )
+        return tools
+    by_name = {tool_name(tool): tool for tool in tools}
+    return [_named(module, place, name, by_name) for name in names]
+
+
+def _named(module: ModuleType, place: str, name: str, by_name: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+    found = by_name.get(name) or getattr(module, name, None)
+    if callable(found):
+        return found
+    tools = ", ".join(by_name) or "none"
+    raise ConfigurationError(f"No function {name!r} in {place!r}; tools there: {tools}")
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Modules in `folder` can be imported meanwhile."""
+    entry = str(folder)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)

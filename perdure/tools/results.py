@@ -1,0 +1,93 @@
+"""Turns what a tool function returned into a tool result of bounded size (§6.1)."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, is_dataclass
+from typing import Any
+
+from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
+
+from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
+
+_PARTS = (TextPart, ImagePart, AudioPart, FilePart)
+_JSON = (BaseModel, dict, list, tuple, set, frozenset)
+
+
+@dataclass(frozen=True)
+class SizeLimits:
+    """How much one tool result may hold, so that it fits into a Temporal payload (2 MB) and a model's context."""
+
+    text_bytes: int = 64 * 1024
+    """All text together, in UTF-8."""
+    media_bytes: int = 1024 * 1024
+    """All images, audio and files together, as carried (base64)."""
+
+
+def to_result(value: Any, limits: SizeLimits) -> ToolResult:
+    """The result for a returned value: text as it is, parts as they are, everything structured as JSON.
+
+    Raises ValueError (pydantic's) for a structure that JSON can't hold.
+    """
+    if isinstance(value, ToolResult):
+        message = None if value.error_message is None else shorten(value.error_message, limits.text_bytes)
+        return value.model_copy(update={"parts": _bounded(value.parts, limits), "error_message": message})
+    return ToolResult(parts=_bounded(_parts(value), limits))
+
+
+def _parts(value: Any) -> list[Part]:
+    if isinstance(value, _PARTS):
+        return [value]
+    if isinstance(value, list | tuple) and value and all(isinstance(item, _PARTS) for item in value):
+        return list(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        encoded = base64.b64encode(value).decode()
+        return [FilePart.model_validate({"source": encoded, "mediaType": "application/octet-stream"})]
+    return [TextPart(value=_text(value))]
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, _JSON) or (is_dataclass(value) and not isinstance(value, type)):
+        plain = to_jsonable_python(value, bytes_mode="base64", fallback=str)
+        return json.dumps(plain, ensure_ascii=False, separators=(",", ":"))
+    return str(value)
+
+
+def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
+    left = {"text": limits.text_bytes, "media": limits.media_bytes}
+    kept: list[Part] = []
+    omitted: list[int] = []
+    for part in parts:
+        pool, size = ("text", len(_encoded(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
+        if isinstance(part, TextPart) and (size <= left[pool] or left[pool] > 0):
+            kept.append(TextPart(value=shorten(part.value, left[pool])))
+        elif size <= left[pool]:
+            kept.append(part)
+        else:
+            omitted.append(size)
+        left[pool] = max(0, left[pool] - size)
+    if omitted:
+        notice = f"[… {len(omitted)} more parts of {sum(omitted):,} bytes left out: over the limit for a tool result …]"
+        kept.append(TextPart(value=notice))
+    return kept
+
+
+def shorten(text: str, limit: int) -> str:
+    """`text` within `limit` bytes of UTF-8, plus a notice in place of what was cut out of its later middle."""
+    encoded = _encoded(text)
+    if len(encoded) <= limit:
+        return encoded.decode()
+    head, tail = limit * 3 // 4, limit - limit * 3 // 4
+    start = encoded[:head].decode(errors="ignore")
+    end = encoded[len(encoded) - tail :].decode(errors="ignore")
+    return f"{start}\n[… {len(encoded) - limit:,} of {len(encoded):,} bytes left out here …]\n{end}"
+
+
+def _encoded(text: str) -> bytes:
+    """UTF-8, with a question mark for half of a surrogate pair, which no payload can carry."""
+    return text.encode("utf-8", errors="replace")

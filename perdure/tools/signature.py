@@ -1,0 +1,142 @@
+"""Reads the signature of a tool function, and fits the model's arguments to it."""
+
+from __future__ import annotations
+
+import inspect
+import typing
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
+
+from .context import ToolContext
+from .typed_dicts import readable
+
+MISSING = inspect.Parameter.empty
+
+
+class InvalidArguments(ValueError):
+    """Arguments that a tool can't be called with; each problem names its parameter."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """A parameter that the model may fill."""
+
+    name: str
+    annotation: Any
+    adapter: TypeAdapter[Any] | None
+    """Turns JSON into the annotated type; None where the annotation says nothing that pydantic knows."""
+    default: Any = MISSING
+
+
+@dataclass(frozen=True)
+class ToolSignature:
+    """What a tool function accepts."""
+
+    parameters: Mapping[str, Parameter]
+    context_name: str | None
+    """The parameter that is given the `ToolContext`."""
+    takes_anything: bool
+    """It has `**kwargs`, or can't be inspected."""
+
+    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """The keyword arguments to call the function with; raises InvalidArguments."""
+        problems = self._unexpected(arguments) + self._missing(arguments)
+        fitted = dict(arguments)
+        for name in self.parameters.keys() & arguments.keys():
+            try:
+                fitted[name] = _convert(self.parameters[name], arguments[name])
+            except ValidationError as error:
+                problems += [
+                    _problem(name, detail) for detail in error.errors(include_url=False, include_context=False)
+                ]
+        if problems:
+            raise InvalidArguments(problems)
+        return fitted
+
+    def _unexpected(self, arguments: Mapping[str, Any]) -> list[str]:
+        if self.takes_anything:
+            return []
+        known = ", ".join(self.parameters) or "there are none"
+        return [f"'{name}' is not a parameter ({known})" for name in arguments if name not in self.parameters]
+
+    def _missing(self, arguments: Mapping[str, Any]) -> list[str]:
+        required = (name for name, parameter in self.parameters.items() if parameter.default is MISSING)
+        return [f"'{name}' is required" for name in required if name not in arguments]
+
+
+def signature_of(function: Callable[..., Any]) -> ToolSignature:
+    """The signature of a tool function; one that takes anything when it can't be inspected."""
+    return _remembered(function) if isinstance(function, Hashable) else _read(function)
+
+
+def _read(function: Callable[..., Any]) -> ToolSignature:
+    try:
+        declared = inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return ToolSignature({}, None, takes_anything=True)
+    hints = _hints(function)
+    parameters: dict[str, Parameter] = {}
+    context_name, takes_anything = None, False
+    for name, parameter in declared.items():
+        annotation = hints.get(name, parameter.annotation)
+        if parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            takes_anything = True
+        elif annotation is ToolContext:
+            context_name = name
+        elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("self", "cls"):
+            parameters[name] = Parameter(name, annotation, _adapter(annotation), parameter.default)
+    return ToolSignature(parameters, context_name, takes_anything)
+
+
+_remembered = lru_cache(maxsize=4096)(_read)
+
+
+def _hints(function: Callable[..., Any]) -> dict[str, Any]:
+    """The annotations, evaluated, without those that name something out of reach (a class local to a function)."""
+    while isinstance(function, partial):
+        function = function.func
+    target = function if inspect.isroutine(function) else type(function).__call__
+    try:
+        return typing.get_type_hints(target, include_extras=True)
+    except (NameError, TypeError):
+        scope = getattr(target, "__globals__", {})
+        written = getattr(target, "__annotations__", {})
+        return {name: hint for name, text in written.items() if (hint := _evaluated(text, scope)) is not None}
+
+
+def _evaluated(annotation: Any, scope: dict[str, Any]) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, scope)
+    except (NameError, TypeError):
+        return None
+
+
+def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
+    if annotation in (MISSING, Any) or isinstance(annotation, str):
+        return None
+    try:
+        return TypeAdapter(readable(annotation))
+    except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError):
+        return None
+
+
+def _convert(parameter: Parameter, value: Any) -> Any:
+    if parameter.adapter is None or (value is None and parameter.default is MISSING):
+        return value
+    return parameter.adapter.validate_python(value)
+
+
+def _problem(name: str, detail: Any) -> str:
+    place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
+    return f"'{name}{place}': {detail['msg'][0].lower()}{detail['msg'][1:]}"

@@ -1,0 +1,71 @@
+"""Checks arguments against a declared schema, in words that help a model to mend them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from jsonschema import Draft202012Validator, ValidationError
+
+from ..agent import Property
+from ..providers.schema import LENIENT, object_schema
+
+MAX_PROBLEMS = 5
+_SHOWN_CHARACTERS = 60
+
+
+def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
+    """What is wrong with `arguments`, one text for each field, five at most; [] when nothing is."""
+    validator = Draft202012Validator(object_schema(parameters, LENIENT))
+    errors = sorted(validator.iter_errors(dict(arguments)), key=lambda error: [str(step) for step in error.path])
+    problems = list(dict.fromkeys(text for error in errors for text in _explain(error)))
+    if len(problems) <= MAX_PROBLEMS:
+        return problems
+    return [*problems[:MAX_PROBLEMS], f"and {len(problems) - MAX_PROBLEMS} more"]
+
+
+def without_absent(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments without the nulls that mean "not given": strict schemas make models write them (§7.1)."""
+    optional = {prop.name for prop in parameters if not prop.required and not prop.nullable}
+    return {name: value for name, value in arguments.items() if value is not None or name not in optional}
+
+
+def _explain(error: ValidationError) -> Iterator[str]:
+    place = _place(error.absolute_path)
+    schema: Any = error.schema
+    instance: Any = error.instance
+    if error.validator == "required":
+        for name in schema["required"]:
+            if name not in instance:
+                yield f"'{_join(place, name)}' is required ({_expected(schema['properties'][name])})"
+    elif error.validator == "enum":
+        allowed = ", ".join(_shown(value) for value in schema["enum"] if value is not None)
+        yield f"'{place}' must be one of {allowed}, got {_shown(instance)}"
+    else:
+        yield f"'{place}' must be {_expected(schema)}, got {_shown(instance)}"
+
+
+def _expected(schema: Mapping[str, Any]) -> str:
+    alternatives = schema.get("oneOf") or schema.get("anyOf")
+    if alternatives:
+        names = [_expected(option) for option in alternatives if option != {"type": "null"}]
+        return " or ".join(dict.fromkeys(names))
+    kind = schema.get("type", "any value")
+    return next((name for name in kind if name != "null"), "null") if isinstance(kind, list) else str(kind)
+
+
+def _place(path: Any) -> str:
+    place = ""
+    for step in path:
+        place = f"{place}[{step}]" if isinstance(step, int) else _join(place, step)
+    return place
+
+
+def _join(place: str, name: str) -> str:
+    return f"{place}.{name}" if place else name
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=repr)
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

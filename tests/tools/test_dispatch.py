@@ -1,0 +1,319 @@
+"""Executing tools: dispatch, arguments, failures, time limits (§9.6, §9.9, §11)."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from perdure.agent import Agent
+from perdure.errors import ConfigurationError, ToolNotRegisteredError
+from perdure.messages import TextPart, ToolResult
+from perdure.tools import ToolContext, clear_tool_handlers, clear_tools, register_tool, register_tool_handler, tool
+from perdure.tools.dispatch import ToolBox
+from perdure.tools.results import SizeLimits
+
+
+@pytest.fixture(autouse=True)
+def _forget_tools() -> Iterator[None]:
+    yield
+    clear_tools()
+    clear_tool_handlers()
+
+
+def agent_with(*tools: dict[str, Any]) -> Agent:
+    return Agent.model_validate({"tools": [{"kind": "function"} | each for each in tools]})
+
+
+AGENT = agent_with({"name": "t"})
+
+
+async def run(function: Callable[..., Any], arguments: dict[str, Any] | None = None, **more: Any) -> ToolResult:
+    return await ToolBox({"t": function}).execute(AGENT, "t", arguments or {}, {}, **more)
+
+
+async def test_plain_functions_run_in_a_thread_that_sees_context_variables() -> None:
+    variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+    variable.set("set")
+    result = await run(lambda: f"{variable.get()} {threading.current_thread() is threading.main_thread()}")
+    assert result.text == "set False"
+    assert result.status == "success"
+    assert result.duration_ms is not None
+
+
+async def test_async_functions_run_in_the_loop() -> None:
+    async def here() -> str:
+        await asyncio.sleep(0)
+        return str(threading.current_thread() is threading.main_thread())
+
+    class Callable_:
+        async def __call__(self, n: int) -> str:
+            return f"called {n}"
+
+    async def add(a: int, b: int) -> int:
+        return a + b
+
+    assert (await run(here)).text == "True"
+    assert (await run(Callable_(), {"n": 1})).text == "called 1"
+    assert (await run(partial(add, 1), {"b": 2})).text == "3"
+    assert (await run(lambda: here())).text == "True"
+
+
+async def test_ten_blocking_tools_run_at_once() -> None:
+    started = time.perf_counter()
+    results = await asyncio.gather(*(run(lambda: time.sleep(0.2)) for _ in range(10)))
+    assert [result.text for result in results] == [""] * 10
+    assert time.perf_counter() - started < 1
+
+
+async def test_what_a_tool_raises_is_told_to_the_model() -> None:
+    def broken() -> None:
+        raise FileNotFoundError("no such city: Atlantis")
+
+    async def broken_async() -> None:
+        raise KeyError
+
+    failed = await run(broken)
+    assert failed.text == failed.error_message == "Error: Tool 't' failed: no such city: Atlantis"
+    assert (failed.status, failed.error_kind) == ("error", "FileNotFoundError")
+    assert (await run(broken_async)).text == "Error: Tool 't' failed: KeyError"
+    assert (await run(sys.exit, {})).error_kind == "SystemExit"
+
+
+@pytest.mark.parametrize(
+    "error", [KeyboardInterrupt("stop"), GeneratorExit(), StopIteration(1), asyncio.CancelledError()]
+)
+async def test_nothing_raised_in_a_thread_ends_the_worker(error: BaseException) -> None:
+    def broken() -> None:
+        raise error
+
+    result = await run(broken)
+    assert result.status == "error"
+    assert type(error).__name__ in result.text
+
+
+async def test_a_result_that_json_cannot_hold_is_an_error() -> None:
+    def recursive() -> Any:
+        loop: list[Any] = []
+        loop.append(loop)
+        return loop
+
+    result = await run(recursive)
+    assert result.status == "error"
+    assert result.text.startswith("Error: Tool 't' failed: ")
+
+
+async def test_a_time_limit_ends_plain_and_async_tools() -> None:
+    ended = asyncio.Event()
+
+    async def slow() -> None:
+        try:
+            await asyncio.sleep(30)
+        finally:
+            ended.set()
+
+    for function in (slow, partial(time.sleep, 0.5)):
+        result = await run(function, timeout=0.05)
+        assert result.text == "Error: Tool 't' failed: timed out after 0.05 seconds"
+        assert (result.status, result.error_kind) == ("timeout", "timeout")
+        assert result.duration_ms is not None
+        assert result.duration_ms < 400
+    assert ended.is_set()
+
+
+async def test_a_timeout_error_of_the_tool_itself_is_a_failure() -> None:
+    def broken() -> None:
+        raise TimeoutError("the weather service did not answer")
+
+    result = await run(broken, timeout=5)
+    assert (result.status, result.error_kind) == ("error", "TimeoutError")
+    assert result.text == "Error: Tool 't' failed: the weather service did not answer"
+
+
+async def test_cancellation_of_the_caller_is_never_converted() -> None:
+    async def slow() -> None:
+        await asyncio.sleep(30)
+
+    for function in (slow, partial(time.sleep, 0.3)):
+        task = asyncio.create_task(run(function, timeout=10))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+
+async def test_the_size_of_a_result_is_limited() -> None:
+    box = ToolBox({"t": lambda: "x" * 3_000_000})
+    assert len((await box.execute(AGENT, "t", {}, {})).text) < 66_000
+    box = ToolBox({"t": lambda: "x" * 3_000_000}, limits=SizeLimits(text_bytes=10))
+    assert len((await box.execute(AGENT, "t", {}, {})).text) < 100
+
+    def complains() -> None:
+        raise ValueError("y" * 3_000_000)
+
+    assert len((await run(complains)).text) < 66_000
+
+
+async def test_parts_and_results_pass_through() -> None:
+    assert (await run(lambda: [TextPart(value="a"), TextPart(value="b")])).text == "ab"
+    given = ToolResult.failure("not today", kind="closed")
+    assert (await run(lambda: given)).model_copy(update={"duration_ms": None}) == given
+
+
+WEATHER = agent_with(
+    {
+        "name": "get_weather",
+        "parameters": [
+            {"name": "city", "kind": "string", "required": True},
+            {"name": "days", "kind": "integer"},
+            {"name": "unit", "kind": "string"},
+        ],
+        "bindings": {"unit": {"input": "preferred_unit"}},
+    }
+)
+
+
+def get_weather(city: str, days: int = 1, unit: str = "celsius") -> str:
+    return f"{city} {days} {unit}"
+
+
+async def weather(arguments: dict[str, Any], inputs: dict[str, Any] | None = None) -> str:
+    return (await ToolBox([get_weather]).execute(WEATHER, "get_weather", arguments, inputs or {})).text
+
+
+async def test_bound_parameters_come_from_the_inputs() -> None:
+    assert await weather({"city": "Oslo", "unit": "kelvin"}, {"preferred_unit": "fahrenheit"}) == "Oslo 1 fahrenheit"
+
+
+async def test_arguments_that_break_the_declaration_are_told_to_the_model() -> None:
+    expected = "Error: Invalid arguments for tool 'get_weather': 'city' is required (string); 'days' must be integer, "
+    assert await weather({"days": "three"}) == expected + 'got "three"'
+    result = await ToolBox([get_weather]).execute(WEATHER, "get_weather", {"city": "Oslo"}, {"preferred_unit": 7})
+    assert result.text == "Error: Invalid arguments for tool 'get_weather': 'unit' must be string, got 7"
+    assert (result.status, result.error_kind) == ("error", "invalid_arguments")
+
+
+async def test_null_for_an_optional_argument_means_its_default() -> None:
+    assert await weather({"city": "Oslo", "days": None, "unit": None}) == "Oslo 1 celsius"
+
+
+async def test_arguments_that_the_function_does_not_know_are_told_to_the_model() -> None:
+    assert await weather({"city": "Oslo", "town": "x"}) == (
+        "Error: Invalid arguments for tool 'get_weather': 'town' is not a parameter (city, days, unit)"
+    )
+    assert (await run(get_weather, {})).text == "Error: Invalid arguments for tool 't': 'city' is required"
+    assert (await run(lambda **given: given, {"any": 1})).text == '{"any":1}'
+
+
+class Place(BaseModel):
+    city: str
+    zip: int
+
+
+async def test_arguments_arrive_as_the_annotated_types() -> None:
+    def describe(place: Place, ratio: float, note=None) -> str:  # type: ignore[no-untyped-def]
+        return f"{place!r} {ratio!r} {note!r}"
+
+    given = {"place": {"city": "Oslo", "zip": 150}, "ratio": 2, "note": {"a": 1}}
+    assert (await run(describe, given)).text == "Place(city='Oslo', zip=150) 2.0 {'a': 1}"
+    wrong = await run(describe, {"place": {"city": "Oslo", "zip": "x"}, "ratio": 1})
+    assert wrong.text.startswith("Error: Invalid arguments for tool 't': 'place.zip': input should be a valid integer")
+
+
+async def test_annotations_out_of_reach_do_no_harm() -> None:
+    class Local(BaseModel):
+        a: int
+
+    def describe(local: Local, ctx: ToolContext) -> str:
+        return f"{local} {ctx.call_id}"
+
+    box = ToolBox({"t": partial(describe)})
+    result = await box.execute(AGENT, "t", {"local": {"a": 1}}, {}, ToolContext(call_id="c"))
+    assert result.text == "{'a': 1} c"
+
+
+async def test_a_context_parameter_is_filled_in() -> None:
+    beats: list[object] = []
+    context = ToolContext(run_id="r", call_id="c", idempotency_key="r/1/c", heartbeat=beats.append)
+
+    def plain(city: str, ctx: ToolContext) -> str:
+        ctx.heartbeat(city)
+        return f"{city} {ctx.idempotency_key}"
+
+    async def here(ctx: ToolContext) -> str:
+        ctx.heartbeat("here")
+        return ctx.run_id
+
+    box = ToolBox({"t": plain})
+    assert (await box.execute(AGENT, "t", {"city": "Oslo"}, {}, context)).text == "Oslo r/1/c"
+    assert (await run(here, context=context)).text == "r"
+    await asyncio.sleep(0)
+    assert beats == ["Oslo", "here"]
+    assert (await run(here)).text == ""
+
+
+def test_a_tool_is_found_by_name_then_by_kind() -> None:
+    agent = agent_with({"name": "a"}, {"name": "b", "kind": "mcp"}, {"name": "c"})
+    register_tool("a", max)
+    register_tool("c", max)
+    register_tool_handler("mcp", max)
+    box = ToolBox({"c": min})
+    assert box.resolve("a", agent).function is max
+    assert box.resolve("b", agent).function is max
+    assert box.resolve("c", agent).function is min
+    assert ToolBox(kinds={"mcp": min}).resolve("b", agent).function is min
+    assert ToolBox({"b": min}, kinds={"mcp": max}).resolve("b", agent).function is min
+
+
+async def test_a_kind_handler_gets_the_declaration_the_arguments_the_agent_and_the_inputs() -> None:
+    agent = agent_with(
+        {"name": "b", "kind": "database", "bindings": {"who": "user"}} | {"bindings": {"who": {"input": "user"}}}
+    )
+
+    async def handler(tool: Any, arguments: Any, agent: Agent, inputs: Any, context: ToolContext) -> Any:
+        return [tool.name, tool.kind, arguments, len(agent.tools or []), inputs, context.call_id]
+
+    box = ToolBox(kinds={"database": handler})
+    result = await box.execute(agent, "b", {"q": 1}, {"user": "u"}, ToolContext(call_id="c"))
+    assert result.text == '["b","database",{"q":1,"who":"u"},1,{"user":"u"},"c"]'
+
+
+async def test_a_tool_without_handler_raises() -> None:
+    with pytest.raises(ToolNotRegisteredError, match="^Tool not registered: other$"):
+        await ToolBox({"other": max}).execute(AGENT, "other", {}, {})
+    with pytest.raises(ValueError, match=r"^No handler registered for tool: b \(kind: mcp\)$"):
+        await ToolBox().execute(agent_with({"name": "b", "kind": "mcp"}), "b", {}, {})
+
+
+def test_describe_says_how_tools_run_and_what_is_missing() -> None:
+    @tool(name="pay", timeout=5, idempotent=False)
+    def pay_up() -> None: ...
+
+    agent = agent_with({"name": "pay"}, {"name": "plain"}, {"name": "hub", "kind": "mcp"}, {"name": "gone"})
+    inventory = ToolBox({"pay": pay_up, "plain": max}, kinds={"mcp": max}).describe(agent)
+    assert [(spec.name, spec.timeout, spec.idempotent) for spec in inventory.tools] == [
+        ("pay", 5, False),
+        ("plain", None, True),
+        ("hub", None, True),
+    ]
+    assert inventory.missing == {"gone": "function"}
+    assert ToolBox().describe(Agent()) == ([], {})
+
+
+def test_a_box_holds_functions_and_modules() -> None:
+    module = ModuleType("weather_tools")
+    vars(module).update(get_weather=tool(get_weather), alias=get_weather, helper=max)
+    assert ToolBox([module, max]).names == ["get_weather", "max"]
+    with pytest.raises(ConfigurationError, match="^Duplicate tool handler: max .*: rename one$"):
+        ToolBox([max, tool(name="max")(lambda: None)])
+    with pytest.raises(ConfigurationError, match="has no name"):
+        ToolBox([lambda: None])

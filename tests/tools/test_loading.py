@@ -1,0 +1,84 @@
+"""Importing the user's tool modules."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure.errors import ConfigurationError
+from perdure.tools import clear_tools
+from perdure.tools.loading import load_tools
+
+SOURCE = """
+from perdure.tools import tool
+import sibling_of_tools
+
+@tool
+def first(): return sibling_of_tools.VALUE
+
+@tool(name="second")
+def another(): ...
+
+alias = first
+def plain(): ...
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path) -> Iterator[Path]:
+    (tmp_path / "my_tools.py").write_text(SOURCE)
+    (tmp_path / "sibling_of_tools.py").write_text("VALUE = 7")
+    (tmp_path / "no_tools.py").write_text("def plain(): ...")
+    (tmp_path / "broken.py").write_text("import surely_not_there")
+    with contextlib.chdir(tmp_path):
+        yield tmp_path
+    clear_tools()
+    for name in ("my_tools", "sibling_of_tools", "no_tools", "broken"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.parametrize("source", ["my_tools", "my_tools.py", "./my_tools.py"])
+def test_all_decorated_functions_of_a_module_or_file(source: str) -> None:
+    path_before = list(sys.path)
+    loaded = load_tools(source)
+    assert list(loaded) == ["first", "second"]
+    assert loaded["first"]() == 7
+    assert sys.path == path_before
+
+
+def test_named_functions_by_tool_name_or_function_name() -> None:
+    assert list(load_tools("my_tools:second")) == ["second"]
+    assert list(load_tools("my_tools.py:another, plain")) == ["second", "plain"]
+
+
+def test_several_sources_together(folder: Path) -> None:
+    assert list(load_tools("my_tools:first", f"{folder}/no_tools.py:plain")) == ["first", "plain"]
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("nowhere", r"Can't load tools from 'nowhere': no module 'nowhere' in .* given as path/to/file.py"),
+        ("nowhere.deep:a", "Can't load tools from 'nowhere.deep': no module 'nowhere'"),
+        ("nowhere.py", "Can't load tools from 'nowhere.py': there is no file /"),
+        ("no_tools", "No tools in 'no_tools': put @tool above a function there, or name functions: no_tools:name1"),
+        ("my_tools:third", "No function 'third' in 'my_tools'; tools there: first, second"),
+        ("no_tools.py:x", "No function 'x' in 'no_tools.py'; tools there: none"),
+        ("broken", "importing it failed: ModuleNotFoundError: No module named 'surely_not_there'"),
+        ("broken.py", "importing it failed: ModuleNotFoundError: No module named 'surely_not_there'"),
+    ],
+)
+def test_what_is_wrong_is_said(source: str, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        load_tools(source)
+
+
+def test_two_tools_of_one_name_are_an_error(folder: Path) -> None:
+    (folder / "more.py").write_text("def first(): ...")
+    with pytest.raises(ConfigurationError, match=r"Duplicate tool handler: first \(defined by .*my_tools.*more"):
+        load_tools("my_tools.py", "more.py:first")
+    assert list(load_tools("my_tools", "my_tools:first")) == ["first", "second"]
