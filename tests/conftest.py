@@ -13,9 +13,9 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure import search_attributes
-from perdure.client.connection import data_converter
 from perdure.client.server_binary import find_binary
 from perdure.client.server_settings import FAST, dynamic_config
+from perdure.converter import perdure_data_converter
 
 T = TypeVar("T")
 
@@ -35,7 +35,7 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
     """A real Temporal dev server, in memory, with perdure's search attributes registered."""
     binary = find_binary()
     async with await WorkflowEnvironment.start_local(
-        data_converter=data_converter(),
+        data_converter=perdure_data_converter,
         dev_server_existing_path=str(binary) if binary else None,
         dev_server_log_level="error",
         dev_server_extra_args=dynamic_config(*FAST, "frontend.WorkflowTimeSkippingEnabled=true"),

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 from typing import Any
 
 from temporalio.client import Client
-from temporalio.converter import DataConverter
 from temporalio.envconfig import ClientConfig
 
+from ..converter import perdure_data_converter
 from ..errors import ConfigurationError
 
 DEFAULT_ADDRESS = "localhost:7233"
@@ -39,19 +38,8 @@ def environment_names_a_server() -> bool:
     return "target_host" in _environment()
 
 
-def data_converter() -> DataConverter:
-    """The converter that perdure's payloads need, on clients and workers alike."""
-    if importlib.util.find_spec("perdure.converter") is None:
-        from temporalio.contrib.pydantic import pydantic_data_converter
-
-        return pydantic_data_converter
-    from ..converter import perdure_data_converter
-
-    return perdure_data_converter
-
-
 async def _open(*, target_host: str, **settings: Any) -> Client:
-    settings.setdefault("data_converter", data_converter())
+    settings.setdefault("data_converter", perdure_data_converter)
     try:
         return await asyncio.wait_for(Client.connect(target_host, **settings), CONNECT_SECONDS)
     except TimeoutError as error:

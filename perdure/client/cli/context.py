@@ -1,0 +1,71 @@
+"""Which Temporal server a command works on: the one that the environment names, else the embedded one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from ..local_server import LocalServer
+
+
+@dataclass
+class Session:
+    """A connected server."""
+
+    client: Client
+    embedded: LocalServer | None
+    """None when the environment names the server."""
+
+    @property
+    def place(self) -> str:
+        """The server, as a message names it."""
+        address = self.client.service_client.config.target_host
+        return f"{'the embedded server' if self.embedded else 'the server'} at {address}"
+
+    async def connect_again(self) -> Client:
+        """A second client of the same server: each worker needs one of its own."""
+        from ..connection import connect
+
+        return await (self.embedded.connect() if self.embedded else connect())
+
+    def ui_url(self, run_id: str) -> str | None:
+        """Where a browser shows the run; None when that is not known."""
+        path = f"/namespaces/{self.client.namespace}/workflows/{run_id}"
+        base = self._ui_base()
+        return base + path if base else None
+
+    def _ui_base(self) -> str | None:
+        import os
+
+        if self.embedded:
+            return self.embedded.ui_url
+        if base := os.environ.get("PERDURE_UI_URL"):
+            return base.rstrip("/")
+        host = self.client.service_client.config.target_host.rpartition(":")[0]
+        return "https://cloud.temporal.io" if host.endswith((".tmprl.cloud", ".api.temporal.io")) else None
+
+
+@asynccontextmanager
+async def open_session() -> AsyncIterator[Session]:
+    """Connect; raises ConfigurationError with what to type when there is no server.
+
+    An embedded server that this command started ends after it, unless another process uses it.
+    """
+    from ..connection import connect, environment_names_a_server
+
+    if environment_names_a_server():
+        yield Session(await connect(), None)
+        return
+    from ..local_server import LocalServer
+
+    server = LocalServer()
+    await server.start()
+    try:
+        yield Session(await server.connect(), server)
+    finally:
+        server.leave()

@@ -1,0 +1,42 @@
+"""`perdure dev`: server, UI and a reloading worker in one terminal."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from . import arguments
+from .console import say
+from .running import execute
+from .server import Port, UiPort, describe
+from .worker import PromptRoot, Watch
+from .workers import DEFAULT_QUEUE
+
+
+def dev(
+    tools: arguments.Tools = None,
+    guardrails: arguments.GuardrailNames = None,
+    compactor: arguments.Compactors = None,
+    task_queue: arguments.TaskQueue = DEFAULT_QUEUE,
+    prompt_root: PromptRoot = None,
+    watch: Watch = None,
+    port: Port = None,
+    ui_port: UiPort = None,
+) -> None:
+    """Run server, UI and a reloading worker, until Ctrl-C.
+
+    The server is the embedded one. The worker starts anew when a file in a watched folder changes.
+    """
+    from .reload import worker_arguments
+
+    command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace=5.0)
+    execute(_develop(command, watch or [Path.cwd()], port, ui_port))
+
+
+async def _develop(command: list[str], folders: list[Path], port: int | None, ui_port: int | None) -> None:
+    from ..local_server import LocalServer
+    from .reload import supervise
+
+    async with LocalServer(port=port, ui_port=ui_port) as server:
+        describe(server)
+        say("run an agent in another terminal: perdure run AGENT.prompty    stop: Ctrl-C")
+        await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address})

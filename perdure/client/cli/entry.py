@@ -1,0 +1,47 @@
+"""The one way into and out of the command line."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import traceback
+from typing import NoReturn
+
+from .problems import FAILED, INTERRUPTED, explain
+
+
+def main() -> NoReturn:
+    """Run the command in `sys.argv`, then end the process without the interpreter's own shutdown.
+
+    Threads of the Temporal SDK may crash the interpreter while it shuts down, after all work is done. Nothing
+    here waits for that shutdown: commands close what they opened, this flushes what they wrote.
+    """
+    code = _run()
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(OSError, ValueError):
+            stream.flush()
+    os._exit(code)
+
+
+def _run() -> int:
+    from .app import app
+
+    try:
+        app()
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else FAILED
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except Exception as error:
+        return _report(error)
+    return 0
+
+
+def _report(error: Exception) -> int:
+    """Say what went wrong: in a sentence when the user can do something about it, else with the traceback."""
+    if explanation := explain(error):
+        print(f"perdure: {explanation.text}", file=sys.stderr)
+        return explanation.exit_code
+    traceback.print_exception(error)
+    return FAILED

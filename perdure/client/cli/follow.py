@@ -1,0 +1,84 @@
+"""Waits for a run in the foreground: its events on stderr, its answer on stdout."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Coroutine
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import TYPE_CHECKING, Any
+
+from ...errors import RunError
+from .console import answer, say
+from .problems import DONE, FAILED
+from .progress import Progress
+
+if TYPE_CHECKING:
+    from ...run import RunResult
+    from .. import RunHandle
+    from .context import Session
+
+_LAST_EVENTS_SECONDS = 5.0
+
+
+async def watch(session: Session, handle: RunHandle, *, quiet: bool, as_json: bool) -> int:
+    """Wait for the run and print what came of it; returns the exit code. Says so when no worker takes it up."""
+    from .workers import mention_missing_worker
+
+    progress = Progress(handle.id)
+    try:
+        async with AsyncExitStack() as stack:
+            if not quiet:
+                await stack.enter_async_context(
+                    _alongside(_show_events(handle, progress), patience=_LAST_EVENTS_SECONDS)
+                )
+            await stack.enter_async_context(_alongside(mention_missing_worker(session.client, handle.id)))
+            result = await handle.result()
+    except RunError as error:
+        progress.end_line()
+        return _print_failure(handle, error, as_json=as_json)
+    progress.end_line()
+    _print_result(handle, result, as_json=as_json)
+    return DONE
+
+
+def _print_result(handle: RunHandle, result: RunResult, *, as_json: bool) -> None:
+    """The answer alone, or everything that a program may want to know."""
+    if as_json:
+        answer({"id": handle.id, "status": "done", **result.model_dump(mode="json", by_alias=True)})
+        return
+    answer(result.output)
+    if result.is_incomplete:
+        say(f"Run {handle.id} reached a limit: this result is incomplete.", "bad")
+
+
+def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
+    if as_json:
+        status = "cancelled" if error.kind == "cancelled" else "failed"
+        answer({"id": handle.id, "status": status, "kind": error.kind, "reason": error.reason, "message": str(error)})
+    say(f"Run {handle.id} ended without a result ({error.kind}): {error}", "bad")
+    say(f"  what it did: perdure events {handle.id}    what was said: perdure messages {handle.id}")
+    return FAILED
+
+
+@asynccontextmanager
+async def _alongside(aid: Coroutine[Any, Any, None], *, patience: float = 0.0) -> AsyncIterator[None]:
+    """Do `aid` while the body runs; unless the body is cancelled, it gets `patience` seconds to finish afterwards.
+
+    What goes wrong in it is mentioned and does no harm to the body.
+    """
+    task = asyncio.create_task(aid)
+    try:
+        yield
+    except asyncio.CancelledError:
+        task.cancel()
+        raise
+    finally:
+        await asyncio.wait([task], timeout=patience)
+        task.cancel()
+        if task.done() and not task.cancelled() and (error := task.exception()):
+            say(f"  the progress can't be shown: {error}", "faint")
+
+
+async def _show_events(handle: RunHandle, progress: Progress) -> None:
+    async for event in handle.stream():
+        progress.show(event)

@@ -1,0 +1,78 @@
+"""`perdure ls`: the runs that the server knows, newest first."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from . import arguments
+from .console import answer, say
+from .context import open_session
+from .running import execute
+
+if TYPE_CHECKING:
+    from temporalio.client import WorkflowExecution
+
+Status = Literal["running", "completed", "failed", "cancelled", "terminated", "timed-out"]
+
+_EXECUTION_STATUS: dict[str, str] = {
+    "running": "Running",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Canceled",
+    "terminated": "Terminated",
+    "timed-out": "TimedOut",
+}
+
+
+def ls(
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
+    status: Annotated[Status | None, typer.Option(help="Only runs of this status.")] = None,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """List runs, newest first."""
+    execute(_list(limit, status, as_json))
+
+
+async def _list(limit: int, status: Status | None, as_json: bool) -> None:
+    from ...workflows.names import WORKFLOW
+
+    query = f"WorkflowType = '{WORKFLOW}'" + (f" AND ExecutionStatus = '{_EXECUTION_STATUS[status]}'" if status else "")
+    async with open_session() as session:
+        rows = [_row(run) async for run in session.client.list_workflows(query, limit=limit)]
+        place = session.place
+    if as_json:
+        answer(rows)
+        return
+    if not rows:
+        say(f"No runs on {place}. Start one: perdure run AGENT.prompty")
+    for line in _table(rows):
+        answer(line)
+
+
+def _row(run: WorkflowExecution) -> dict[str, Any]:
+    from ... import search_attributes
+
+    words = {value: word for word, value in _EXECUTION_STATUS.items()}
+    name = run.status.name.title().replace("_", "") if run.status else ""
+    end = run.close_time or datetime.now(UTC)
+    return {
+        "id": run.id,
+        "agent": run.typed_search_attributes.get(search_attributes.AGENT, ""),
+        "status": words.get(name, name.lower()),
+        "started": run.start_time.isoformat(timespec="seconds"),
+        "seconds": round((end - run.start_time).total_seconds(), 1),
+    }
+
+
+def _table(rows: list[dict[str, Any]]) -> list[str]:
+    """The rows as aligned text, in local time."""
+    cells = [["ID", "AGENT", "STATUS", "STARTED", "DURATION"]] if rows else []
+    for row in rows:
+        started = datetime.fromisoformat(row["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+        duration = str(timedelta(seconds=round(row["seconds"])))
+        cells.append([row["id"], row["agent"], row["status"], started, duration])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]

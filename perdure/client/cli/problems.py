@@ -1,0 +1,59 @@
+"""What the command line says when something is wrong, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+import sys
+from typing import NamedTuple
+
+from ...errors import ConfigurationError, InvokerError, LoadError, RenderError, RunError
+
+DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
+
+
+class UsageProblem(Exception):
+    """An argument of the command is wrong; the text names it, what was expected, and what to type."""
+
+
+class Failure(Exception):
+    """The command could not do what it was asked; the text says why and what to type next."""
+
+
+class Explanation(NamedTuple):
+    text: str
+    exit_code: int
+
+
+_EXIT_CODES: dict[type[Exception], int] = {
+    UsageProblem: USAGE,
+    Failure: FAILED,
+    ConfigurationError: FAILED,
+    LoadError: FAILED,
+    RenderError: FAILED,
+    InvokerError: FAILED,
+    RunError: FAILED,
+}
+
+
+def explain(error: Exception) -> Explanation | None:
+    """What to tell the user; None for an error that nobody foresaw."""
+    for kind, code in _EXIT_CODES.items():
+        if isinstance(error, kind):
+            return Explanation(str(error), code)
+    return _explain_rpc(error)
+
+
+def _explain_rpc(error: Exception) -> Explanation | None:
+    if "temporalio" not in sys.modules:
+        return None
+    from temporalio.service import RPCError, RPCStatusCode
+
+    if not isinstance(error, RPCError):
+        return None
+    hints = {
+        RPCStatusCode.UNAVAILABLE: "the server went away: is it still running? `perdure dev` starts one",
+        RPCStatusCode.UNAUTHENTICATED: "set TEMPORAL_API_KEY, or the certificate in TEMPORAL_TLS_CLIENT_CERT_PATH",
+        RPCStatusCode.PERMISSION_DENIED: "the credentials lack a permission in this namespace (TEMPORAL_NAMESPACE)",
+        RPCStatusCode.NOT_FOUND: "`perdure ls` lists the runs of this namespace (TEMPORAL_NAMESPACE)",
+    }
+    hint = hints.get(error.status, "`perdure ls` shows whether the server answers")
+    return Explanation(f"Temporal: {error.message} ({error.status.name}); {hint}", FAILED)

@@ -1,0 +1,85 @@
+"""Writes what a run does to stderr, as it happens."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from .console import say, shorten, to_json
+
+if TYPE_CHECKING:
+    from ...events import RunEvent
+
+
+class Progress:
+    """Shows one event after another; streamed text stays on its line until something else happens."""
+
+    def __init__(self, run_id: str) -> None:
+        self._run_id = run_id
+        self._mid_line = False
+
+    def show(self, event: RunEvent) -> None:
+        """Write the event; types that only programs care for are left out."""
+        if event.type in ("token", "thinking"):
+            say(str(event.data.get("token", "")), "faint", end="")
+            self._mid_line = True
+        elif write := _WRITERS.get(event.type):
+            self.end_line()
+            write(event, self._run_id)
+
+    def end_line(self) -> None:
+        if self._mid_line:
+            say("")
+            self._mid_line = False
+
+
+def describe_call(data: dict[str, Any]) -> str:
+    """`name(arguments)` on one short line."""
+    arguments = data.get("arguments")
+    return f"{data['name']}({shorten(arguments if isinstance(arguments, str) else to_json(arguments, indent=None))})"
+
+
+def _show_call(event: RunEvent, run_id: str) -> None:
+    say(f"  {describe_call(event.data)}", "call")
+
+
+def _show_result(event: RunEvent, run_id: str) -> None:
+    text = str(event.data.get("result", ""))
+    lines = text.count("\n") + 1
+    say(f"    → {shorten(text, 90)}" + (f" ({lines} lines)" if lines > 1 else ""), "faint")
+
+
+def _show_usage(event: RunEvent, run_id: str) -> None:
+    usage = event.data.get("usage") or {}
+    say(f"  model: {usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out", "faint")
+
+
+def _show_message(event: RunEvent, run_id: str) -> None:
+    say(f"  {event.data.get('message', '')}", "bad" if event.type == "error" else "faint")
+
+
+def _show_compaction(event: RunEvent, run_id: str) -> None:
+    say(f"  context trimmed: {event.data.get('removed')} messages summarised", "faint")
+
+
+def _show_question(event: RunEvent, run_id: str) -> None:
+    say(f"  {describe_call(event.data)} waits for a person. In another terminal:", "strong")
+    say(f"    perdure approve {run_id} {event.call_id}")
+    say(f"    perdure deny {run_id} {event.call_id} --reason …")
+
+
+def _show_verdict(event: RunEvent, run_id: str) -> None:
+    say(f"  {event.data['name']} {'approved' if event.data.get('approved') else 'denied'}", "strong")
+
+
+_WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
+    "llm_complete": _show_usage,
+    "tool_call_start": _show_call,
+    "tool_result": _show_result,
+    "status": _show_message,
+    "error": _show_message,
+    "compaction_complete": _show_compaction,
+    "compaction_failed": _show_message,
+    "permission_requested": _show_question,
+    "permission_completed": _show_verdict,
+}

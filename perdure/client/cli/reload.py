@@ -1,0 +1,73 @@
+"""Runs a worker as a process of its own, and starts it anew when files change."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from .console import say
+
+_WATCHED_SUFFIXES = (".py", ".prompty", ".json", ".yaml", ".yml")
+_KILL_AFTER_SECONDS = 35.0
+
+
+def worker_arguments(
+    tools: Iterable[str] | None,
+    guardrails: Iterable[str] | None,
+    compactors: Iterable[str] | None,
+    task_queue: str,
+    prompt_root: Path | None,
+    grace: float,
+) -> list[str]:
+    """The arguments of the `perdure worker` that is to be supervised."""
+    given = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors}
+    named = [word for option, specs in given.items() for spec in specs or () for word in (option, spec)]
+    root = ["--prompt-root", str(prompt_root)] if prompt_root else []
+    return ["worker", *named, "--task-queue", task_queue, "--grace", str(grace), *root]
+
+
+async def supervise(
+    arguments: Sequence[str], folders: Sequence[Path], environment: Mapping[str, str] | None = None
+) -> None:
+    """Keep a worker process running until cancelled; after a change it ends gracefully and a new one starts."""
+    from watchfiles import awatch
+
+    process = await _start(arguments, environment)
+    try:
+        async for changes in awatch(*folders, step=100, debounce=400):
+            changed = sorted({Path(path).name for _, path in changes if path.endswith(_WATCHED_SUFFIXES)})
+            if changed:
+                say(f"{', '.join(changed)} changed: starting the worker anew", "faint")
+                await _end(process)
+                process = await _start(arguments, environment)
+    finally:
+        await _end(process)
+
+
+async def _start(arguments: Sequence[str], environment: Mapping[str, str] | None) -> asyncio.subprocess.Process:
+    """Start it in a session of its own: Ctrl-C reaches this process only, which then ends the worker.
+
+    The pipe to its stdin closes when this process is killed, and the worker ends with it.
+    """
+    return await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "perdure.client.cli", *arguments, "--ends-with-stdin"),
+        stdin=asyncio.subprocess.PIPE,
+        env={**os.environ, **(environment or {})},
+        start_new_session=True,
+    )
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """SIGTERM, then SIGKILL; nothing when the process has ended by itself."""
+    with contextlib.suppress(ProcessLookupError):
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), _KILL_AFTER_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

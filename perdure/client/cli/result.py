@@ -1,0 +1,27 @@
+"""`perdure result`: the answer of a run, now or when it is there."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import arguments
+from .running import execute
+
+
+def result(
+    id: arguments.RunId,
+    as_json: arguments.AsJson = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what the run does, on stderr.")] = False,
+) -> None:
+    """Wait for a run and print its answer."""
+    execute(_result(id, as_json=as_json, quiet=not follow))
+
+
+async def _result(run_id: str, *, as_json: bool, quiet: bool) -> int:
+    from .existing import open_run
+    from .follow import watch
+
+    async with open_run(run_id) as (session, handle):
+        return await watch(session, handle, quiet=quiet, as_json=as_json)

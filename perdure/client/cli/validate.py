@@ -1,0 +1,84 @@
+"""`perdure validate`: what is wrong with an agent's file, and what its model would be sent."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import arguments
+from .console import answer, say
+from .problems import FAILED
+
+if TYPE_CHECKING:
+    from ...agent import Agent
+    from ...prompty.check import Problem
+
+
+def validate(
+    agent_file: arguments.AgentFile,
+    show_request: Annotated[
+        bool, typer.Option("--show-request", help="Print the request that the model would get; nothing is called.")
+    ] = False,
+    inputs: arguments.Inputs = None,
+    inputs_json: arguments.InputsJson = None,
+    as_json: arguments.AsJson = False,
+) -> None:
+    """Check an agent's file, without calling anything.
+
+    Exit code 1 when the file has an error.
+    """
+    from ...prompty.check import check
+    from .agent_file import require_file
+
+    require_file(agent_file)
+    problems = check(agent_file)
+    request = None
+    has_error = any(problem.severity == "error" for problem in problems)
+    if show_request and not has_error:
+        request = _request(agent_file, inputs or [], inputs_json)
+    if as_json:
+        answer({"problems": [_as_dict(problem) for problem in problems], "request": request})
+    else:
+        _print(agent_file, problems, request)
+    if has_error:
+        raise typer.Exit(FAILED)
+
+
+def _request(agent_file: Path, pairs: list[str], inputs_json: Path | None) -> dict[str, Any]:
+    """The keyword arguments of the SDK call, the first model call of a run."""
+    from ...prompty.prepare import prepare
+    from ...providers.requests import to_request
+    from .agent_file import load_agent
+    from .inputs import read_inputs
+
+    agent = load_agent(agent_file)
+    inputs = read_inputs(agent, pairs, inputs_json)
+    return to_request(agent, prepare(agent, {**_samples(agent), **inputs}))
+
+
+def _samples(agent: Agent) -> dict[str, Any]:
+    """Stand-ins for the inputs that have no default, so that a request can be shown without any."""
+    needed = [declared for declared in agent.inputs or [] if declared.default is None and declared.required]
+    return {each.name: f"<{each.name}>" if each.example is None else each.example for each in needed}
+
+
+def _print(agent_file: Path, problems: list[Problem], request: dict[str, Any] | None) -> None:
+    for problem in problems:
+        place = f"{agent_file}:{problem.line}" if problem.line else str(agent_file)
+        field = f"{problem.field}: " if problem.field else ""
+        say(f"{place}: {problem.severity}: {field}{problem.message}", "bad" if problem.severity == "error" else "plain")
+    if not problems:
+        say(f"{agent_file}: no problems found", "good")
+    if request is not None:
+        answer(request)
+
+
+def _as_dict(problem: Problem) -> dict[str, Any]:
+    return {
+        "line": problem.line,
+        "field": problem.field,
+        "message": problem.message,
+        "severity": problem.severity,
+    }

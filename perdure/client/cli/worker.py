@@ -1,0 +1,89 @@
+"""`perdure worker`: does the work of runs, with the user's tools."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Awaitable, Callable, Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from . import arguments
+from .console import say
+from .running import execute
+from .user_code import UserCode
+from .workers import DEFAULT_QUEUE
+
+PromptRoot = Annotated[
+    Path | None, typer.Option("--prompt-root", metavar="DIR", help="Where agents that are tools have their files.")
+]
+Watch = Annotated[
+    list[Path] | None,
+    typer.Option("--watch", metavar="DIR", help="Folders whose files are watched; default: the current one."),
+]
+
+
+def worker(
+    tools: arguments.Tools = None,
+    guardrails: arguments.GuardrailNames = None,
+    compactor: arguments.Compactors = None,
+    task_queue: arguments.TaskQueue = DEFAULT_QUEUE,
+    prompt_root: PromptRoot = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Start anew when files change.")] = False,
+    watch: Watch = None,
+    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to end.")] = 30.0,
+    ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
+) -> None:
+    """Run a worker, until Ctrl-C or SIGTERM.
+
+    It polls the task queue and does the work of its runs. When it is ended, running tools get --grace seconds.
+    """
+    from .reload import supervise, worker_arguments
+    from .user_code import load_user_code
+
+    if reload:
+        command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace)
+        execute(supervise(command, watch or [Path.cwd()]))
+        return
+    code = load_user_code(tools or (), guardrails or (), compactor or ())
+    execute(_work(code, task_queue, prompt_root, grace, end=_stdin_closed if ends_with_stdin else asyncio.Event().wait))
+
+
+async def _work(
+    code: UserCode,
+    task_queue: str,
+    prompt_root: Path | None,
+    grace: float,
+    end: Callable[[], Awaitable[object]],
+) -> None:
+    from ...worker import create_worker
+    from ..registration import register_search_attributes
+    from .context import open_session
+
+    async with open_session() as session:
+        await register_search_attributes(session.client)
+        async with create_worker(
+            session.client,
+            task_queue=task_queue,
+            tools=code.tools,
+            guardrails=code.guardrails,
+            compactors=code.compactors,
+            prompt_root=prompt_root,
+            graceful_shutdown_timeout=timedelta(seconds=grace),
+        ):
+            say(f"Worker on {session.place}, task queue {task_queue!r}, tools: {_names(code.tools)}", "strong")
+            await end()
+
+
+async def _stdin_closed() -> None:
+    """Return when the process at the other end of stdin is gone."""
+    reader = asyncio.StreamReader()
+    await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
+    await reader.read()
+
+
+def _names(tools: Sequence[object]) -> str:
+    return ", ".join(str(getattr(tool, "__name__", tool)) for tool in tools) or "none"
