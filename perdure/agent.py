@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
@@ -18,6 +20,11 @@ class Node(BaseModel):
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, validate_assignment=False)
 
+    @classmethod
+    def file_keys(cls) -> list[str]:
+        """The fields, by the names that files use."""
+        return [field.alias or name for name, field in cls.model_fields.items()]
+
 
 class Property(Node):
     """An input, an output, or a tool parameter (§2.6)."""
@@ -25,11 +32,11 @@ class Property(Node):
     name: str = ""
     kind: PropertyKind = "string"
     description: str | None = None
-    required: bool = False
+    required: bool = Field(default=False, exclude_if=operator.not_)
     default: Any = None
     example: Any = None
     enum_values: list[Any] | None = None
-    nullable: bool = False
+    nullable: bool = Field(default=False, exclude_if=operator.not_)
     items: Property | None = None
     properties: list[Property] | None = None
     one_of: list[Property] | None = None
@@ -45,12 +52,12 @@ class Connection(Node):
     authentication_mode: str | None = None
     usage_description: str | None = None
     endpoint: str | None = None
-    api_key: str | None = None
+    api_key: str | None = Field(default=None, repr=False)
     name: str | None = None
     target: str | None = None
     connection_type: str | None = None
     client_id: str | None = None
-    client_secret: str | None = None
+    client_secret: str | None = Field(default=None, repr=False)
     token_url: str | None = None
     scopes: list[str] | str | None = None
 
@@ -171,6 +178,14 @@ class Template(Node):
     parser: ParserConfig = Field(default_factory=ParserConfig)
 
 
+@dataclass(frozen=True)
+class EnvReference:
+    """A `${env:NAME}` of the file (§2.10), and what it stood for when the file was loaded."""
+
+    text: str
+    value: str = field(repr=False)
+
+
 class Agent(Node):
     """A loaded `.prompty` file. Immutable by convention: change a copy (`model_copy`)."""
 
@@ -185,8 +200,8 @@ class Agent(Node):
     template: Template | None = None
     instructions: str = ""
 
-    _references: dict[str, str] = PrivateAttr(default_factory=dict)
-    """JSON pointer → the `${env:NAME}` text that stood there: what travels in place of the value."""
+    _references: dict[str, EnvReference] = PrivateAttr(default_factory=dict)
+    """JSON pointer → the reference that stood there: its text travels in place of the value."""
     _base_dir: str | None = PrivateAttr(default=None)
     """The folder that relative paths start from; None for an agent that came from no file."""
 

@@ -2,6 +2,7 @@
 
     Exception
     ├── LoadError (ValueError)            the file is wrong: says file, field, line (§2, §4)
+    │   └── ReferencedFileNotFoundError   a `${file:…}` names no file; also a FileNotFoundError
     ├── RenderError (ValueError)          the template is wrong, or an input forged a role marker (§5, §6)
     ├── InvokerError                      no renderer, parser or provider under that key (§11)
     ├── ToolArgumentError (ValueError)    the model's tool arguments are no JSON object (§9.8)
@@ -13,7 +14,8 @@
         ├── MaxIterationsError            the iteration cap (§9.1); also a RuntimeError
         ├── LimitExceededError            a budget of RunOptions, or the same call over and over
         ├── ExecuteError                  the model call failed for good (§9.10)
-        └── ToolNotRegisteredError        no handler for a tool (§9.9); also a ValueError
+        ├── ToolNotRegisteredError        no handler for a tool (§9.9); also a ValueError
+        └── PayloadTooLargeError          a value exceeds what Temporal can carry; also a ValueError
 """
 
 from __future__ import annotations
@@ -40,6 +42,10 @@ class LoadError(ValueError):
         self.message, self.file, self.field, self.line = message, file, field, line
         place = ":".join(str(part) for part in (file, line) if part is not None)
         super().__init__(" ".join(filter(None, [place and f"{place}:", field and f"{field}:", message])))
+
+
+class ReferencedFileNotFoundError(LoadError, FileNotFoundError):
+    """A `${file:path}` of a `.prompty` file names no file (§2.10)."""
 
 
 class RenderError(ValueError):
@@ -166,6 +172,12 @@ class ToolNotRegisteredError(RunError, ValueError):
     kind = "tool_not_registered"
 
 
+class PayloadTooLargeError(RunError, ValueError):
+    """A value is larger than Temporal can carry; the text names it, its size and the limit."""
+
+    kind = "payload_too_large"
+
+
 RUN_ERRORS: dict[str, type[RunError]] = {
     error.kind: error
     for error in (
@@ -175,6 +187,7 @@ RUN_ERRORS: dict[str, type[RunError]] = {
         LimitExceededError,
         ExecuteError,
         ToolNotRegisteredError,
+        PayloadTooLargeError,
     )
 }
 """Error kind, also the Temporal error type, → the class that the caller sees."""

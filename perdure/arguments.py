@@ -1,0 +1,142 @@
+"""The arguments of a tool call: from the text that a model wrote to a map, with the repairs of §9.8."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .errors import ToolArgumentError
+
+_STRING = r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
+_TOKEN = re.compile(rf"{_STRING}|[{{}}]", re.DOTALL)
+_TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])", re.DOTALL)
+_MAX_DEPTH = 100
+"""Levels of nesting; the payload converters of both sides refuse 200."""
+_OPENING = re.compile(r"\{")
+_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
+
+
+def parse_tool_arguments(raw: str) -> dict[str, Any]:
+    """The arguments as a map; {} for an empty text. Raises ToolArgumentError (§9.8)."""
+    return parse_with_repair(raw)[0]
+
+
+def parse_with_repair(raw: str) -> tuple[dict[str, Any], str | None]:
+    """The arguments, and the warning to give when they could only be read after a repair.
+
+    Takes time linear in the length of the text. Raises ToolArgumentError when no repair helps, when the
+    JSON is no object, or when it holds what JSON can't carry on (NaN, half of a surrogate pair).
+    """
+    if not raw.strip():
+        return {}, None
+    try:
+        return _object(_json(raw), raw), None
+    except _NotJsonError as error:
+        first_error = error
+    for repair, what_helped in _REPAIRS:
+        repaired = repair(raw)
+        if repaired is None:
+            continue
+        try:
+            return _object(_json(repaired), repaired), f"Parsed tool arguments after {what_helped}"
+        except _NotJsonError:
+            continue
+    raise ToolArgumentError(str(first_error))
+
+
+class _NotJsonError(ValueError):
+    """The text is no JSON: the next repair may help."""
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    except RecursionError:
+        raise _NotJsonError("nested too deeply") from None
+    except ValueError as error:
+        raise _NotJsonError(str(error)) from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no JSON value")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if not math.isfinite(number):
+        raise ValueError(f"{digits} is too large a number")
+    return number
+
+
+def _object(value: Any, text: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise ToolArgumentError(f"expected a JSON object, got {text.strip()[:80]!r}")
+    if text.count("{") + text.count("[") > _MAX_DEPTH and _deeper_than(value, _MAX_DEPTH):
+        raise ToolArgumentError(f"nested deeper than {_MAX_DEPTH} levels")
+    may_hold_surrogates = "\\u" in text or not text.isascii()
+    if may_hold_surrogates and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
+        raise ToolArgumentError("a \\u escape is half of a surrogate pair and stands for no character")
+    return value
+
+
+def _deeper_than(value: Any, levels: int) -> bool:
+    row = [value]
+    for _ in range(levels + 1):
+        row = [child for parent in row for child in _children(parent)]
+    return bool(row)
+
+
+def _children(value: Any) -> Iterable[Any]:
+    if isinstance(value, dict):
+        return value.values()
+    return value if isinstance(value, list) else ()
+
+
+def _without_fences(raw: str) -> str | None:
+    text = raw.strip()
+    if len(text) < 6 or not (text.startswith("```") and text.endswith("```")):
+        return None
+    return text[3:-3].removeprefix("json").strip()
+
+
+def _first_braces(raw: str) -> str | None:
+    """The first balanced `{…}` block, braces within JSON strings not counted; None when there is none."""
+    block: tuple[int, int] | None = None
+    opened: list[int] = []
+    position = 0
+    while match := _next_token(raw, position, inside=bool(opened)):
+        position = match.end()
+        if match[0] == "{":
+            opened.append(match.start())
+        elif match[0] == "}" and opened:
+            start = opened.pop()
+            if block is None or start < block[0]:
+                block = start, position
+            if not opened:
+                break
+    return raw[block[0] : block[1]] if block else None
+
+
+def _next_token(raw: str, position: int, *, inside: bool) -> re.Match[str] | None:
+    """The next brace, or inside of braces the next brace or string: quotes in prose open nothing."""
+    return _TOKEN.search(raw, position) if inside else _OPENING.search(raw, position)
+
+
+def _without_trailing_commas(raw: str) -> str | None:
+    return _TRAILING_COMMA.sub(lambda match: match[1] or "", raw)
+
+
+def _braces_without_trailing_commas(raw: str) -> str | None:
+    block = _first_braces(raw)
+    return None if block is None else _without_trailing_commas(block)
+
+
+_REPAIRS: tuple[tuple[Callable[[str], str | None], str], ...] = (
+    (_without_fences, "stripping markdown fences"),
+    (_first_braces, "extracting the first JSON object"),
+    (_without_trailing_commas, "removing trailing commas"),
+    (_braces_without_trailing_commas, "extracting the first JSON object and removing trailing commas"),
+)

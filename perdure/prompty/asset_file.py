@@ -1,0 +1,64 @@
+"""A `.prompty` file as it is written: its frontmatter's values with their lines, and its body."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ..errors import LoadError
+from .frontmatter import split
+from .places import Place, dotted, nearest
+from .yaml_text import read_yaml
+
+
+@dataclass(frozen=True)
+class WrittenAsset:
+    """What an author wrote, no reference resolved and no shorthand expanded."""
+
+    data: Mapping[str, Any]
+    body: str = ""
+    file: Path | None = None
+    lines: Mapping[Place, int] = field(default_factory=dict)
+    body_line: int = 1
+
+    def located(self, error: LoadError, place: Place) -> LoadError:
+        """The error with the file, the field and the line that it is about."""
+        line = error.line or nearest(place, self.lines)
+        return type(error)(error.message, file=self.file, field=dotted(place) or error.field, line=line)
+
+
+def read_asset(file: Path) -> WrittenAsset:
+    """Read the file. Raises LoadError when it is no UTF-8 text, or its frontmatter is no map in YAML (§2.1)."""
+    try:
+        text = split(read_text(file))
+        data, lines = read_frontmatter(text.frontmatter or "", text.frontmatter_line)
+    except LoadError as error:
+        raise LoadError(error.message, file=file, line=error.line) from None
+    return WrittenAsset(data, text.body, file, lines, text.body_line)
+
+
+def read_frontmatter(yaml: str, first_line: int) -> tuple[dict[str, Any], dict[Place, int]]:
+    """The frontmatter's map, {} when it is empty, and the line of each place. Raises LoadError, with the line."""
+    try:
+        data, lines = read_yaml(yaml, first_line)
+    except LoadError as error:
+        raise LoadError(f"Invalid frontmatter YAML: {error.message}", line=error.line) from None
+    if data is None:
+        return {}, lines
+    if not isinstance(data, dict):
+        raise LoadError(f"Invalid frontmatter: expected a map of properties, got {data!r:.60}", line=first_line)
+    return data, lines
+
+
+def read_text(file: Path) -> str:
+    """The text of a regular file. Raises LoadError when it can't be read, or is not UTF-8."""
+    try:
+        if not file.is_file():
+            raise LoadError(f"{file} is no regular file")
+        return file.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise LoadError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+    except OSError as error:
+        raise LoadError(f"can't read {file}: {error.strerror}") from None

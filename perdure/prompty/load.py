@@ -1,0 +1,87 @@
+"""From a `.prompty` file, or the same as a map, to an agent (§2, §4)."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ..agent import Agent
+from ..errors import LoadError
+from .asset_file import WrittenAsset, read_asset
+from .json_values import json_value
+from .places import Place
+from .references import References
+from .secret_places import is_resolved_late
+from .shorthands import Shorthands
+from .validation import InvalidAssetError, to_agent
+
+Roots = Sequence[str | os.PathLike[str]]
+
+
+def load(path: str | os.PathLike[str], *, allowed_file_roots: Roots = (), defer_environment: bool = False) -> Agent:
+    """The agent of a `.prompty` file.
+
+    `${file:…}` may read below the file's folder and below `allowed_file_roots`. With `defer_environment`
+    references to unset variables in connections stay as they are written, for `resolve_environment`.
+    Raises FileNotFoundError for a missing file, LoadError for everything that is wrong with its content.
+    """
+    file = Path(path).absolute()
+    if not os.path.exists(file):
+        raise FileNotFoundError(f"Prompty file not found: {file}")
+    return _agent(read_asset(file), file.parent, allowed_file_roots, defer_environment)
+
+
+def load_dict(
+    data: Mapping[str, Any],
+    *,
+    base_dir: str | os.PathLike[str] | None = None,
+    allowed_file_roots: Roots = (),
+    defer_environment: bool = False,
+) -> Agent:
+    """The agent of a frontmatter's keys plus `instructions`, which is a body: no reference in it is resolved.
+
+    Relative paths start at `base_dir`. Raises LoadError for everything that is wrong with the data.
+    """
+    if not isinstance(data, Mapping):
+        raise LoadError(f"Invalid frontmatter: expected a map of properties, got {data!r:.60}")
+    frontmatter = json_value(data)
+    written = WrittenAsset(data=frontmatter, body=frontmatter.pop("instructions", ""))
+    folder = None if base_dir is None else Path(base_dir).absolute()
+    return _agent(written, folder, allowed_file_roots, defer_environment)
+
+
+def canonical(written: WrittenAsset, references: References) -> tuple[dict[str, Any], Shorthands]:
+    """The asset with references resolved and shorthands expanded, and what knows where things were written."""
+    shorthands = Shorthands()
+    asset = shorthands.expand(references.resolve(written.data))
+    if written.body:
+        asset["instructions"] = written.body
+    return asset, shorthands
+
+
+def _agent(written: WrittenAsset, folder: Path | None, roots: Roots, defer_environment: bool) -> Agent:
+    def fail(error: LoadError, place: Place) -> None:
+        raise written.located(error, place) from None
+
+    keep_unset = is_resolved_late if defer_environment else _never
+    references = References(folder, _paths(roots), fail=fail, keep_unset=keep_unset)
+    asset, shorthands = canonical(written, references)
+    try:
+        agent = to_agent(asset)
+    except InvalidAssetError as error:
+        place, reason = error.problems[0]
+        raise written.located(LoadError(reason), shorthands.written(place)) from None
+    agent._base_dir = None if folder is None else str(folder)
+    return agent
+
+
+def _paths(roots: Roots) -> list[Path]:
+    if isinstance(roots, str | os.PathLike):
+        return [Path(roots)]
+    return [Path(root) for root in roots]
+
+
+def _never(place: Place) -> bool:
+    return False

@@ -1,0 +1,58 @@
+"""Where a value stands in an asset, and how that is written down."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+Place = tuple[str | int, ...]
+"""The keys and indexes that lead from the top of the asset to a value."""
+
+
+def dotted(place: Place) -> str:
+    """The place as an author reads it, such as `model.connection.endpoint` or `inputs[0].kind`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+
+
+def pointer(place: Place) -> str:
+    """The place as a JSON pointer (RFC 6901)."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in place)
+
+
+def last_name(place: Place) -> str:
+    """The innermost key that is a name and no index; "" when there is none."""
+    return next((step for step in reversed(place) if isinstance(step, str)), "")
+
+
+def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Every string in nested maps and lists, keys excepted, with its place."""
+    if isinstance(value, str):
+        yield place, value
+    for step, child in _children(value):
+        yield from strings(child, (*place, step))
+
+
+def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = ()) -> Any:
+    """A copy of nested maps and lists with every string replaced by what `change` gives for it."""
+    if isinstance(value, str):
+        return change(place, value)
+    if isinstance(value, Mapping):
+        return {key: map_strings(child, change, (*place, key)) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_strings(child, change, (*place, index)) for index, child in enumerate(value)]
+    return value
+
+
+def nearest(place: Place, lines: Mapping[Place, int]) -> int | None:
+    """The line of the place, or of the closest enclosing value whose line is known."""
+    for end in range(len(place), -1, -1):
+        if place[:end] in lines:
+            return lines[place[:end]]
+    return None
+
+
+def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        yield from enumerate(value)

@@ -1,0 +1,44 @@
+"""Which strings of an asset must never be recorded or shown, by where they stand."""
+
+from __future__ import annotations
+
+import re
+
+from .environment import is_env_reference, is_secret_key
+from .places import Place, dotted, last_name
+
+_NO_SECRETS = frozenset({"authenticationMode", "tokenUrl"})
+_URL_PASSWORD = re.compile(r"://[^/?#@\s:]*:[^/?#@\s]+@")
+
+
+def is_resolved_late(place: Place) -> bool:
+    """Whether an environment reference there travels as it is written, to be resolved where it is used.
+
+    True within connections and options of the model and of tools, and under every key that names a
+    secret; never of a `kind`, which decides what the rest means.
+    """
+    if place[0] not in ("model", "tools", "metadata") or place[-1] == "kind" or "parameters" in place:
+        return False
+    if place[0] == "metadata":
+        return is_secret_key(last_name(place))
+    if "connection" in place or "additionalProperties" in place:
+        return True
+    return (place[0] == "tools" and "options" in place) or is_secret_key(last_name(place))
+
+
+def is_literal_secret(place: Place, text: str) -> bool:
+    """Whether a secret itself is written there, and not where to find it."""
+    if place[0] not in ("model", "tools", "metadata") or "parameters" in place or "bindings" in place:
+        return False
+    if not text.strip() or is_env_reference(text):
+        return False
+    name = last_name(place)
+    return (is_secret_key(name) and name not in _NO_SECRETS) or _URL_PASSWORD.search(text) is not None
+
+
+def why_literal_secret(place: Place) -> str:
+    """The complaint about a literal secret; says what to write instead."""
+    return (
+        f"{dotted(place)} holds a secret itself, which every run would record: "
+        f"write `${{env:NAME}}` there and set NAME where the worker runs"
+    )

@@ -1,0 +1,125 @@
+"""The short ways to write parts of an asset, expanded to the one canonical form (§2.3, §2.6 to §2.8)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ..agent import Agent
+from .places import Place
+
+_KNOWN = frozenset(Agent.file_keys())
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"),
+    (int, "integer"),
+    (float, "float"),
+    (list, "array"),
+    (Mapping, "object"),
+)
+
+
+class Shorthands:
+    """Expands one asset; remembers what the author wrote where, for messages.
+
+    What is of no shape that a shorthand could have is left as it is: validation says what is wrong.
+    """
+
+    def __init__(self) -> None:
+        self._written: dict[Place, str | int] = {}
+
+    def expand(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both templates."""
+        asset = {key: value for key, value in data.items() if key in _KNOWN}
+        asset["metadata"] = _metadata(data)
+        asset["model"] = _wrapped("id", data.get("model"))
+        asset["inputs"] = self._properties(data.get("inputs"), ("inputs",), values=True)
+        asset["outputs"] = self._properties(data.get("outputs"), ("outputs",))
+        asset["tools"] = self._named(data.get("tools"), ("tools",), self._tool)
+        asset["template"] = _template(data.get("template"))
+        return {key: value for key, value in asset.items() if value is not None}
+
+    def written(self, place: Place) -> Place:
+        """The place in the author's own form of what stands at `place` in the canonical one."""
+        return tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
+
+    def _named(self, value: Any, place: Place, expand: Callable[[Any, Place], Any]) -> Any:
+        """A list of named things, from a list or from a map of names."""
+        if isinstance(value, list):
+            return [expand(item, (*place, index)) for index, item in enumerate(value)]
+        if not isinstance(value, Mapping):
+            return value
+        self._written.update({(*place, index): name for index, name in enumerate(value)})
+        items = [(name, expand(item, (*place, index))) for index, (name, item) in enumerate(value.items())]
+        return [{**item, "name": name} if isinstance(item, Mapping) else item for name, item in items]
+
+    def _properties(self, value: Any, place: Place, *, values: bool = False) -> Any:
+        """A list of properties. With `values`, a map without `kind` is an object's default value (§2.6)."""
+        if isinstance(value, Mapping):
+            value = {name: _property_of(spec, values=values) for name, spec in value.items()}
+        return self._named(value, place, self._property)
+
+    def _property(self, spec: Any, place: Place) -> Any:
+        if not isinstance(spec, Mapping):
+            return spec
+        expanded = dict(spec)
+        if expanded.get("kind") is None:
+            expanded["kind"] = kind_of(spec.get("default"))
+        if "items" in spec:
+            expanded["items"] = self._property(spec["items"], (*place, "items"))
+        for key in ("properties", "oneOf", "anyOf"):
+            if key in spec:
+                expanded[key] = self._properties(spec[key], (*place, key))
+        return expanded
+
+    def _tool(self, tool: Any, place: Place) -> Any:
+        if not isinstance(tool, Mapping):
+            return tool
+        expanded = dict(tool)
+        if "parameters" in tool:
+            expanded["parameters"] = self._properties(tool["parameters"], (*place, "parameters"))
+        if "approvalMode" in tool:
+            expanded["approvalMode"] = _wrapped("kind", tool["approvalMode"])
+        if "bindings" in tool:
+            expanded["bindings"] = self._bindings(tool["bindings"], (*place, "bindings"))
+        return expanded
+
+    def _bindings(self, value: Any, place: Place) -> Any:
+        """A map of parameters, from such a map or from a list of `{name, input}`."""
+        if isinstance(value, list) and all(isinstance(item, Mapping) and "name" in item for item in value):
+            self._written.update({(*place, str(item["name"])): index for index, item in enumerate(value)})
+            return {str(item["name"]): {key: item[key] for key in item if key != "name"} for item in value}
+        if isinstance(value, Mapping):
+            return {name: _wrapped("input", binding) for name, binding in value.items()}
+        return value
+
+
+def kind_of(value: Any) -> str:
+    """The property kind of a plain value (§2.6); "string" for None."""
+    return next((kind for python_type, kind in _KINDS if isinstance(value, python_type)), "string")
+
+
+def _property_of(spec: Any, *, values: bool) -> Any:
+    if isinstance(spec, Mapping) and ("kind" in spec or not values):
+        return spec
+    return {"kind": kind_of(spec), "default": spec}
+
+
+def _wrapped(key: str, value: Any) -> Any:
+    return {key: value} if isinstance(value, str) else value
+
+
+def _template(value: Any) -> Any:
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        return value
+    return {key: _wrapped("kind", part) for key, part in value.items() if part is not None}
+
+
+def _metadata(data: Mapping[str, Any]) -> Any:
+    """The metadata, and with it the top-level keys that have no meaning of their own (§2.2)."""
+    unknown = {key: value for key, value in data.items() if key not in _KNOWN and key != "kind"}
+    metadata = data.get("metadata")
+    if not unknown or not isinstance(metadata, Mapping | None):
+        return metadata
+    return {**unknown, **(metadata or {})}

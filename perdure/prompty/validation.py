@@ -1,0 +1,110 @@
+"""The canonical form of an asset turned into an agent; what is wrong with it, said in the author's words."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from ..agent import Agent, EnvReference
+from .environment import is_secret_key
+from .places import Place, last_name, map_strings, pointer, strings
+from .references import FromEnvironment
+
+_EXPECTED = {
+    "string": "a text",
+    "int": "a whole number",
+    "float": "a number",
+    "bool": "true or false",
+    "list": "a list",
+    "dict": "a map",
+    "model": "a map",
+}
+
+
+class InvalidAssetError(Exception):
+    """The asset is no agent; says everything that is wrong, with the places."""
+
+    def __init__(self, problems: list[tuple[Place, str]]) -> None:
+        super().__init__(problems)
+        self.problems = problems
+
+
+def to_agent(asset: Mapping[str, Any]) -> Agent:
+    """The agent of an asset in canonical form. Raises InvalidAssetError."""
+    problems = list(_name_problems(asset))
+    try:
+        agent = Agent.model_validate(map_strings(asset, lambda _, text: str(text)), by_alias=True, by_name=False)
+    except ValidationError as error:
+        raise InvalidAssetError([*problems, *_type_problems(error, asset)]) from None
+    if problems:
+        raise InvalidAssetError(problems)
+    agent._references = {
+        pointer(place): EnvReference(text.reference, str(text))
+        for place, text in strings(asset)
+        if isinstance(text, FromEnvironment)
+    }
+    return agent
+
+
+def did_you_mean(word: str, known: list[str]) -> str:
+    """The hint to add to a message; "" when no known word is near."""
+    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+def _type_problems(error: ValidationError, asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    explained: set[Place] = set()
+    for detail in error.errors(include_url=False):
+        place = _place_of(detail, asset)
+        if place not in explained:
+            explained.add(place)
+            yield place, _explain(detail, place)
+
+
+def _place_of(detail: ErrorDetails, asset: Any) -> Place:
+    """The place without the steps that only the types have, such as the chosen member of a union."""
+    place: Place = ()
+    value = asset
+    for step in detail["loc"]:
+        if isinstance(value, list) and isinstance(step, int) or isinstance(value, Mapping) and step in value:
+            place, value = (*place, step), value[step]
+    return (*place, detail["loc"][-1]) if detail["type"] == "missing" else place
+
+
+def _explain(detail: ErrorDetails, place: Place) -> str:
+    if place == ("template",):
+        return f"Invalid template format: expected a map of `format` and `parser`, got {detail['input']!r:.60}"
+    if detail["type"] == "missing":
+        return "is missing"
+    found = "" if is_secret_key(last_name(place)) else f", got {detail['input']!r:.60}"
+    if detail["type"] == "literal_error":
+        known = [word.strip("'") for word in detail["ctx"]["expected"].replace(" or ", ", ").split(", ")]
+        return f"expected {detail['ctx']['expected']}{found}{did_you_mean(str(detail['input']), known)}"
+    expected = _EXPECTED.get(detail["type"].partition("_")[0])
+    return f"expected {expected}{found}" if expected else f"{detail['msg']}{found}"
+
+
+def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    for key in ("inputs", "outputs", "tools"):
+        yield from _list_problems(asset.get(key), (key,))
+    tools = asset.get("tools")
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        if isinstance(tool, Mapping):
+            yield from _list_problems(tool.get("parameters"), ("tools", index, "parameters"))
+
+
+def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:
+    """Names that are empty, absent (where the type does not ask for one) or used twice."""
+    names: set[str] = set()
+    for index, item in enumerate(items if isinstance(items, list) else ()):
+        name = item.get("name") if isinstance(item, Mapping) else None
+        if isinstance(item, Mapping) and not name and (name is not None or place != ("tools",)):
+            yield (*place, index, "name"), "is missing"
+        elif isinstance(name, str) and name in names:
+            yield (*place, index, "name"), f"the name {name!r} is used twice"
+        elif isinstance(name, str):
+            names.add(name)
