@@ -14,6 +14,7 @@ from ..errors import ModelError
 from .base import Delta, StreamAssembler
 from .clients import SdkNames
 from .errors import UNEXPECTED_FORMAT, error_from_exception
+from .json_body import json_body
 from .sse import EventDecoder
 
 CONNECT_SECONDS = 10.0
@@ -98,11 +99,10 @@ class SdkCall:
         if type(self.client) is not plain_client:
             return {"body": dict(body)}
         try:
-            text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            return {"content": json_body(body)}
         except (ValueError, TypeError) as error:
             message = f"The request can't be written as JSON: {error}"
             raise ModelError(message, kind="bad_request", provider=self.provider) from error
-        return {"content": text.encode("utf-8", "replace")}
 
 
 async def _read_stream(response: Any, assembler: StreamAssembler, on_delta: Callable[[Delta], None]) -> None:

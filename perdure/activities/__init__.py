@@ -1,0 +1,1 @@
+"""What has effects: preparing, calling the model, running tools, judging, compacting."""

@@ -1,0 +1,38 @@
+"""How perdure's errors leave an activity: typed, and never retried where the loop decides."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from ..errors import ConfigurationError, ModelError, RunError
+from . import wire
+
+
+@contextmanager
+def typed_failures() -> Iterator[None]:
+    """Turn what the block raises into the `ApplicationError` that the workflow knows; let the rest be retried."""
+    try:
+        yield
+    except ModelError as error:
+        failure = wire.ModelFailure(
+            kind=error.kind,
+            provider=error.provider,
+            status=error.status,
+            request_id=error.request_id,
+            retry_after=error.retry_after,
+        )
+        raise ApplicationError(
+            error.message,
+            failure,
+            type=wire.MODEL_ERROR,
+            non_retryable=True,
+            # An expected condition: kept out of the worker's error logs and failure metrics.
+            category=ApplicationErrorCategory.BENIGN if error.retryable else ApplicationErrorCategory.UNSPECIFIED,
+        ) from error
+    except ConfigurationError as error:
+        raise ApplicationError(str(error), type=wire.CONFIGURATION_ERROR, non_retryable=True) from error
+    except RunError as error:
+        raise ApplicationError(str(error), type=error.kind, non_retryable=True) from error

@@ -1,0 +1,116 @@
+"""Reads what a run's recorded history holds: its input, its conversation, its end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import BaseModel
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+from ..conversation import Conversation, ConversationRef
+from ..messages import Message
+from ..run import RunInput
+from . import wire
+
+CONVERSATION_ACTIVITIES = frozenset({wire.CALL_MODEL, wire.COMPACT, wire.JUDGE, wire.JOURNAL})
+"""Activities whose recorded input may hold a part of the conversation."""
+
+Value = TypeVar("Value")
+
+
+class _MayHoldConversation(BaseModel):
+    conversation: ConversationRef | None = None
+
+
+@dataclass
+class RecordedRun:
+    """One link of a run, as its history tells it."""
+
+    input: RunInput
+    references: list[ConversationRef] = field(default_factory=list)
+    """What was handed over, in order."""
+    pieces: list[Message] = field(default_factory=list)
+    """The conversation that was loaded from the link before, when the input could not hold it."""
+    closing: HistoryEvent | None = None
+    """The event that closed this link; None while it is open."""
+
+    @property
+    def seed(self) -> list[Message]:
+        """The conversation that this link started from."""
+        carried = self.input.carried
+        return self.pieces if carried and carried.conversation else self.input.messages
+
+    def conversation(self, until: int | None = None) -> Conversation:
+        """The conversation at version `until`, or as far as it was handed over."""
+        carried = self.input.carried
+        conversation = Conversation(
+            self.seed, version=carried.version if carried else 0, digest=carried.digest if carried else None
+        )
+        _ = conversation.digest
+        for reference in self.references:
+            if until is not None and reference.version > until:
+                break
+            conversation.follow(reference)
+        return conversation
+
+
+async def read_run(client: Client, workflow_id: str, run_id: str) -> RecordedRun:
+    """Read one link's history. Raises `RPCError` when there is none."""
+    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+    return await fold([event async for event in handle.fetch_history_events()], client)
+
+
+async def fold(events: Iterable[HistoryEvent], client: Client) -> RecordedRun:
+    """Collect the conversation's parts out of a history, however it was come by."""
+    run: RecordedRun | None = None
+    piece_events: dict[int, int] = {}
+    pieces: dict[int, list[Message]] = {}
+    for event in events:
+        match event.event_type:
+            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+                started = event.workflow_execution_started_event_attributes
+                run = RecordedRun(input=await decode(client, started.input.payloads, RunInput))
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+                scheduled = event.activity_task_scheduled_event_attributes
+                if scheduled.activity_type.name in CONVERSATION_ACTIVITIES and run is not None:
+                    held = await decode(client, scheduled.input.payloads, _MayHoldConversation)
+                    if held.conversation is not None:
+                        run.references.append(held.conversation)
+                elif scheduled.activity_type.name == wire.LOAD_PIECE:
+                    piece = await decode(client, scheduled.input.payloads, wire.PieceInput)
+                    piece_events[event.event_id] = piece.piece
+            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+                completed = event.activity_task_completed_event_attributes
+                if completed.scheduled_event_id in piece_events:
+                    loaded = await decode(client, completed.result.payloads, list[Message])
+                    pieces[piece_events[completed.scheduled_event_id]] = loaded
+            case closing if closing in CLOSING_EVENTS and run is not None:
+                run.closing = event
+    if run is None:
+        raise ValueError("the history does not begin with the start of a run")
+    run.pieces = [message for _, messages in sorted(pieces.items()) for message in messages]
+    return run
+
+
+CLOSING_EVENTS = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+    }
+)
+
+
+async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]) -> Value:
+    """The one value that the payloads hold."""
+    values: list[Any] = await client.data_converter.decode(list(payloads), [type_])
+    value: Value = values[0]
+    return value

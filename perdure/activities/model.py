@@ -1,0 +1,62 @@
+"""One call of the model: to the wire, through the provider's SDK, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+
+from ..agent import Agent
+from ..errors import ModelError
+from ..messages import Message, ModelReply
+from ..options import RunOptions
+from ..providers.base import Delta, Provider
+from ..providers.registry import provider_for
+from .heartbeat import Heart
+
+MAX_REPLY_CHARS = 1_500_000
+"""A reply has to fit into one payload of Temporal's, 2 MB."""
+
+
+async def ask_model(
+    agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, *, with_tools: bool = True
+) -> ModelReply:
+    """The model's reply. Raises `ModelError`."""
+    provider = provider_for(agent)
+    request = provider.to_request(agent, messages)
+
+    def on_delta(delta: Delta) -> None:
+        heart.add(delta.kind, delta.text)
+
+    response = await provider.call(
+        agent,
+        request,
+        timeout=options.llm_timeout,
+        on_delta=on_delta if options.stream else None,
+        stream=options.stream,
+    )
+    reply = provider.reply(agent, response)
+    if options.raw:
+        reply.raw = response
+    return _bounded(reply, provider)
+
+
+def _bounded(reply: ModelReply, provider: Provider) -> ModelReply:
+    size = len(reply.model_dump_json())
+    if size > MAX_REPLY_CHARS:
+        raise ModelError(
+            f"the model's reply is too large to be recorded: {size} characters, at most {MAX_REPLY_CHARS} are possible",
+            kind="invalid_response",
+            provider=provider.key,
+        )
+    return reply
+
+
+async def summarize(compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
+    """The summary that a `.prompty` agent makes of a conversation's text (its input `conversation`)."""
+    from ..prompty.load import load
+    from ..prompty.prepare import prepare
+
+    agent = compactor if isinstance(compactor, Agent) else load(compactor)
+    messages = prepare(agent, {"conversation": text})
+    reply = await ask_model(agent, messages, RunOptions(llm_timeout=options.llm_timeout), Heart(None), with_tools=False)
+    return reply.message.text

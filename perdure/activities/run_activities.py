@@ -1,0 +1,141 @@
+"""The activities of a run, as a worker registers them."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from temporalio import activity
+
+from ..conversation import Conversation, split
+from ..errors import ToolNotRegisteredError
+from ..guardrails import GuardrailResult
+from ..messages import Message, ModelReply, ToolResult
+from ..run import Preparation
+from ..tools.dispatch import ToolBox
+from ..tools.context import ToolContext
+from . import wire
+from .heartbeat import StreamedText, heartbeats
+from .history import read_run
+from .hooks import Hooks, conversation_text
+from .failures import typed_failures
+from .model import ask_model, summarize
+from .run_cache import KnownRun, RunCache, current_run
+
+
+class RunActivities:
+    """Everything that a run does in the world, with what this worker has for it."""
+
+    def __init__(self, toolbox: ToolBox, hooks: Hooks, runs: RunCache) -> None:
+        self._toolbox = toolbox
+        self._hooks = hooks
+        self._runs = runs
+
+    @property
+    def all(self) -> Sequence[Callable[..., Any]]:
+        """The activities to register."""
+        return [
+            self.prepare,
+            self.call_model,
+            self.run_tool,
+            self.judge,
+            self.compact,
+            self.journal,
+            self.load_piece,
+        ]
+
+    @activity.defn(name=wire.PREPARE)
+    async def prepare(self, input: wire.PrepareInput) -> Preparation:
+        """Find out what this worker has for the agent, before anything is paid for; remember the run."""
+        conversation = Conversation(input.messages, version=input.version, digest=input.digest)
+        run = KnownRun(input.agent, input.inputs, input.options, conversation)
+        with typed_failures():
+            hooks = self._hooks.kinds(input.options)
+            inventory = self._toolbox.describe(run.agent)
+            if inventory.missing:
+                raise _unhandled(inventory.missing, self._toolbox.names)
+        self._runs.add(current_run(), run)
+        return Preparation(tools=inventory.tools, hooks=hooks)
+
+    @activity.defn(name=wire.CALL_MODEL)
+    async def call_model(self, input: wire.ModelInput) -> ModelReply:
+        """One attempt of one model call, with the conversation at exactly the version that the workflow meant."""
+        with typed_failures():
+            run, messages = await self._runs.messages_at(input.conversation)
+            said = StreamedText(iteration=input.iteration, attempt=activity.info().attempt)
+            async with heartbeats(said if run.options.stream else None) as heart:
+                return await ask_model(run.agent, messages, run.options, heart, with_tools=input.with_tools)
+
+    @activity.defn(name=wire.RUN_TOOL)
+    async def run_tool(self, input: wire.ToolInput) -> ToolResult:
+        """One execution of one tool; what the tool does wrong is in its result."""
+        run = await self._runs.current()
+        request, (workflow_id, _) = input.request, current_run()
+        context = ToolContext(
+            run_id=workflow_id,
+            iteration=request.iteration,
+            call_id=request.call_id,
+            idempotency_key=f"{workflow_id}/{request.iteration}/{request.index}",
+            attempt=activity.info().attempt,
+        )
+        async with heartbeats():
+            return await self._toolbox.execute(
+                run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
+            )
+
+    @activity.defn(name=wire.JUDGE)
+    async def judge(self, input: wire.JudgeInput) -> GuardrailResult:
+        """A guardrail's verdict; plain guardrails come here as local activities."""
+        run, subject = await self._subject(input)
+        name = run.options.guardrails
+        assert name is not None
+        if activity.info().is_local:
+            return await self._hooks.judge(name, input.point, *subject)
+        async with heartbeats():
+            return await self._hooks.judge(name, input.point, *subject)
+
+    async def _subject(self, input: wire.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:
+        if input.conversation is not None:
+            run, messages = await self._runs.messages_at(input.conversation)
+            return run, (messages,)
+        run = await self._runs.current()
+        if input.request is not None:
+            return run, (input.request.name, input.request.arguments)
+        return run, (input.message,)
+
+    @activity.defn(name=wire.COMPACT)
+    async def compact(self, input: wire.CompactInput) -> str:
+        """A summary of the messages that are about to be dropped."""
+        run, messages = await self._runs.messages_at(input.conversation)
+        assert run.options.compactor is not None
+        compactor = self._hooks.compactor(run.options.compactor)
+        dropped = messages[input.head : input.head + input.drop]
+        async with heartbeats():
+            if callable(compactor):
+                summary = compactor(dropped)
+                return str(await summary if inspect.isawaitable(summary) else summary)
+            return await summarize(compactor, conversation_text(dropped), run.options)
+
+    @activity.defn(name=wire.JOURNAL)
+    async def journal(self, input: wire.ConversationInput) -> None:
+        """Record a part of the conversation that would be too large for the next call's input."""
+        await self._runs.messages_at(input.conversation)
+
+    @activity.defn(name=wire.LOAD_PIECE)
+    async def load_piece(self, input: wire.PieceInput) -> list[Message]:
+        """A piece of the conversation at the end of the link before this one."""
+        carried = input.carried
+        recorded = await read_run(activity.client(), current_run()[0], carried.run_id)
+        conversation = recorded.conversation(carried.reference.version)
+        conversation.follow(carried.reference)
+        return split(conversation.messages)[input.piece]
+
+
+def _unhandled(missing: Mapping[str, str], registered: Sequence[str]) -> ToolNotRegisteredError:
+    names = ", ".join(f"{name} (kind: {kind})" for name, kind in missing.items())
+    known = ", ".join(registered) or "none"
+    return ToolNotRegisteredError(
+        f"No handler registered for tool: {names}. This worker's tools: {known}. "
+        "Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])"
+    )

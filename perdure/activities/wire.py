@@ -1,0 +1,86 @@
+"""Names and arguments of the activities: all that the workflow knows of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from ..agent import Agent
+from ..conversation import ConversationRef
+from ..guardrails import GuardrailPoint
+from ..loop.effects import ToolRequest
+from ..messages import Message
+from ..options import RunOptions
+from ..run import CarriedConversation
+
+PREPARE = "perdure.prepare"
+CALL_MODEL = "perdure.call_model"
+RUN_TOOL = "perdure.run_tool"
+JUDGE = "perdure.judge"
+COMPACT = "perdure.compact"
+JOURNAL = "perdure.journal"
+LOAD_PIECE = "perdure.load_piece"
+
+CONFIGURATION_ERROR = "configuration"
+"""Error type: the worker lacks something that the run needs."""
+MODEL_ERROR = "model_error"
+"""Error type: the provider, or the way to it, failed; the details are a `ModelFailure`."""
+PAYLOAD_TOO_LARGE = "payload_too_large"
+"""Error type: a value exceeds what Temporal can carry."""
+INTERNAL_ERROR = "internal"
+"""Error type: a bug of perdure."""
+
+
+class PrepareInput(BaseModel):
+    """Travels only to a local activity, so that none of it is recorded again."""
+
+    agent: Agent
+    inputs: dict[str, Any]
+    options: RunOptions
+    messages: list[Message]
+    version: int
+    digest: str
+
+
+class ConversationInput(BaseModel):
+    """Base of every input that carries a part of the conversation into the history."""
+
+    conversation: ConversationRef
+
+
+class ModelInput(ConversationInput):
+    iteration: int
+    with_tools: bool = True
+
+
+class CompactInput(ConversationInput):
+    head: int
+    drop: int
+
+
+class JudgeInput(BaseModel):
+    point: GuardrailPoint
+    conversation: ConversationRef | None = None
+    message: Message | None = None
+    request: ToolRequest | None = None
+
+
+class ToolInput(BaseModel):
+    request: ToolRequest
+    timeout: float
+
+
+class PieceInput(BaseModel):
+    carried: CarriedConversation
+    piece: int
+
+
+class ModelFailure(BaseModel):
+    """A `ModelError` on its way through Temporal."""
+
+    kind: str
+    provider: str
+    status: int | None = None
+    request_id: str | None = None
+    retry_after: float | None = None

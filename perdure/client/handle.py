@@ -1,0 +1,157 @@
+"""A handle on one run, open or closed, wherever it runs."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
+from temporalio.service import RPCError
+
+from ..conversation import Transcript
+from ..errors import RUN_ERRORS, RunCancelled, RunError
+from ..events import RunEvent
+from ..messages import Message, Usage
+from ..run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
+from ..workflows.names import DECIDE, STATUS, STEER
+from .links import closing_tail, first_run_id, read_link, read_links
+from .log import QUERY_TIMEOUT, RunLog
+from .replay import replay
+from .watch import watch
+
+
+class RunHandle:
+    """Follows, steers and reads one run. Its calls raise `RPCError` when there is no run of that id."""
+
+    def __init__(self, client: Client, id: str) -> None:
+        self.id = id
+        """The workflow id."""
+        self._client = client
+        self._workflow = client.get_workflow_handle(id, result_type=RunOutput)
+        self._log = RunLog(client, id)
+
+    async def result(self) -> RunResult:
+        """Wait for the run's end. Raises a `RunError` that carries the conversation when there is no result."""
+        try:
+            output: RunOutput = await self._workflow.result()
+        except WorkflowFailureError as failure:
+            raise await self._run_error(failure.cause) from failure
+        messages = output.messages if output.messages is not None else await self._last_conversation()
+        return RunResult(
+            output=output.output,
+            iterations=output.iterations,
+            messages=messages,
+            usage=output.usage,
+            is_incomplete=output.is_incomplete,
+            iteration_usage=[_usage(counts) for counts in output.iteration_usage],
+        )
+
+    async def steer(self, text: str) -> None:
+        """Send the agent a message, which it reads before its next model call (§13.5). Never interrupts a tool."""
+        await self._workflow.signal(STEER, SteeringMessage(text=text))
+
+    async def cancel(self, reason: str = "") -> None:
+        """Ask the run to end (§13.2). A tool that has started is awaited for its grace period."""
+        await self._workflow.cancel(reason=reason)
+
+    async def approve(self, call_id: str, *, arguments: dict[str, Any] | None = None) -> None:
+        """Let a tool call that waits for a person pass, with other arguments if any are given."""
+        await self._workflow.signal(DECIDE, ApprovalDecision(call_id=call_id, approved=True, arguments=arguments))
+
+    async def deny(self, call_id: str, reason: str) -> None:
+        """Refuse a tool call that waits for a person; the model is told the reason."""
+        await self._workflow.signal(DECIDE, ApprovalDecision(call_id=call_id, approved=False, reason=reason))
+
+    async def events(self, after: int = 0) -> list[RunEvent]:
+        """The events so far whose `seq` is above `after`; of a closed run, all of them."""
+        await self._log.refresh()
+        return [event for event in self._log.events if event.seq > after]
+
+    def stream(self, after: int = 0) -> AsyncIterator[RunEvent]:
+        """The events behind `after` as they come, until the terminal one.
+
+        With `RunOptions.stream`, `token` and `thinking` events come while the model speaks; they carry
+        the `seq` that their recorded event will have.
+        """
+        return watch(self._client, self.id, self._log, after)
+
+    async def messages(self) -> list[Message]:
+        """The complete conversation, what was trimmed from the model's view included."""
+        transcript: Transcript | None = None
+        async for link in read_links(self._client, self.id):
+            if link.is_open:
+                await self._log.refresh()
+                return self._log.transcript.messages
+            conversation = link.recorded.conversation()
+            seed = link.recorded.seed
+            if transcript is None:
+                transcript = Transcript(seed)
+            else:
+                transcript.begin_link(seed)
+            transcript.follow(conversation.operations)
+            if link.next_run_id is None:
+                tail = await closing_tail(self._client, link)
+                if tail is not None:
+                    transcript.follow(tail.operations)
+                else:
+                    whole = await replay(self.id, link.history, self._client.data_converter)
+                    transcript.follow(whole.operations_since(conversation.version))
+        assert transcript is not None
+        return transcript.messages
+
+    async def status(self) -> RunStatus:
+        """Where the run stands. Answered from the history when no worker is there to ask."""
+        description = await self._workflow.describe()
+        handle = self._client.get_workflow_handle(self.id, run_id=description.run_id)
+        if description.status == WorkflowExecutionStatus.RUNNING:
+            try:
+                return await handle.query(STATUS, result_type=RunStatus, rpc_timeout=QUERY_TIMEOUT)
+            except RPCError:
+                pass  # No worker answers: the history says as much as a worker would.
+        link = await read_link(self._client, self.id, description.run_id)
+        status = (await replay(self.id, link.history, self._client.data_converter)).status()
+        ended = _ENDED.get(description.status) if description.status else None
+        return status.model_copy(update={"status": ended}) if ended else status
+
+    async def _last_conversation(self) -> list[Message]:
+        """The conversation as it stood at the end of the closed run."""
+        description = await self._workflow.describe()
+        link = await read_link(self._client, self.id, description.run_id)
+        tail = await closing_tail(self._client, link)
+        if tail is None:
+            return (await replay(self.id, link.history, self._client.data_converter)).conversation
+        conversation = link.recorded.conversation()
+        conversation.follow(tail)
+        return conversation.messages
+
+    async def _run_error(self, cause: BaseException) -> RunError:
+        messages = await self._last_conversation()
+        if isinstance(cause, ApplicationError) and cause.details:
+            failure = RunFailure.model_validate(cause.details[0])
+            error_type = RUN_ERRORS.get(failure.kind, RunError)
+            return error_type(
+                cause.message,
+                kind=failure.kind,
+                reason=failure.reason,
+                messages=messages,
+                iterations=failure.iterations,
+            )
+        iterations = (await self.status()).model_calls
+        if isinstance(cause, CancelledError):
+            return RunCancelled(
+                f"The run {self.id!r} was cancelled", reason=None, messages=messages, iterations=iterations
+            )
+        kinds: dict[type, str] = {TerminatedError: "terminated", TimeoutError: "timed_out"}
+        kind = next((name for type_, name in kinds.items() if isinstance(cause, type_)), "failed")
+        return RunError(f"The run {self.id!r} ended: {cause}", kind=kind, messages=messages, iterations=iterations)
+
+
+_ENDED = {
+    WorkflowExecutionStatus.TERMINATED: "terminated",
+    WorkflowExecutionStatus.TIMED_OUT: "timed_out",
+}
+
+
+def _usage(counts: tuple[int, int, int, int, int]) -> Usage:
+    return Usage.model_validate(dict(zip(Usage.model_fields, counts, strict=True)))

@@ -1,0 +1,127 @@
+"""A reader's copy of a run's events, link after link, kept up to date on demand."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowQueryFailedError
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..conversation import Transcript
+from ..events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
+from ..workflows.names import EVENTS
+from .links import Link, first_run_id, is_running, read_link
+from .replay import replay
+
+QUERY_TIMEOUT = timedelta(seconds=5)
+"""When no worker has answered a query by then, the history is replayed here instead."""
+
+
+class RunLog:
+    """Everything that a run has said so far.
+
+    Open links answer a query, which costs no history; closed ones, and open ones without a worker,
+    are replayed here.
+    """
+
+    def __init__(self, client: Client, workflow_id: str) -> None:
+        self._client = client
+        self._id = workflow_id
+        self._link: Link | None = None
+        self._reader = EventReader([])
+        self.events: list[RunEvent] = []
+        self.transcript = Transcript([])
+        """Every message up to the last event, trimmed ones too."""
+
+    @property
+    def last_seq(self) -> int:
+        return self.events[-1].seq if self.events else 0
+
+    @property
+    def ended(self) -> bool:
+        """Whether the terminal event was read: nothing comes after it."""
+        return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
+
+    @property
+    def run_id(self) -> str | None:
+        """The link that was read last."""
+        return self._link.run_id if self._link else None
+
+    @property
+    def link(self) -> Link | None:
+        return self._link
+
+    async def refresh(self) -> None:
+        """Read what is new. Raises `RPCError` when there is no such run."""
+        if self.ended:
+            return
+        link = self._link or await self._open(await first_run_id(self._client, self._id))
+        while True:
+            is_open = await is_running(self._client, self._id, link.run_id)
+            if is_open and await self._query(link):
+                return
+            link = await self._replay(link)
+            if link.next_run_id is None:
+                return
+            link = await self._open(link.next_run_id)
+
+    async def _open(self, run_id: str) -> Link:
+        link = await read_link(self._client, self._id, run_id)
+        carried, seed = link.recorded.input.carried, link.recorded.seed
+        self._reader = EventReader(seed, version=carried.version if carried else 0)
+        if self._link is None:
+            self.transcript = Transcript(seed)
+        else:
+            self.transcript.begin_link(seed)
+        self._link = link
+        return link
+
+    async def _query(self, link: Link) -> bool:
+        """Ask the workflow for what is new; False when nobody could answer in time."""
+        handle = self._client.get_workflow_handle(self._id, run_id=link.run_id)
+        while True:
+            try:
+                page = await handle.query(EVENTS, self.last_seq, result_type=EventPage, rpc_timeout=QUERY_TIMEOUT)
+            except (RPCError, WorkflowQueryFailedError) as error:
+                if isinstance(error, RPCError) and error.status not in _NO_ANSWER:
+                    raise
+                return False
+            self._take(page)
+            if not page.more:
+                return True
+
+    async def _replay(self, link: Link) -> Link:
+        """Read what is new by replaying the link's history as it is now."""
+        if link.is_open:
+            link = self._link = await read_link(self._client, self._id, link.run_id)
+        run = await replay(self._id, link.history, self._client.data_converter)
+        while True:
+            page = run.events(self.last_seq)
+            self._take(page)
+            if not page.more:
+                break
+        if not link.is_open and not link.next_run_id and not self.ended:
+            self.events.append(_ended_from_outside(link, self.last_seq + 1))
+        return link
+
+    def _take(self, page: EventPage) -> None:
+        self.events += self._reader.read(page)
+        self.transcript.follow(page.operations)
+
+
+def _ended_from_outside(link: Link, seq: int) -> RunEvent:
+    """The terminal event of a run that was ended without being asked: terminated, or timed out by Temporal."""
+    closing = link.recorded.closing
+    assert closing is not None
+    kind = EventType.Name(closing.event_type).removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_").lower()
+    return RunEvent(
+        seq=seq,
+        type="failed",
+        iteration=0,
+        data={"kind": kind, "message": f"the run was {kind.replace('_', ' ')} from outside"},
+        time=closing.event_time.ToSeconds(),
+    )
+
+
+_NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.CANCELLED)

@@ -1,0 +1,145 @@
+"""Starts runs, and finds those that were started."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+from weakref import WeakSet
+
+from temporalio.client import Client
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..agent import Agent
+from ..converter import with_converter
+from ..errors import PayloadTooLargeError
+from ..messages import Message
+from ..options import RunOptions
+from ..prompty.load import load
+from ..prompty.portable import portable
+from ..prompty.prepare import prepare
+from ..run import RunInput
+from ..search_attributes import AGENT
+from ..workflows.names import WORKFLOW
+from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
+from .handle import RunHandle
+
+MAX_INPUT_BYTES = 2 * 1024 * 1024 - 64 * 1024
+"""Temporal refuses payloads of 2 MB; something is left for what else a start carries."""
+
+_without_attributes: WeakSet[Any] = WeakSet()
+"""Services whose namespace knows no search attributes of perdure's."""
+
+
+async def start_run(
+    client: Client,
+    agent: Agent | str | PathLike[str],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    task_queue: str = "perdure",
+    id: str | None = None,
+    options: RunOptions | None = None,
+    messages: Sequence[Message | Mapping[str, Any]] | None = None,
+) -> RunHandle:
+    """Start a run and return at once.
+
+    The prompt is rendered here (`prepare`), unless `messages` gives the conversation to start from, as for a
+    next turn (§14). `id` becomes the workflow id; without one, a readable random one is made.
+
+    Raises what `load` and `prepare` raise, `ConfigurationError` for a literal secret in the agent,
+    `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is under way.
+    """
+    client = with_converter(client)
+    loaded = agent if isinstance(agent, Agent) else load(agent, defer_connections=True)
+    given = dict(inputs or {})
+    input = RunInput(
+        agent=portable(loaded),
+        messages=prepare(loaded, given) if messages is None else [_message(message) for message in messages],
+        inputs=_bound_inputs(loaded, given),
+        options=options or RunOptions(),
+    )
+    await _check_size(client, input)
+    workflow_id = id or _readable_id(loaded)
+    await _start(client, input, workflow_id, task_queue)
+    return RunHandle(client, workflow_id)
+
+
+def get_run(client: Client, id: str) -> RunHandle:
+    """A handle on the run of that id; whether it exists shows at the first call."""
+    return RunHandle(with_converter(client), id)
+
+
+def _message(value: Message | Mapping[str, Any]) -> Message:
+    return value if isinstance(value, Message) else Message.model_validate(value)
+
+
+def _bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that a tool's binding refers to; the others are in the rendered messages already."""
+    bound = {binding.input for tool in agent.tools or [] for binding in (tool.bindings or {}).values()}
+    if not bound:
+        return {}
+    defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
+    known = {**defaults, **inputs}
+    return {name: known[name] for name in sorted(bound) if name in known}
+
+
+def _readable_id(agent: Agent) -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", agent.name.lower()).strip("-") or "agent"
+    return f"{name}-{secrets.token_hex(4)}"
+
+
+async def _check_size(client: Client, input: RunInput) -> None:
+    """Temporal's answer to an oversized input is a bare RPC error: say what is too large instead."""
+    payloads = await client.data_converter.encode([input])
+    size = sum(payload.ByteSize() for payload in payloads)
+    if size > MAX_INPUT_BYTES:
+        conversation = sum(len(message.model_dump_json()) for message in input.messages)
+        raise PayloadTooLargeError(
+            f"The run's input is too large for Temporal: {size} bytes after compression, at most {MAX_INPUT_BYTES} are "
+            f"possible ({conversation} bytes of it are the conversation, before compression). Start from fewer or "
+            "shorter messages, or configure external storage (PERDURE_STORAGE)"
+        )
+
+
+async def _start(client: Client, input: RunInput, workflow_id: str, task_queue: str) -> None:
+    name = input.agent.name or "agent"
+    service = client.service_client
+    arguments: dict[str, Any] = {
+        "id": workflow_id,
+        "task_queue": task_queue,
+        "task_timeout": WORKFLOW_TASK_TIMEOUT,
+        "static_summary": f"{name}: {_first_words(input.messages)}",
+        "static_details": _details(input),
+        "memo": {"agent": name},
+    }
+    if service not in _without_attributes:
+        attributes = TypedSearchAttributes([SearchAttributePair(AGENT, name)])
+        try:
+            await client.start_workflow(WORKFLOW, input, search_attributes=attributes, **arguments)
+            return
+        except RPCError as error:
+            if error.status != RPCStatusCode.INVALID_ARGUMENT or AGENT.name not in error.message:
+                raise
+            _without_attributes.add(service)
+    await client.start_workflow(WORKFLOW, input, **arguments)
+
+
+def _first_words(messages: Sequence[Message]) -> str:
+    text = next((message.text for message in reversed(messages) if message.role == "user"), "")
+    words = " ".join(text.split())
+    return words if len(words) <= 120 else words[:117] + "..."
+
+
+def _details(input: RunInput) -> str:
+    """What the Temporal UI shows about the run, as Markdown."""
+    model = input.agent.model
+    lines = [input.agent.description or "", ""]
+    if model:
+        lines.append(f"- model: `{model.id}` ({model.provider or 'openai'}, {model.api_type})")
+    if tools := [tool.name for tool in input.agent.tools or []]:
+        lines.append(f"- tools: {', '.join(tools)}")
+    lines.append(f"- at most {input.options.max_iterations} iterations")
+    return "\n".join(lines).strip()

@@ -1,0 +1,66 @@
+"""How values become payloads: pydantic JSON, compressed when large, stored elsewhere when too large."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+import zstandard
+from temporalio.client import Client
+from temporalio.api.common.v1 import Payload
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter, ExternalStorage, PayloadCodec
+
+ENCODING = b"binary/zstd"
+COMPRESS_FROM_BYTES = 16 * 1024
+"""Smaller payloads stay as they are, so that the Temporal UI shows them."""
+STORE_FROM_BYTES = 256 * 1024
+
+
+class ZstdCodec(PayloadCodec):
+    """Compresses payloads from a size on; decodes what it encoded and leaves everything else alone."""
+
+    def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES) -> None:
+        self._from_bytes = from_bytes
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [self._compressed(payload) for payload in payloads]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return [self._decompressed(payload) for payload in payloads]
+
+    def _compressed(self, payload: Payload) -> Payload:
+        if payload.ByteSize() < self._from_bytes:
+            return payload
+        data = zstandard.ZstdCompressor().compress(payload.SerializeToString())
+        if len(data) >= payload.ByteSize():
+            return payload
+        return Payload(metadata={"encoding": ENCODING}, data=data)
+
+    def _decompressed(self, payload: Payload) -> Payload:
+        if payload.metadata.get("encoding") != ENCODING:
+            return payload
+        return Payload.FromString(zstandard.ZstdDecompressor().decompress(payload.data))
+
+
+def data_converter(
+    *, storage: ExternalStorage | None = None, compress_from_bytes: int = COMPRESS_FROM_BYTES
+) -> DataConverter:
+    """The converter that perdure's clients and workers share."""
+    return dataclasses.replace(
+        pydantic_data_converter, payload_codec=ZstdCodec(compress_from_bytes), external_storage=storage
+    )
+
+
+perdure_data_converter = data_converter()
+"""With compression, and without external storage."""
+
+
+def with_converter(client: Client) -> Client:
+    """The client, or one on the same connection with perdure's converter when it had Temporal's default one."""
+    if client.data_converter != DataConverter.default:
+        return client
+    settings = client.config(active_config=True)
+    settings["data_converter"] = perdure_data_converter
+    settings["plugins"] = []
+    return Client(**settings)

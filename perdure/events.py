@@ -1,0 +1,145 @@
+"""What a run says about itself while it works (§13.1)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal
+
+from pydantic import BaseModel
+
+from .conversation import Conversation, Operation, operation_chars
+from .messages import Message
+
+EventType = Literal[
+    "token",
+    "thinking",
+    "tool_call_start",
+    "tool_result",
+    "status",
+    "messages_updated",
+    "done",
+    "error",
+    "cancelled",
+    "failed",
+    "compaction_start",
+    "compaction_complete",
+    "compaction_failed",
+    "llm_start",
+    "llm_complete",
+    "permission_requested",
+    "permission_completed",
+]
+
+TERMINAL_EVENTS: frozenset[str] = frozenset({"done", "cancelled", "failed"})
+"""A run emits exactly one of these, as its last event."""
+
+CONVERSATION_EVENTS: frozenset[str] = frozenset({"messages_updated", "done"})
+"""Their data holds `messages`, the whole list at that moment; logs keep the version instead."""
+
+
+class RunEvent(BaseModel):
+    """One event, as a reader sees it."""
+
+    seq: int
+    """Counts from 1 without gaps, across continue-as-new."""
+    type: EventType
+    iteration: int
+    """The round that the event belongs to, from 1; 0 before the first."""
+    data: dict[str, Any]
+    time: float = 0.0
+    """Seconds since the epoch, by the workflow's clock; 0 for tokens."""
+    call_id: str | None = None
+    """Which tool call the event is about."""
+
+
+class LoggedEvent(RunEvent):
+    """One event, as a log keeps it: a version stands for the message list, which would grow with the square."""
+
+    version: int
+
+
+class EventPage(BaseModel):
+    """A part of a log, with the operations that lead from the conversation before it to the one after it."""
+
+    events: list[LoggedEvent] = []
+    operations: list[Operation] = []
+    base: int = 0
+    """The conversation's version that `operations` start from."""
+    more: bool = False
+    """Whether the log goes on behind this page."""
+
+
+PAGE_CHARS = 512 * 1024
+
+
+class EventLog:
+    """The events of one run, or of one link of a run that was continued as new."""
+
+    def __init__(self, conversation: Conversation, *, last_seq: int = 0) -> None:
+        self._conversation = conversation
+        self._first = last_seq + 1
+        self._events: list[LoggedEvent] = []
+
+    @property
+    def last_seq(self) -> int:
+        return self._first + len(self._events) - 1
+
+    def append(
+        self, type: EventType, iteration: int, data: dict[str, Any], *, time: float, call_id: str | None = None
+    ) -> None:
+        self._events.append(
+            LoggedEvent.model_construct(
+                seq=self.last_seq + 1,
+                type=type,
+                iteration=iteration,
+                data=data,
+                time=time,
+                call_id=call_id,
+                version=self._conversation.version,
+            )
+        )
+
+    def page(self, after: int) -> EventPage:
+        """The events behind `after`, as many as fit into one answer."""
+        start = max(after + 1 - self._first, 0)
+        base = self._events[start - 1].version if start else self._conversation.first_version
+        events: list[LoggedEvent] = []
+        operations: list[Operation] = []
+        chars = 0
+        for event in self._events[start:]:
+            if chars > PAGE_CHARS:
+                break
+            news = self._between(base + len(operations), event.version)
+            operations += news
+            events.append(event)
+            chars += 200 + len(str(event.data)) + sum(map(operation_chars, news))
+        more = start + len(events) < len(self._events)
+        return EventPage(events=events, operations=operations, base=base, more=more)
+
+    def _between(self, version: int, until: int) -> Sequence[Operation]:
+        return self._conversation.since(version)[: until - version]
+
+
+class EventReader:
+    """Turns logged events into what a reader sees, by following the conversation along."""
+
+    def __init__(self, seed: Sequence[Message], *, version: int = 0) -> None:
+        self._conversation = Conversation(seed, version=version)
+
+    def read(self, page: EventPage) -> Iterator[RunEvent]:
+        operations = iter(page.operations)
+        for event in page.events:
+            while self._conversation.version < event.version:
+                self._conversation.apply(next(operations))
+            yield materialize(event, self._conversation.messages)
+
+
+def materialize(event: LoggedEvent, messages: Sequence[Message]) -> RunEvent:
+    """The event with the message list in its data, where its type calls for it."""
+    data = event.data
+    if event.type in CONVERSATION_EVENTS:
+        data = {**data, "messages": list(messages)}
+    return RunEvent.model_construct(
+        seq=event.seq, type=event.type, iteration=event.iteration, data=data, time=event.time, call_id=event.call_id
+    )
+

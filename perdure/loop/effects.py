@@ -1,0 +1,93 @@
+"""What the loop needs from the world: everything that is not a decision."""
+
+from __future__ import annotations
+
+from typing import Any, Protocol
+
+from pydantic import BaseModel
+
+from ..conversation import Conversation
+from ..events import EventType
+from ..guardrails import GuardrailPoint, GuardrailResult
+from ..messages import Message, ModelReply, ToolResult
+from .state import LoopState
+
+
+class Cancelled(Exception):
+    """The run is being cancelled: what was awaited was given up (§13.2)."""
+
+
+class ToolRequest(BaseModel):
+    """One tool execution, decided: the arguments are parsed and the guardrail has let it pass."""
+
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    iteration: int
+    index: int
+    """The call's place in the model's reply, from 0."""
+
+
+class ToolSpec(BaseModel):
+    """What the worker knows of a tool and the loop decides by."""
+
+    name: str
+    timeout: float | None = None
+    """Seconds per execution; None takes `RunOptions.tool_timeout`."""
+    idempotent: bool = True
+    """Whether an execution that was lost with its worker may be started again."""
+    parallel_safe: bool = True
+    needs_approval: bool = False
+
+
+class Approval(BaseModel):
+    """A person's verdict on one tool call."""
+
+    approved: bool
+    reason: str | None = None
+    arguments: dict[str, Any] | None = None
+    """Replaces the model's arguments; None keeps them."""
+
+
+class Effects(Protocol):
+    """Bound to Temporal by the workflow, and to direct calls by the in-process runner.
+
+    An effect that waits gives up with `Cancelled` when the run is cancelled meanwhile, except
+    `run_tool`: a started tool is awaited for its grace period.
+    """
+
+    def cancelled(self) -> bool: ...
+
+    def has_steering(self) -> bool: ...
+
+    def drain_steering(self) -> list[str]:
+        """All pending texts, in the order they were sent; each is given once."""
+
+    def now(self) -> float:
+        """Seconds since the epoch."""
+
+    def random(self) -> float:
+        """A number from [0, 1)."""
+
+    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None: ...
+
+    async def checkpoint(self, state: LoopState) -> None:
+        """Between iterations: a chance to carry on elsewhere. May not return."""
+
+    async def sleep(self, seconds: float, why: str) -> None: ...
+
+    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+        """One attempt. Raises `ModelError` when the provider or the way to it failed."""
+
+    async def run_tool(self, request: ToolRequest) -> ToolResult:
+        """Never raises for what the tool did: its failure is a result."""
+
+    async def judge(
+        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
+    ) -> GuardrailResult:
+        """Ask the guardrail of that point; `subject` is the assistant message (output) or the call (tool)."""
+
+    async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
+        """Summarise `drop` messages behind the first `head`; "" or any exception falls back to the built-in summary."""
+
+    async def approve(self, request: ToolRequest) -> Approval: ...

@@ -1,0 +1,47 @@
+"""The limits of a run: which one is reached, and what its error says."""
+
+from __future__ import annotations
+
+from ..errors import LimitExceededError, MaxIterationsError, RunError
+from ..options import RunOptions
+from .state import LoopState
+
+PARTIAL_TEXT = "I was unable to complete this task within the allowed steps."
+
+
+def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError | None:
+    """The error of the limit that forbids a further model call, or None."""
+    if state.iterations >= options.max_iterations:
+        return MaxIterationsError(
+            f"Agent loop exceeded {options.max_iterations} iterations",
+            reason=_repetition(state)
+            or f"max_iterations={options.max_iterations} is used up: raise it, or look at what the tools answer",
+        )
+    if options.max_repeated_calls and state.repeated >= options.max_repeated_calls:
+        return LimitExceededError(
+            f"The same tool call was repeated {state.repeated} times in a row", reason=_repetition(state)
+        )
+    for name, used in _budgets(options, state, now):
+        limit = getattr(options, name)
+        if limit is not None and used >= limit:
+            return LimitExceededError(f"Budget exhausted: {name} ({limit}) reached", reason=f"{name}: {used:g} used")
+    return None
+
+
+def _budgets(options: RunOptions, state: LoopState, now: float) -> list[tuple[str, float]]:
+    return [
+        ("max_total_tokens", state.usage.total_tokens),
+        ("max_tool_calls", state.tool_calls),
+        ("max_seconds", now - state.started_at),
+    ]
+
+
+def _repetition(state: LoopState) -> str | None:
+    if state.repeated < 2:
+        return None
+    return f"the model asked {state.repeated} times in a row for {state.last_calls[:500]}"
+
+
+def partial_text(state: LoopState) -> str:
+    """What a run gives that was stopped by a limit: a fixed text, and the last that the model said."""
+    return f"{PARTIAL_TEXT}\n\n{state.last_text}" if state.last_text else PARTIAL_TEXT

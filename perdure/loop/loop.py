@@ -1,0 +1,246 @@
+"""The loop itself: reads as the specification's order of an iteration (§13.7)."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ..conversation import Conversation
+from ..errors import GuardrailError, RunCancelled, RunError
+from ..events import EventType
+from ..messages import Message, ModelReply, TextPart
+from ..options import RunOptions
+from ..trimming import plan_trim, summarize_dropped, summary_message
+from .effects import Cancelled, Effects, ToolSpec
+from .limits import partial_text, reached_limit
+from .retry import call_with_retry
+from .state import LoopState
+from .tools import ToolRound
+
+_MESSAGES = TypeAdapter(list[Message])
+
+
+class Outcome:
+    """How a run ended well."""
+
+    def __init__(self, output: Any, response: str, *, is_incomplete: bool = False) -> None:
+        self.output = output
+        self.response = response
+        """The output as text, as the `done` event carries it."""
+        self.is_incomplete = is_incomplete
+
+
+class AgentLoop:
+    """One run of one agent. Emits exactly one terminal event, as its last."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        conversation: Conversation,
+        options: RunOptions,
+        *,
+        tools: Mapping[str, ToolSpec],
+        guarded: frozenset[str] = frozenset(),
+        compacted: bool = False,
+        structured: bool = False,
+        state: LoopState | None = None,
+    ) -> None:
+        self.state = state or LoopState(started_at=effects.now())
+        self._effects = effects
+        self._conversation = conversation
+        self._options = options
+        self._guarded = guarded
+        self._compacted = compacted
+        self._structured = structured
+        self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded)
+
+    async def run(self) -> Outcome:
+        """Iterate until the model gives its answer. Raises `RunError` when there is none."""
+        try:
+            outcome = await self._iterate()
+        except Cancelled:
+            self._emit("cancelled", {})
+            raise RunCancelled("The run was cancelled", iterations=self.state.iterations) from None
+        except RunError as error:
+            error.iterations = self.state.iterations
+            self._emit("failed", {"kind": error.kind, "message": str(error)})
+            raise
+        self._emit("done", {"response": outcome.response})
+        return outcome
+
+    async def _iterate(self) -> Outcome:
+        while True:
+            await self._effects.checkpoint(self.state)
+            self.state.iteration += 1
+            self._check_cancellation()
+            self._drain_steering()
+            if limit := reached_limit(self._options, self.state, self._effects.now()):
+                return await self._stop_at(limit)
+            await self._trim_context()
+            await self._check_input()
+            self._check_cancellation()
+            reply = await self._call_model()
+            reply = await self._check_output(reply)
+            if reply.message.tool_calls:
+                await self._run_tools(reply)
+            elif not self._goes_on_after(reply):
+                return self._answer(reply)
+
+    def _check_cancellation(self) -> None:
+        """§13.2"""
+        if self._effects.cancelled():
+            raise Cancelled
+
+    def _drain_steering(self) -> None:
+        """§13.5"""
+        texts = self._effects.drain_steering()
+        if texts:
+            self._append([Message.user(text) for text in texts])
+            self._emit("status", {"message": f"Injected {len(texts)} steering message(s)"})
+
+    async def _trim_context(self) -> None:
+        """§13.3"""
+        budget = self._options.context_budget
+        if budget is None:
+            return
+        plan = plan_trim(self._conversation.messages, self._conversation.sizes, budget)
+        if plan is None:
+            return
+        summary = await self._compact(plan.head, plan.drop) if self._compacted else ""
+        dropped = self._conversation.messages[plan.head : plan.head + plan.drop]
+        self._conversation.trim(plan.head, plan.drop, summary_message(summary or summarize_dropped(dropped)))
+        self._emit("messages_updated", {})
+
+    async def _compact(self, head: int, drop: int) -> str:
+        """The compactor's summary, or "" when it failed: then the built-in one is used."""
+        self._emit("compaction_start", {})
+        try:
+            summary = await self._effects.compact(self._conversation, head, drop)
+        except Cancelled:
+            raise
+        except Exception as error:
+            self._emit("compaction_failed", {"message": str(error)})
+            return ""
+        if not summary:
+            self._emit("compaction_failed", {"message": "the compactor gave an empty summary"})
+            return ""
+        remaining = len(self._conversation.messages) - drop + 1
+        self._emit("compaction_complete", {"removed": drop, "remaining": remaining})
+        return summary
+
+    async def _check_input(self) -> None:
+        """§13.4"""
+        if "input" not in self._guarded:
+            return
+        verdict = await self._effects.judge("input", self._conversation, None)
+        if not verdict.allowed:
+            self._deny("Input", verdict.reason)
+        if verdict.rewrite is not None:
+            self._conversation.rewrite(_MESSAGES.validate_python(verdict.rewrite))
+            self._emit("messages_updated", {})
+
+    async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
+        """§9.10"""
+        iteration = self.state.iteration
+        self._emit("llm_start", {})
+        reply = await call_with_retry(
+            lambda: self._effects.call_model(self._conversation, iteration, with_tools=with_tools),
+            self._effects,
+            self._options,
+            lambda text: self._emit("status", {"message": text}),
+        )
+        self.state.record(reply.usage)
+        if self._options.stream and reply.message.text and not reply.message.tool_calls:
+            # Watchers saw it in pieces; the record holds it whole. Tool rounds are not shown (§9.3).
+            self._emit("token", {"token": reply.message.text})
+        self._emit("llm_complete", {"usage": reply.usage.model_dump(), "finishReason": reply.finish_reason})
+        for warning in reply.warnings:
+            self._emit("status", {"message": warning})
+        return reply
+
+    async def _check_output(self, reply: ModelReply) -> ModelReply:
+        """§13.4"""
+        if "output" not in self._guarded:
+            return reply
+        verdict = await self._effects.judge("output", self._conversation, reply.message)
+        if not verdict.allowed:
+            self._deny("Output", verdict.reason)
+        return reply if verdict.rewrite is None else self._rewritten(reply, str(verdict.rewrite))
+
+    def _rewritten(self, reply: ModelReply, text: str) -> ModelReply:
+        """The reply with another text: the provider's original blocks no longer speak for it."""
+        metadata = {key: value for key, value in reply.message.metadata.items() if key != "provider_content"}
+        message = Message(role="assistant", parts=[TextPart(value=text)], metadata=metadata)
+        output = _parse_output(text) if self._structured else None
+        return reply.model_copy(update={"message": message, "output": output})
+
+    async def _run_tools(self, reply: ModelReply) -> None:
+        """§13.6, §13.7 step 8"""
+        message = reply.message
+        self.state.last_text = message.text or self.state.last_text
+        self._count_repetition(message)
+        results = await self._tools.run(message.tool_calls)
+        self._append([message, *results])
+
+    def _count_repetition(self, message: Message) -> None:
+        calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
+        self.state.repeated = self.state.repeated + 1 if calls == self.state.last_calls else 1
+        self.state.last_calls = calls
+
+    def _goes_on_after(self, reply: ModelReply) -> bool:
+        """Whether a steering message came while the final answer was made: it is not lost."""
+        if not self._effects.has_steering() or self.state.iterations >= self._options.max_iterations:
+            return False
+        self.state.last_text = reply.message.text
+        self._append([reply.message])
+        return True
+
+    def _answer(self, reply: ModelReply) -> Outcome:
+        self._append([reply.message])
+        text = reply.message.text
+        if self._options.raw and reply.raw is not None:
+            return Outcome(reply.raw, text)
+        return Outcome(text if reply.output is None else reply.output, text)
+
+    async def _stop_at(self, limit: RunError) -> Outcome:
+        match self._options.on_limit:
+            case "raise":
+                raise limit
+            case "partial":
+                text = partial_text(self.state)
+                return Outcome(text, text, is_incomplete=True)
+            case "final_answer":
+                return await self._final_answer()
+
+    async def _final_answer(self) -> Outcome:
+        """One last call, without tools."""
+        await self._trim_context()
+        await self._check_input()
+        self._check_cancellation()
+        reply = await self._check_output(await self._call_model(with_tools=False))
+        if reply.message.tool_calls:
+            reply = reply.model_copy(update={"message": Message.assistant(reply.message.text)})
+        outcome = self._answer(reply)
+        outcome.is_incomplete = True
+        return outcome
+
+    def _deny(self, point: str, reason: str | None) -> None:
+        self._emit("error", {"message": f"{point} guardrail denied: {reason}"})
+        raise GuardrailError(f"{point} guardrail denied: {reason}", reason=reason)
+
+    def _append(self, messages: list[Message]) -> None:
+        self._conversation.append(messages)
+        self._emit("messages_updated", {})
+
+    def _emit(self, type: EventType, data: dict[str, Any]) -> None:
+        self._effects.emit(type, self.state.iteration, data)
+
+
+def _parse_output(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

@@ -1,0 +1,133 @@
+"""One round of tool calls: each is prepared, then executed, then finalised (§13.7 step 8)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..arguments import parse_with_repair
+from ..errors import ToolArgumentError, ToolNotRegisteredError
+from ..events import EventType
+from ..messages import Message, ToolCall, ToolResult
+from ..options import RunOptions
+from .effects import Cancelled, Effects, ToolRequest, ToolSpec
+from .state import LoopState
+
+CANCELLED_TEXT = "[cancelled]"
+
+
+@dataclass(frozen=True)
+class Immediate:
+    """A call that is answered without an execution."""
+
+    result: ToolResult
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A call that may be executed."""
+
+    request: ToolRequest
+
+
+class ToolRound:
+    """Answers the tool calls of one reply; every call gets exactly one result, cancelled or not."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        options: RunOptions,
+        state: LoopState,
+        tools: Mapping[str, ToolSpec],
+        guarded: bool,
+    ) -> None:
+        self._effects = effects
+        self._options = options
+        self._state = state
+        self._tools = tools
+        self._guarded = guarded
+
+    async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
+        """The tool messages, in the order of `calls`. Raises only when the run must fail."""
+        for call in calls:
+            if call.name not in self._tools and self._options.unknown_tools == "raise":
+                raise ToolNotRegisteredError(f"Tool not registered: {call.name}")
+        if self._concurrent(calls):
+            results = await asyncio.gather(*[self._answer(call, index) for index, call in enumerate(calls)])
+        else:
+            results = [await self._answer(call, index) for index, call in enumerate(calls)]
+        return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
+
+    def _concurrent(self, calls: Sequence[ToolCall]) -> bool:
+        if not self._options.parallel_tool_calls or len(calls) < 2:
+            return False
+        return all(self._tools[call.name].parallel_safe for call in calls if call.name in self._tools)
+
+    async def _answer(self, call: ToolCall, index: int) -> ToolResult:
+        if self._effects.cancelled():
+            return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        self._emit("tool_call_start", {"name": call.name, "arguments": call.arguments}, call)
+        try:
+            result = await self._execute(call, await self._prepare(call, index))
+        except Cancelled:
+            result = ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        if result.status in ("error", "timeout"):
+            self._emit("error", {"message": result.text}, call)
+        self._emit("tool_result", {"name": call.name, "result": result.text}, call)
+        return result
+
+    async def _prepare(self, call: ToolCall, index: int) -> Immediate | Prepared:
+        """Parse the arguments (§9.8), ask the guardrail (§13.4) and, where one is wanted, a person."""
+        if call.name not in self._tools:
+            return _refuse(f"Error: Tool not registered: {call.name}. {self._available()}", "unknown_tool")
+        try:
+            arguments, warning = parse_with_repair(call.arguments)
+        except ToolArgumentError as error:
+            return _refuse(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
+        if warning:
+            self._emit("status", {"message": warning}, call)
+        request = ToolRequest(
+            call_id=call.id, name=call.name, arguments=arguments, iteration=self._state.iteration, index=index
+        )
+        if self._guarded:
+            verdict = await self._effects.judge("tool", None, request)
+            if not verdict.allowed:
+                return Immediate(ToolResult.of_text(f"Tool denied by guardrail: {verdict.reason}"))
+            if verdict.rewrite is not None:
+                request.arguments = dict(verdict.rewrite)
+        if self._tools[call.name].needs_approval:
+            return await self._ask(request, call)
+        return Prepared(request)
+
+    async def _ask(self, request: ToolRequest, call: ToolCall) -> Immediate | Prepared:
+        """Wait for a person's verdict."""
+        self._emit("permission_requested", {"name": request.name, "arguments": request.arguments}, call)
+        approval = await self._effects.approve(request)
+        self._emit("permission_completed", {"name": request.name, "approved": approval.approved}, call)
+        if not approval.approved:
+            return Immediate(ToolResult.of_text(f"Tool denied: {approval.reason or 'no reason was given'}"))
+        if approval.arguments is not None:
+            request.arguments = approval.arguments
+        return Prepared(request)
+
+    async def _execute(self, call: ToolCall, step: Immediate | Prepared) -> ToolResult:
+        match step:
+            case Immediate(result=result):
+                return result
+            case Prepared(request=request):
+                if self._effects.cancelled():
+                    raise Cancelled
+                self._state.tool_calls += 1
+                return await self._effects.run_tool(request)
+
+    def _available(self) -> str:
+        return f"Available tools: {', '.join(sorted(self._tools))}" if self._tools else "There are no tools."
+
+    def _emit(self, type: EventType, data: dict[str, Any], call: ToolCall) -> None:
+        self._effects.emit(type, self._state.iteration, data, call_id=call.id)
+
+
+def _refuse(text: str, kind: str) -> Immediate:
+    return Immediate(ToolResult.failure(text, kind=kind))

@@ -1,0 +1,136 @@
+"""What a run is told, what it keeps, and what it gives: the wire types of the workflow."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, model_validator
+
+from .agent import Agent
+from .conversation import ConversationRef
+from .loop.effects import ToolSpec
+from .loop.state import LoopState
+from .messages import Message, Usage
+from .options import RunOptions
+
+
+class SteeringMessage(BaseModel):
+    """A message to a running agent (§13.5). A plain string is accepted, so that any Temporal client can send one."""
+
+    text: str
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_text(cls, data: Any) -> Any:
+        return {"text": data} if isinstance(data, str) else data
+
+
+class ApprovalDecision(BaseModel):
+    """A person's verdict on a tool call that waits for one."""
+
+    call_id: str
+    approved: bool
+    arguments: dict[str, Any] | None = None
+    reason: str | None = None
+
+
+class Preparation(BaseModel):
+    """What the worker knows about an agent's tools and hooks, found out once, before the first model call."""
+
+    tools: list[ToolSpec] = []
+    hooks: dict[str, Literal["plain", "async"]] = {}
+    """Which of `input`, `output`, `tool` and `compactor` are registered, and whether they may wait."""
+
+
+class CarriedConversation(BaseModel):
+    """A conversation too large for one payload: the next link loads it piece by piece from this one."""
+
+    run_id: str
+    """Of the link whose history holds the conversation."""
+    reference: ConversationRef
+    pieces: int
+    """How many `load_piece` results hold it."""
+
+
+class Carried(BaseModel):
+    """Everything that survives continue-as-new. Add fields with defaults, never rename."""
+
+    loop: LoopState
+    preparation: Preparation
+    version: int
+    digest: str
+    last_seq: int
+    steering: list[str] = []
+    decisions: list[ApprovalDecision] = []
+    conversation: CarriedConversation | None = None
+    """Set when `RunInput.messages` could not hold the conversation."""
+    first_run_id: str = ""
+    links: int = 1
+    """How many workflow runs the chain had before this one."""
+
+
+class RunInput(BaseModel):
+    """The argument of the workflow: a new run, or a further link of one."""
+
+    agent: Agent
+    """As it may be recorded: secrets are references (`${env:NAME}`)."""
+    messages: list[Message]
+    """The conversation that the run, or this link of it, starts from."""
+    inputs: dict[str, Any] = {}
+    """The inputs that bindings refer to (§9.6)."""
+    options: RunOptions = RunOptions()
+    carried: Carried | None = None
+
+
+class RunOutput(BaseModel):
+    """The workflow's result. The conversation is in it only when it is small; otherwise `tail` completes the history."""
+
+    output: Any = None
+    iterations: int = 0
+    usage: Usage = Usage()
+    iteration_usage: list[tuple[int, int, int, int, int]] = []
+    is_incomplete: bool = False
+    messages: list[Message] | None = None
+    tail: ConversationRef | None = None
+
+
+class RunFailure(BaseModel):
+    """The details of the `ApplicationError` that a failed run ends with."""
+
+    kind: str
+    reason: str | None = None
+    iterations: int = 0
+    tail: ConversationRef | None = None
+
+
+class PendingApproval(BaseModel):
+    call_id: str
+    name: str
+    arguments: dict[str, Any]
+    iteration: int
+
+
+class RunStatus(BaseModel):
+    """Where a run stands."""
+
+    status: Literal["running", "waiting_for_approval", "done", "failed", "cancelled", "terminated", "timed_out"]
+    iteration: int = 0
+    model_calls: int = 0
+    usage: Usage = Usage()
+    pending_approvals: list[PendingApproval] = []
+    last_seq: int = 0
+    pending_steering: int = 0
+
+
+class RunResult(BaseModel):
+    """What a run gave."""
+
+    output: Any
+    iterations: int
+    messages: list[Message]
+    """The conversation as the model would see it next; pass it on to continue in a next turn (§14)."""
+    usage: Usage
+    is_incomplete: bool = False
+    """True when a limit ended the run (`RunOptions.on_limit`)."""
+    iteration_usage: list[Usage] = []
+    """One for each completed model call."""

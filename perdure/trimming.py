@@ -1,0 +1,96 @@
+"""Keeps the conversation that the model sees within a budget of characters (§13.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from .conversation import message_chars
+from .messages import Message
+
+KEPT_AT_LEAST = 2
+"""So many messages behind the leading system messages are never dropped."""
+SUMMARY_CHARS = 4000
+QUOTE_CHARS = 200
+
+
+@dataclass(frozen=True)
+class TrimPlan:
+    """Drop `drop` messages behind the first `head`."""
+
+    head: int
+    drop: int
+
+
+def estimate_chars(messages: Sequence[Message]) -> int:
+    """The size of the messages in characters: text as it is, other parts 200 each, tool calls as JSON."""
+    return sum(map(message_chars, messages))
+
+
+def plan_trim(messages: Sequence[Message], sizes: Sequence[int], budget_chars: int) -> TrimPlan | None:
+    """What to drop so that the messages fit, or None when they fit already or nothing may be dropped.
+
+    Dropped are the oldest whole groups (an assistant message with its tool results) behind the leading
+    system messages, until what is left fits beside a summary; at least two messages stay.
+    """
+    total = sum(sizes)
+    if total <= budget_chars:
+        return None
+    head = 0
+    while head < len(messages) and messages[head].role == "system":
+        head += 1
+    target = budget_chars - summary_budget(budget_chars)
+    drop = 0
+    while total > target:
+        end = _group_end(messages, head + drop)
+        if len(messages) - end < KEPT_AT_LEAST:
+            break
+        total -= sum(sizes[head + drop : end])
+        drop = end - head
+    return TrimPlan(head, drop) if drop else None
+
+
+def summary_budget(budget_chars: int) -> int:
+    """The characters that the summary may take, out of the budget."""
+    return min(5000, int(budget_chars * 0.05))
+
+
+def _group_end(messages: Sequence[Message], start: int) -> int:
+    """The index behind the group that starts at `start`; tool results belong to the message before them."""
+    end = start + 1
+    while end < len(messages) and messages[end].role == "tool":
+        end += 1
+    return end
+
+
+def summarize_dropped(messages: Sequence[Message]) -> str:
+    """The built-in summary: what the user asked, what the assistant said, which tools it called."""
+    lines: list[str] = []
+    for message in messages:
+        if message.role == "user":
+            lines.append("User asked: " + message.text[:QUOTE_CHARS])
+        elif message.role == "assistant":
+            if message.text:
+                lines.append("Assistant: " + message.text[:QUOTE_CHARS])
+            if calls := message.tool_calls:
+                lines.append("  Called tools: " + ", ".join(call.name for call in calls))
+    return "\n".join(lines)[:SUMMARY_CHARS]
+
+
+def summary_message(summary: str) -> Message:
+    """The user message that stands where the dropped messages stood."""
+    return Message.user(f"[Context summary: {summary}]")
+
+
+def trim_to_context_window(messages: Sequence[Message], budget_chars: int) -> tuple[list[Message], list[Message]]:
+    """The messages that fit into `budget_chars` with the built-in summary of the rest, and the rest.
+
+    The first list holds the summary when the second is not empty. Never raises: when even the system
+    messages and the last two others exceed the budget, these are returned.
+    """
+    plan = plan_trim(messages, [message_chars(message) for message in messages], budget_chars)
+    if plan is None:
+        return list(messages), []
+    end = plan.head + plan.drop
+    dropped = list(messages[plan.head : end])
+    return [*messages[: plan.head], summary_message(summarize_dropped(dropped)), *messages[end:]], dropped

@@ -1,0 +1,6 @@
+"""Assembles a worker: the workflow, the activities, and what the user brings."""
+
+from .assembly import create_worker
+from .plugin import PerdurePlugin
+
+__all__ = ["PerdurePlugin", "create_worker"]

@@ -1,0 +1,52 @@
+"""perdure as a Temporal plugin, for those who build their own client and worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from temporalio.converter import DataConverter
+from temporalio.plugin import SimplePlugin
+
+from ..activities.hooks import Compactor, Hooks
+from ..activities.run_activities import RunActivities
+from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
+from ..converter import perdure_data_converter
+from ..guardrails import Guardrails
+from ..tools.dispatch import ToolBox
+from ..workflows.agent_run import AgentRun
+
+
+class PerdurePlugin(SimplePlugin):
+    """Gives a client perdure's data converter, a worker its workflow and activities, a replayer its workflow.
+
+    Args:
+        tools: The tools by name, or functions decorated with `@tool`.
+        guardrails: Guardrails by the name that `RunOptions.guardrails` asks for.
+        compactors: Compactors by the name that `RunOptions.compactor` asks for.
+        prompt_root: Where relative paths of sub-agents start.
+        conversation_cache_bytes: What the worker may keep of conversations; 0 keeps none.
+    """
+
+    def __init__(
+        self,
+        *,
+        tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]] = (),
+        guardrails: Mapping[str, Guardrails] | None = None,
+        compactors: Mapping[str, Compactor] | None = None,
+        prompt_root: str | PathLike[str] | None = None,
+        conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
+    ) -> None:
+        self.runs = RunCache(conversation_cache_bytes)
+        self.activities_of_runs = RunActivities(
+            ToolBox(tools), Hooks(guardrails or {}, compactors or {}), self.runs
+        )
+        self.prompt_root = prompt_root
+        super().__init__(
+            "perdure",
+            data_converter=lambda given: perdure_data_converter if given in (None, DataConverter.default) else given,
+            workflows=[AgentRun],
+            activities=self.activities_of_runs.all,
+        )
+

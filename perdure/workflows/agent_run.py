@@ -1,0 +1,221 @@
+"""The Temporal workflow that runs an agent."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+from temporalio.workflow import ContinueAsNewError
+
+from ..activities import wire
+from ..conversation import Conversation, Operation
+from ..errors import RunCancelled, RunError
+from ..events import EventLog, EventPage
+from ..loop.loop import AgentLoop, Outcome
+from ..loop.state import LoopState
+from ..messages import Message
+from ..run import ApprovalDecision, Preparation, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
+from . import names
+from .carry import HistorySize, next_link
+from .effects import TemporalEffects
+from .inbox import Inbox
+from .policies import LOST_WORKER_RETRIES, MARGIN
+from .summary import describe_progress
+
+SMALL_CONVERSATION_CHARS = 16 * 1024
+"""Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
+
+BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+"""What a bug of ours raises. It fails the run with its text; any other exception, such as non-determinism
+after a bad deployment, leaves the run waiting for a worker that can go on."""
+
+
+@workflow.defn(name=names.WORKFLOW, sandboxed=False, failure_exception_types=BUGS)
+class AgentRun:
+    """One run of one agent, or one link of it: the chain of links is one run to everybody outside."""
+
+    @workflow.init
+    def __init__(self, input: RunInput) -> None:
+        carried = input.carried
+        self._input = input
+        self._state = carried.loop if carried else LoopState(started_at=workflow.time())
+        self._preparation = carried.preparation if carried else Preparation()
+        self._inbox = Inbox(carried.steering, carried.decisions) if carried else Inbox()
+        self._conversation = Conversation(
+            input.messages,
+            version=carried.version if carried else 0,
+            digest=carried.digest if carried else None,
+        )
+        _ = self._conversation.digest
+        self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
+        self._ended: str | None = None
+
+    @workflow.run
+    async def run(self, input: RunInput) -> RunOutput:
+        # The loop runs in a task of its own, so that a cancellation of the workflow is a fact
+        # that the loop looks at (§13.2), not an exception in the middle of whatever it awaits.
+        task = asyncio.create_task(self._run())
+        while True:
+            try:
+                return await asyncio.shield(task)
+            except asyncio.CancelledError:
+                if task.done():
+                    raise
+                self._inbox.cancelled = True
+
+    async def _run(self) -> RunOutput:
+        try:
+            await self._begin()
+            outcome = await self._loop().run()
+        except RunCancelled:
+            self._ended = "cancelled"
+            raise asyncio.CancelledError from None
+        except RunError as error:
+            self._ended = "failed"
+            raise self._failure(error) from error
+        except ContinueAsNewError:
+            raise
+        except Exception as error:
+            self._ended = "failed"
+            raise self._unforeseen(error) from error
+        self._ended = "done"
+        return self._output(outcome)
+
+    async def _begin(self) -> None:
+        """Find out what the worker has for this agent, or load what the previous link left behind."""
+        carried = self._input.carried
+        if carried is None:
+            self._preparation = await self._prepare()
+        elif carried.conversation is not None:
+            messages: list[Message] = []
+            for piece in range(carried.conversation.pieces):
+                messages += await workflow.execute_activity(
+                    wire.LOAD_PIECE,
+                    wire.PieceInput(carried=carried.conversation, piece=piece),
+                    result_type=list[Message],
+                    start_to_close_timeout=4 * MARGIN,
+                    retry_policy=LOST_WORKER_RETRIES,
+                    summary=f"conversation, piece {piece + 1} of {carried.conversation.pieces}",
+                )
+            self._conversation.load(messages)
+        self._history = HistorySize()
+
+    async def _prepare(self) -> Preparation:
+        return await workflow.execute_local_activity(
+            wire.PREPARE,
+            wire.PrepareInput(
+                agent=self._input.agent,
+                inputs=self._input.inputs,
+                options=self._input.options,
+                messages=self._conversation.messages,
+                version=self._conversation.version,
+                digest=self._conversation.digest,
+            ),
+            result_type=Preparation,
+            start_to_close_timeout=MARGIN,
+            retry_policy=LOST_WORKER_RETRIES,
+        )
+
+    def _loop(self) -> AgentLoop:
+        hooks = self._preparation.hooks
+        effects = TemporalEffects(
+            conversation=self._conversation,
+            options=self._input.options,
+            preparation=self._preparation,
+            events=self._events,
+            inbox=self._inbox,
+            on_checkpoint=self._checkpoint,
+        )
+        return AgentLoop(
+            effects,
+            self._conversation,
+            self._input.options,
+            tools={tool.name: tool for tool in self._preparation.tools},
+            guarded=frozenset(hooks),
+            compacted="compactor" in hooks,
+            structured=bool(self._input.agent.outputs),
+            state=self._state,
+        )
+
+    async def _checkpoint(self, state: LoopState) -> None:
+        """Between iterations: continue as new when Temporal suggests it, with nothing lost (§13.7)."""
+        workflow.set_current_details(describe_progress(self._input.agent, state))
+        if self._inbox.cancelled or not self._history.suggests_continuing():
+            return
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        workflow.continue_as_new(
+            next_link(
+                self._input,
+                conversation=self._conversation,
+                state=state,
+                preparation=self._preparation,
+                inbox=self._inbox,
+                last_seq=self._events.last_seq,
+            )
+        )
+
+    def _output(self, outcome: Outcome) -> RunOutput:
+        small = self._input.carried is None and self._conversation.recorded_chars <= SMALL_CONVERSATION_CHARS
+        return RunOutput(
+            output=outcome.output,
+            iterations=self._state.iterations,
+            usage=self._state.usage,
+            iteration_usage=self._state.iteration_usage,
+            is_incomplete=outcome.is_incomplete,
+            messages=self._conversation.messages if small else None,
+            tail=None if small else self._conversation.ref(),
+        )
+
+    def _failure(self, error: RunError) -> ApplicationError:
+        details = RunFailure(
+            kind=error.kind, reason=error.reason, iterations=self._state.iterations, tail=self._conversation.ref()
+        )
+        return ApplicationError(str(error), details, type=error.kind, non_retryable=True)
+
+    def _unforeseen(self, error: Exception) -> FailureError:
+        """The failure of a run that the platform or a bug ended, with its event."""
+        cause = error.cause if isinstance(error, ActivityError) and error.cause else error
+        kind = (cause.type if isinstance(cause, ApplicationError) else None) or wire.INTERNAL_ERROR
+        text = cause.message if isinstance(cause, ApplicationError) else f"{type(cause).__name__}: {cause}"
+        self._events.append(
+            "failed", self._state.iteration, {"kind": kind, "message": text}, time=workflow.time()
+        )
+        return self._failure(RunError(text, kind=kind))
+
+    @property
+    def conversation(self) -> list[Message]:
+        """The conversation as the model would see it next."""
+        return self._conversation.messages
+
+    def operations_since(self, version: int) -> Sequence[Operation]:
+        """How the conversation changed since that version, which must belong to this link."""
+        return self._conversation.since(version)
+
+    @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
+    def steer(self, message: SteeringMessage) -> None:
+        self._inbox.steering.append(message.text)
+
+    @workflow.signal(name=names.DECIDE, description="Approve or deny a tool call that waits for a person.")
+    def decide(self, decision: ApprovalDecision) -> None:
+        self._inbox.decide(decision)
+
+    @workflow.query(name=names.STATUS, description="Where the run stands.")
+    def status(self) -> RunStatus:
+        pending = self._inbox.pending_approvals
+        return RunStatus.model_validate(
+            {
+                "status": self._ended or ("waiting_for_approval" if pending else "running"),
+                "iteration": self._state.iteration,
+                "model_calls": self._state.iterations,
+                "usage": self._state.usage,
+                "pending_approvals": pending,
+                "last_seq": self._events.last_seq,
+                "pending_steering": len(self._inbox.steering),
+            }
+        )
+
+    @workflow.query(name=names.EVENTS, description="The events of this link behind a sequence number, page by page.")
+    def events(self, after: int) -> EventPage:
+        return self._events.page(after)

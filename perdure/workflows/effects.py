@@ -1,0 +1,219 @@
+"""Binds the loop's effects to Temporal: activities, timers, signals."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+from temporalio.workflow import ActivityHandle
+
+from ..activities import wire
+from ..conversation import Conversation
+from ..events import EventLog, EventType
+from ..guardrails import GuardrailPoint, GuardrailResult
+from ..loop.effects import Approval, Cancelled, ToolRequest, ToolSpec
+from ..loop.state import LoopState
+from ..loop.tools import CANCELLED_TEXT
+from ..messages import Message, ModelReply, ToolResult
+from ..options import RunOptions
+from ..run import Preparation
+from .inbox import Inbox
+from .model_calls import model_error
+from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, seconds
+from .tool_runs import failed_result
+
+JUDGE_TIMEOUT = 60.0
+COMPACT_TIMEOUT = 300.0
+JOURNAL_CHARS = 512 * 1024
+"""So many characters of news may one activity input carry; more go ahead in inputs of their own."""
+
+Result = TypeVar("Result")
+
+
+class TemporalEffects:
+    """The effects of one workflow run."""
+
+    def __init__(
+        self,
+        *,
+        conversation: Conversation,
+        options: RunOptions,
+        preparation: Preparation,
+        events: EventLog,
+        inbox: Inbox,
+        on_checkpoint: Callable[[LoopState], Awaitable[None]],
+    ) -> None:
+        self._conversation = conversation
+        self._options = options
+        self._hooks = preparation.hooks
+        self._tools = {tool.name: tool for tool in preparation.tools}
+        self._events = events
+        self._inbox = inbox
+        self._on_checkpoint = on_checkpoint
+
+    def cancelled(self) -> bool:
+        return self._inbox.cancelled
+
+    def has_steering(self) -> bool:
+        return bool(self._inbox.steering)
+
+    def drain_steering(self) -> list[str]:
+        return self._inbox.drain()
+
+    def now(self) -> float:
+        return workflow.time()
+
+    def random(self) -> float:
+        return workflow.random().random()
+
+    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+        self._events.append(type, iteration, data, time=workflow.time(), call_id=call_id)
+
+    async def checkpoint(self, state: LoopState) -> None:
+        await self._on_checkpoint(state)
+
+    async def sleep(self, seconds: float, why: str) -> None:
+        try:
+            await workflow.wait_condition(self.cancelled, timeout=seconds, timeout_summary=why)
+        except TimeoutError:
+            return
+        raise Cancelled
+
+    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+        await self._hand_over_news()
+        handle = workflow.start_activity(
+            wire.CALL_MODEL,
+            wire.ModelInput(conversation=conversation.ref(), iteration=iteration, with_tools=with_tools),
+            result_type=ModelReply,
+            start_to_close_timeout=seconds(self._options.llm_timeout) + MARGIN,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=LOST_WORKER_RETRIES,
+            summary=f"iteration {iteration}",
+        )
+        try:
+            return await self._unless_cancelled(handle)
+        except ActivityError as error:
+            if known := model_error(error):
+                raise known from error
+            raise
+
+    async def run_tool(self, request: ToolRequest) -> ToolResult:
+        spec = self._tools.get(request.name) or ToolSpec(name=request.name)
+        timeout = spec.timeout or self._options.tool_timeout
+        handle = workflow.start_activity(
+            wire.RUN_TOOL,
+            wire.ToolInput(request=request, timeout=timeout),
+            result_type=ToolResult,
+            start_to_close_timeout=seconds(timeout) + MARGIN,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=LOST_WORKER_RETRIES if spec.idempotent else NO_RETRY,
+            summary=_call_summary(request),
+        )
+        try:
+            return await self._within_grace(handle)
+        except ActivityError as error:
+            return failed_result(request.name, error, timeout)
+
+    async def judge(
+        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
+    ) -> GuardrailResult:
+        plain = self._hooks[point] == "plain"
+        if conversation is not None and point == "input" and not plain:
+            await self._hand_over_news()
+        judged = wire.JudgeInput(
+            point=point,
+            # A local activity leaves no trace of its input, so what it was told does not count as handed over.
+            conversation=conversation.ref(hand_over=not plain) if conversation and point == "input" else None,
+            message=subject if isinstance(subject, Message) else None,
+            request=subject if isinstance(subject, ToolRequest) else None,
+        )
+        if plain:
+            return await workflow.execute_local_activity(
+                wire.JUDGE,
+                judged,
+                result_type=GuardrailResult,
+                start_to_close_timeout=seconds(JUDGE_TIMEOUT),
+                retry_policy=LOST_WORKER_RETRIES,
+            )
+        handle = workflow.start_activity(
+            wire.JUDGE,
+            judged,
+            result_type=GuardrailResult,
+            start_to_close_timeout=seconds(JUDGE_TIMEOUT),
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=LOST_WORKER_RETRIES,
+            summary=f"{point} guardrail",
+        )
+        return await self._unless_cancelled(handle)
+
+    async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
+        await self._hand_over_news()
+        handle = workflow.start_activity(
+            wire.COMPACT,
+            wire.CompactInput(conversation=conversation.ref(), head=head, drop=drop),
+            result_type=str,
+            start_to_close_timeout=seconds(COMPACT_TIMEOUT),
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=LOST_WORKER_RETRIES,
+            summary=f"compact {drop} messages",
+        )
+        return await self._unless_cancelled(handle)
+
+    async def approve(self, request: ToolRequest) -> Approval:
+        self._inbox.ask(request)
+        await workflow.wait_condition(lambda: self.cancelled() or self._inbox.decided(request.call_id))
+        decision = self._inbox.take_decision(request.call_id)
+        if decision is None:
+            raise Cancelled
+        return Approval(approved=decision.approved, reason=decision.reason, arguments=decision.arguments)
+
+    async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
+        """The activity's result; when the run is cancelled first, the activity is told and given up."""
+        await workflow.wait_condition(lambda: handle.done() or self.cancelled())
+        if handle.done():
+            return await handle
+        await _abandon(handle)
+        raise Cancelled
+
+    async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
+        """The tool's result, which a cancelled run awaits too, for a while."""
+        await workflow.wait_condition(lambda: handle.done() or self.cancelled())
+        if not handle.done() and self._options.cancel_grace:
+            try:
+                await workflow.wait_condition(
+                    handle.done, timeout=self._options.cancel_grace, timeout_summary="grace period of a running tool"
+                )
+            except TimeoutError:
+                workflow.logger.info("a tool did not end within the grace period of the cancelled run")
+        if handle.done():
+            return await handle
+        await _abandon(handle)
+        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+
+    async def _hand_over_news(self) -> None:
+        """Let no activity input grow past what Temporal can carry: send what is too much ahead, in pieces."""
+        for reference in self._conversation.partial_refs(JOURNAL_CHARS):
+            await workflow.execute_activity(
+                wire.JOURNAL,
+                wire.ConversationInput(conversation=reference),
+                start_to_close_timeout=MARGIN,
+                retry_policy=LOST_WORKER_RETRIES,
+                summary="conversation, ahead of the next call",
+            )
+
+
+async def _abandon(handle: ActivityHandle[Any]) -> None:
+    handle.cancel()
+    try:
+        await handle
+    except ActivityError as error:
+        workflow.logger.debug("gave up an activity: %s", error)
+
+
+def _call_summary(request: ToolRequest) -> str:
+    arguments = ", ".join(f"{name}={value!r}" for name, value in request.arguments.items())
+    text = f"{request.name}({arguments})"
+    return text if len(text) <= 200 else text[:197] + "..."
+

@@ -1,0 +1,29 @@
+"""How long activities may take, and how often Temporal starts them again."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+
+from temporalio.common import RetryPolicy
+
+HEARTBEAT_TIMEOUT = timedelta(seconds=5)
+"""A worker that was lost is noticed this long after its last heartbeat."""
+WORKFLOW_TASK_TIMEOUT = timedelta(seconds=8)
+"""A worker that was lost in a decision is noticed after this."""
+MARGIN = timedelta(seconds=15)
+"""The activity enforces its own time-out; Temporal's comes after it, for an activity that can't."""
+
+LOST_WORKER_RETRIES = RetryPolicy(
+    initial_interval=timedelta(milliseconds=500),
+    backoff_coefficient=2.0,
+    maximum_interval=timedelta(seconds=10),
+    maximum_attempts=20,
+)
+"""For what the platform breaks: a killed worker, a lost connection to the server. What the provider or a
+tool answers never comes here: the loop decides about it."""
+
+NO_RETRY = RetryPolicy(maximum_attempts=1)
+
+
+def seconds(value: float) -> timedelta:
+    return timedelta(seconds=value)
