@@ -1,0 +1,114 @@
+"""The code reader's scripted conversation: real tools, and an answer that is true of this repository."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anthropic
+import openai
+import pytest
+
+from perdure.agent import Agent
+from perdure.messages import Message, ToolCall
+from perdure.prompty.load import load
+from perdure.providers.requests import format_tool_messages, process_response, to_request
+from perdure.testing import ScriptedModel
+from perdure.testing.scripted_model import open_script
+from perdure.tools import clear_tools
+from perdure.tools.dispatch import ToolBox
+from perdure.tools.loading import load_tools
+
+REPOSITORY = Path(__file__).parents[2]
+EXAMPLE = REPOSITORY / "examples" / "code_reader"
+ROOT = REPOSITORY / "perdure"
+
+
+@pytest.fixture
+def model() -> Iterator[ScriptedModel]:
+    with ScriptedModel(open_script(f"{EXAMPLE}/scripted.py:scripted_reply")) as model:
+        yield model
+    clear_tools()
+
+
+async def converse(agent: Agent, model: ScriptedModel, api: str, root: Path) -> tuple[str, list[Message]]:
+    """Plays the whole conversation through the provider's SDK, with the real tools; gives answer and messages."""
+    provider, api_type = {"anthropic": ("anthropic", "chat")}.get(api, ("openai", api))
+    box = ToolBox(load_tools(str(EXAMPLE / "tools.py")))
+    messages = [Message.system(agent.instructions), Message.user("Which errors are there?")]
+    for _ in range(10):
+        request = to_request(agent, messages, provider=provider, api_type=api_type)
+        response = await ask(model, api, request)
+        said = process_response(agent, response, provider=provider, api_type=api_type)
+        if isinstance(said, str):
+            return said, messages
+        calls: list[ToolCall] = said
+        inputs = {"root": str(root)}
+        results = [await box.execute(agent, call.name, json.loads(call.arguments), inputs) for call in calls]
+        assert [result.text for result in results if result.status != "success"] == []
+        messages += format_tool_messages(agent, response, calls, results, provider=provider, api_type=api_type)
+    raise AssertionError("the conversation does not end")
+
+
+async def ask(model: ScriptedModel, api: str, request: dict[str, Any]) -> Any:
+    if api == "anthropic":
+        async with anthropic.AsyncAnthropic(base_url=model.anthropic_endpoint, api_key="k", max_retries=0) as client:
+            return (await client.messages.create(**request)).to_dict()
+    async with openai.AsyncOpenAI(base_url=model.openai_endpoint, api_key="k", max_retries=0) as client:
+        if api == "responses":
+            return (await client.responses.create(**request)).to_dict()
+        return (await client.chat.completions.create(**request)).to_dict()
+
+
+@pytest.mark.parametrize("api", ["chat", "responses", "anthropic"])
+async def test_it_takes_five_model_calls_with_parallel_rounds(model: ScriptedModel, api: str) -> None:
+    answer, messages = await converse(load(EXAMPLE / "code_reader.prompty"), model, api, ROOT)
+    rounds = [len(message.tool_calls) for message in messages if message.role == "assistant"]
+    assert rounds == [2, 2, 1, 1]
+    assert [request.step for request in model.requests] == [0, 1, 2, 3, 4]
+    assert '"root":' not in json.dumps(model.requests[0].body["tools"])
+    assert answer.endswith("a real model answers the question that you ask.)")
+
+
+async def test_the_answer_is_true_of_this_repository(model: ScriptedModel) -> None:
+    answer, _ = await converse(load(EXAMPLE / "code_reader.prompty"), model, "chat", ROOT)
+    files = [path for path in ROOT.rglob("*.py") if "__pycache__" not in path.parts]
+    raised = Counter(name for file in files for name in raised_in(file))
+    assert f"Among {len(files)} files (*.py)" in answer
+    claims = re.findall(
+        r"^- (\w+) \(([^:]+):(\d+)\): (?:raised (once|\d+ times), first at ([^:]+):(\d+)|never)", answer, re.M
+    )
+    assert len(claims) >= 10
+    for name, path, line, times, raised_path, raised_line in claims:
+        assert line_of(path, line).startswith(f"class {name}(")
+        if times:
+            assert line_of(raised_path, raised_line).strip().startswith(f"raise {name}")
+        assert times == {0: "", 1: "once"}.get(raised[name], f"{raised[name]} times")
+    quoted = re.findall(r"^     +(\d+)  (.*)$", answer, re.M)
+    assert len(quoted) > 5
+    most_raised_path = claims[0][4]
+    assert all(line_of(most_raised_path, number) == text for number, text in quoted)
+
+
+def line_of(path: str, line: str) -> str:
+    return (ROOT / path).read_text(encoding="utf-8").splitlines()[int(line) - 1]
+
+
+def raised_in(file: Path) -> Iterator[str]:
+    """The class that each `raise` statement of the file names, as Python's own parser sees it."""
+    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+        what = node.exc if isinstance(node, ast.Raise) else None
+        what = what.func if isinstance(what, ast.Call) else what
+        if isinstance(what, ast.Name):
+            yield what.id
+
+
+async def test_a_tree_without_errors_gets_a_true_answer_too(model: ScriptedModel, tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("pass\n")
+    answer, _ = await converse(load(EXAMPLE / "code_reader.prompty"), model, "chat", tmp_path)
+    assert answer.startswith("This tree defines no error classes of its own. What I looked at: 1 files")
