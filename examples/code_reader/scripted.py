@@ -59,7 +59,7 @@ def _find_raises(results: dict[str, str]) -> ScriptedReply | None:
     main_file, _ = Counter(match.path for match in names.values()).most_common(1)[0]
     pattern = rf"^\s*raise ({'|'.join(names)})\b"
     return ScriptedReply(
-        text=f"No file defines more of them than {main_file}. I read its beginning, and search for where they are raised.",
+        text=f"No file defines more than {main_file}. I read its beginning, and search for where they are raised.",
         tool_calls=[
             _call("main", "read_file", path=main_file, first_line=1, last_line=40),
             _call("raises", "search_text", query=pattern, is_regex=True, pattern="*.py", max_results=300),
