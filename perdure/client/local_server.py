@@ -37,6 +37,11 @@ class LocalServer:
         self._state: ServerState | None = None
 
     @property
+    def is_started(self) -> bool:
+        """Whether `start` has returned and `leave` was not called since."""
+        return self._state is not None
+
+    @property
     def state(self) -> ServerState:
         """Where the server is; only after `start`."""
         if self._state is None:
@@ -75,6 +80,7 @@ class LocalServer:
 
     def leave(self) -> None:
         """Use the server no longer; it ends a second later unless another process uses it."""
+        self._state = None
         self._use.release()
 
     async def stop(self) -> None:

@@ -53,7 +53,7 @@ async def start_run(
     `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is under way.
     """
     client = with_converter(client)
-    loaded = agent if isinstance(agent, Agent) else load(agent, defer_connections=True)
+    loaded = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
     given = dict(inputs or {})
     input = RunInput(
         agent=portable(loaded),

@@ -39,9 +39,7 @@ class PerdurePlugin(SimplePlugin):
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self.runs = RunCache(conversation_cache_bytes)
-        self.activities_of_runs = RunActivities(
-            ToolBox(tools), Hooks(guardrails or {}, compactors or {}), self.runs
-        )
+        self.activities_of_runs = RunActivities(ToolBox(tools), Hooks(guardrails or {}, compactors or {}), self.runs)
         self.prompt_root = prompt_root
         super().__init__(
             "perdure",
@@ -49,4 +47,3 @@ class PerdurePlugin(SimplePlugin):
             workflows=[AgentRun],
             activities=self.activities_of_runs.all,
         )
-

@@ -19,7 +19,7 @@ def load_agent(path: Path) -> Agent:
     from ...prompty.load import load
 
     require_file(path)
-    return load(path, defer_connections=True)
+    return load(path, defer_environment=True)
 
 
 def require_file(path: Path) -> None:
@@ -46,18 +46,17 @@ def scripted(agent: Agent, source: str | None) -> Iterator[Agent]:
 def _load_script(source: str) -> Script:
     """`module:function` or `file.py:function` for a program, `file.json` for a list of replies."""
     from ...testing.server import read_script
-    from .user_code import load_module
+    from .user_code import load_named
 
     if source.endswith(".json"):
         try:
             return read_script(Path(source).read_text(encoding="utf-8"))
         except (OSError, ValueError) as error:
             raise UsageProblem(f"--scripted {source!r}: expected a JSON list of replies: {error}") from error
-    module, names = load_module("--scripted", source)
-    if len(names) != 1:
+    scripts: list[Script] = list(load_named("--scripted", [source]).values())
+    if len(scripts) != 1:
         raise UsageProblem(f"--scripted {source!r}: expected module:function, file.py:function or file.json")
-    script: Script = getattr(module, names[0])
-    return script
+    return scripts[0]
 
 
 def _with_endpoint(agent: Agent, model: ScriptedModel) -> Agent:

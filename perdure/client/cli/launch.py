@@ -88,10 +88,14 @@ def _new_id(agent: Agent, file: Path) -> str:
 def _announce(session: Session, handle: RunHandle, agent: Agent, request: RunRequest, *, inside: bool) -> None:
     if request.quiet:
         return
-    model = agent.model
-    served = f"a scripted model ({request.script})" if request.script else f"model {model.id if model else '?'}"
     worker = "worker in this process" if inside else "workers elsewhere"
-    say(f"Run {handle.id}: {served}, {session.place}, {worker}", "strong")
+    say(f"Run {handle.id}: {_describe_model(agent, request.script)}, {session.place}, {worker}", "strong")
+
+
+def _describe_model(agent: Agent, script: str | None) -> str:
+    if script:
+        return f"scripted model ({script})"
+    return f"model {agent.model.id} of {agent.model.provider or 'openai'}" if agent.model else "no model declared"
 
 
 def _say_where_to_look(session: Session, handle: RunHandle, request: RunRequest) -> None:

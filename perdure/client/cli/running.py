@@ -13,22 +13,33 @@ import typer
 from .problems import DONE, INTERRUPTED
 
 
-def execute(command: Coroutine[Any, Any, int | None]) -> None:
+def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = False) -> None:
     """Run the coroutine and end the command with the exit code that it returns; None is 0.
 
-    SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130.
+    SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. For a service, which
+    has no other end, SIGTERM is the proper one, and the exit code 0.
     """
     logging.basicConfig(format="perdure: %(levelname)s %(name)s: %(message)s", level=logging.ERROR)
     try:
-        code = asyncio.run(_ending_on_sigterm(command))
-    except (KeyboardInterrupt, asyncio.CancelledError):
+        code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED))
+    except KeyboardInterrupt:
         code = INTERRUPTED
     if code:
         raise typer.Exit(code)
 
 
-async def _ending_on_sigterm(command: Coroutine[Any, Any, int | None]) -> int:
-    task = asyncio.current_task()
-    assert task
-    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    return await command or DONE
+async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigterm: int) -> int:
+    task = asyncio.ensure_future(command)
+    terminated = asyncio.Event()
+
+    def terminate() -> None:
+        terminated.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        return await task or DONE
+    except asyncio.CancelledError:
+        if not terminated.is_set():
+            raise
+        return code_on_sigterm

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -74,7 +74,10 @@ async def _work(
             prompt_root=prompt_root,
             graceful_shutdown_timeout=timedelta(seconds=grace),
         ):
-            say(f"Worker on {session.place}, task queue {task_queue!r}, tools: {_names(code.tools)}", "strong")
+            say(
+                f"Worker on {session.place}, task queue {task_queue!r}, tools: {', '.join(code.tools) or 'none'}",
+                "strong",
+            )
             await end()
 
 
@@ -83,7 +86,3 @@ async def _stdin_closed() -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     await reader.read()
-
-
-def _names(tools: Sequence[object]) -> str:
-    return ", ".join(str(getattr(tool, "__name__", tool)) for tool in tools) or "none"

@@ -1,0 +1,76 @@
+"""How a caller reaches into a run that it awaits: cancellation and steering, from any thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable
+
+
+class CancellationToken:
+    """Says that a run shall end (§13.2). Thread-safe; once cancelled, it stays so."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._cancelled = False
+        self._listeners: list[Callable[[], None]] = []
+
+    @property
+    def is_cancelled(self) -> bool:
+        return self._cancelled
+
+    def cancel(self) -> None:
+        """Cancel every run that was given this token. Returns at once."""
+        with self._lock:
+            if self._cancelled:
+                return
+            self._cancelled = True
+            listeners = list(self._listeners)
+        for listener in listeners:
+            listener()
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Have `listener` called at the cancellation, by whichever thread cancels; at once if it has been."""
+        with self._lock:
+            self._listeners.append(listener)
+            cancelled = self._cancelled
+        if cancelled:
+            listener()
+
+    def forget(self, listener: Callable[[], None]) -> None:
+        with self._lock:
+            self._listeners.remove(listener)
+
+
+class Steering:
+    """Messages for a running agent (§13.5). Thread-safe; each message goes to one run, once, in order."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._texts: deque[str] = deque()
+        self._listener: Callable[[], None] | None = None
+
+    @property
+    def has_pending(self) -> bool:
+        """Whether a message waits that was not yet handed to the run."""
+        return bool(self._texts)
+
+    def send(self, text: str) -> None:
+        """Queue a message. Returns at once; without a run, the next one that has this object gets it."""
+        with self._lock:
+            self._texts.append(text)
+            listener = self._listener
+        if listener:
+            listener()
+
+    def drain(self) -> list[str]:
+        """Take all queued messages, atomically."""
+        with self._lock:
+            texts = list(self._texts)
+            self._texts.clear()
+        return texts
+
+    def listen(self, listener: Callable[[], None] | None) -> None:
+        """Have `listener` called after each message, by the thread that sends it; None stops that."""
+        with self._lock:
+            self._listener = listener
