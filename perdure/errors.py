@@ -51,6 +51,11 @@ class ReferencedFileNotFoundError(LoadError, FileNotFoundError):
 class RenderError(ValueError):
     """A template can't be rendered, or its rendering can't be parsed into messages."""
 
+    def __init__(self, message: str, *, line: int | None = None) -> None:
+        super().__init__(message)
+        self.line = line
+        """The line of the template, counted from 1; None when it is not about one line."""
+
 
 class InvokerError(Exception):
     """Nothing is registered under the key that the agent names (§11)."""

@@ -66,7 +66,7 @@ def _agent(written: WrittenAsset, folder: Path | None, roots: Roots, defer_envir
         raise written.located(error, place) from None
 
     keep_unset = is_resolved_late if defer_environment else _never
-    references = References(folder, _paths(roots), fail=fail, keep_unset=keep_unset)
+    references = References(folder, root_paths(roots), fail=fail, keep_unset=keep_unset)
     asset, shorthands = canonical(written, references)
     try:
         agent = to_agent(asset)
@@ -77,7 +77,8 @@ def _agent(written: WrittenAsset, folder: Path | None, roots: Roots, defer_envir
     return agent
 
 
-def _paths(roots: Roots) -> list[Path]:
+def root_paths(roots: Roots) -> list[Path]:
+    """The folders as paths; a single one counts as a list of one, and never as its characters."""
     if isinstance(roots, str | os.PathLike):
         return [Path(roots)]
     return [Path(root) for root in roots]

@@ -9,7 +9,7 @@ from ..errors import ConfigurationError
 from .document import REDACTED, document_of, written_reference
 from .environment import env_name, env_value, is_env_reference
 from .places import Place, dotted, map_strings, pointer
-from .secret_places import is_literal_secret, is_resolved_late, why_literal_secret
+from .secret_places import LITERAL_SECRET, is_literal_secret, is_resolved_late
 
 
 def portable(agent: Agent) -> Agent:
@@ -27,7 +27,7 @@ def portable(agent: Agent) -> Agent:
             return text
         if place[0] == "metadata":
             return REDACTED
-        raise ConfigurationError(why_literal_secret(place))
+        raise ConfigurationError(f"{dotted(place)} {LITERAL_SECRET}")
 
     return _rewritten(agent, travelling)
 

@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 
 from .environment import is_env_reference, is_secret_key
-from .places import Place, dotted, last_name
+from .places import Place, last_name
 
+LITERAL_SECRET = (
+    "holds a secret itself, which every run would record: write `${env:NAME}` there and set NAME where the worker runs"
+)
 _NO_SECRETS = frozenset({"authenticationMode", "tokenUrl"})
 _URL_PASSWORD = re.compile(r"://[^/?#@\s:]*:[^/?#@\s]+@")
 
@@ -34,11 +37,3 @@ def is_literal_secret(place: Place, text: str) -> bool:
         return False
     name = last_name(place)
     return (is_secret_key(name) and name not in _NO_SECRETS) or _URL_PASSWORD.search(text) is not None
-
-
-def why_literal_secret(place: Place) -> str:
-    """The complaint about a literal secret; says what to write instead."""
-    return (
-        f"{dotted(place)} holds a secret itself, which every run would record: "
-        f"write `${{env:NAME}}` there and set NAME where the worker runs"
-    )

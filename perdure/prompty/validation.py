@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -11,6 +10,7 @@ from pydantic_core import ErrorDetails
 
 from ..agent import Agent, EnvReference
 from .environment import is_secret_key
+from .findings import did_you_mean
 from .places import Place, last_name, map_strings, pointer, strings
 from .references import FromEnvironment
 
@@ -50,12 +50,6 @@ def to_agent(asset: Mapping[str, Any]) -> Agent:
     return agent
 
 
-def did_you_mean(word: str, known: list[str]) -> str:
-    """The hint to add to a message; "" when no known word is near."""
-    near = difflib.get_close_matches(word, known, n=1, cutoff=0.7)
-    return f" (did you mean {near[0]!r}?)" if near else ""
-
-
 def _type_problems(error: ValidationError, asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     explained: set[Place] = set()
     for detail in error.errors(include_url=False):
@@ -70,9 +64,13 @@ def _place_of(detail: ErrorDetails, asset: Any) -> Place:
     place: Place = ()
     value = asset
     for step in detail["loc"]:
-        if isinstance(value, list) and isinstance(step, int) or isinstance(value, Mapping) and step in value:
+        if _leads_on(value, step):
             place, value = (*place, step), value[step]
     return (*place, detail["loc"][-1]) if detail["type"] == "missing" else place
+
+
+def _leads_on(value: Any, step: str | int) -> bool:
+    return isinstance(step, int) if isinstance(value, list) else isinstance(value, Mapping) and step in value
 
 
 def _explain(detail: ErrorDetails, place: Place) -> str:

@@ -1,0 +1,85 @@
+"""Everything that is wrong, or looks wrong, with a `.prompty` file, with the lines, without running it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from ..errors import LoadError
+from .asset_file import WrittenAsset, read_asset
+from .check_fields import field_findings
+from .check_template import template_findings
+from .findings import Finding
+from .load import Roots, canonical, root_paths
+from .places import Place, dotted, nearest
+from .references import FromEnvironment, References
+from .validation import InvalidAssetError, to_agent
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One thing that is wrong. An error keeps the agent from running, a warning may be what the author wants."""
+
+    line: int | None
+    field: str
+    """The place in the frontmatter, such as `model.options.topP`; "" for the body and for the file."""
+    message: str
+    severity: Literal["error", "warning"]
+
+
+def check(path: str | os.PathLike[str], *, allowed_file_roots: Roots = ()) -> list[Problem]:
+    """The problems of the file in the order of its lines; [] when there is none.
+
+    Raises FileNotFoundError when there is no file.
+    """
+    file = Path(path).absolute()
+    if not os.path.exists(file):
+        raise FileNotFoundError(f"Prompty file not found: {file}")
+    try:
+        written = read_asset(file)
+    except LoadError as error:
+        return [Problem(error.line, error.field or "", error.message, "error")]
+    problems = list(_problems(written, file.parent, allowed_file_roots))
+    return sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)
+
+
+def _problems(written: WrittenAsset, folder: Path, roots: Roots) -> Iterator[Problem]:
+    unresolved: list[Finding] = []
+
+    def fail(error: LoadError, place: Place) -> None:
+        unresolved.append(Finding(place, error.message))
+
+    references = References(folder, root_paths(roots), fail=fail, keep_unset=lambda place: True)
+    asset, shorthands = canonical(written, references)
+    for finding in unresolved:
+        yield _problem(written, finding.place, finding)
+    for finding in (*_type_findings(asset), *field_findings(asset, written.data)):
+        yield _problem(written, shorthands.written(finding.place), finding)
+    for finding in template_findings(asset, written.body_line):
+        yield _problem(written, shorthands.written(finding.place), finding)
+
+
+def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
+    line = finding.line or nearest(place, written.lines)
+    return Problem(line, dotted(place), finding.message, finding.severity)
+
+
+def _type_findings(asset: Mapping[str, Any]) -> Iterable[Finding]:
+    """What validation says, except of values that are only known where the variable is set."""
+    try:
+        to_agent(asset)
+    except InvalidAssetError as error:
+        return [Finding(place, reason) for place, reason in error.problems if not _is_unset(asset, place)]
+    return []
+
+
+def _is_unset(asset: Any, place: Place) -> bool:
+    for step in place:
+        try:
+            asset = asset[step]
+        except (LookupError, TypeError):
+            return False
+    return isinstance(asset, FromEnvironment) and asset == asset.reference

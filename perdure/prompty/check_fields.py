@@ -1,0 +1,139 @@
+"""Checks of an asset's frontmatter that loading does not make."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, get_args
+
+from ..agent import Agent, Binding, ModelOptions, Node, Property
+from .environment import env_default, env_name, env_value, is_env_reference, is_secret_key
+from .findings import Finding, did_you_mean, warning
+from .places import Place, last_name, strings
+from .references import FromEnvironment
+from .secret_places import LITERAL_SECRET, is_literal_secret
+
+_API_TYPES = ("chat", "responses", "embedding", "image")
+_REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
+
+
+def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
+    """What looks wrong in the canonical `asset`, and in the shorthands that its author wrote."""
+    yield from _unknown_top_level(written)
+    yield from _unknown_keys(asset, Agent, ())
+    yield from _maps_without_kind(written.get("inputs"))
+    yield from _model(asset.get("model"))
+    yield from _bindings(asset)
+    for place, text in strings({key: value for key, value in asset.items() if key != "instructions"}):
+        yield from _environment(place, text) if isinstance(text, FromEnvironment) else _literal(place, text)
+
+
+def names_of(items: Any) -> list[str]:
+    """The names in a list of named things, as far as they have any."""
+    return [str(item["name"]) for item in _maps(items) if item.get("name")]
+
+
+def _maps(items: Any) -> list[Mapping[str, Any]]:
+    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+
+
+def _unknown_top_level(written: Mapping[str, Any]) -> Iterator[Finding]:
+    known = [*Agent.file_keys(), "kind"]
+    for key in written:
+        if key not in known:
+            hint = did_you_mean(key, known)
+            yield warning((key,), f"unknown property {key!r} has no effect and is kept as metadata{hint}")
+
+
+def _unknown_keys(value: Mapping[str, Any], model: type[Node], place: Place) -> Iterator[Finding]:
+    known = model.file_keys()
+    for key, child in value.items():
+        if key in known:
+            yield from _unknown_within(child, _node_types(model, key), (*place, key))
+            continue
+        hint = did_you_mean(key, known)
+        if model is ModelOptions and not hint:
+            hint = ": write it under `additionalProperties` to send it"
+        if hint or model.model_config.get("extra") != "allow":
+            yield warning((*place, key), f"unknown property {key!r} has no effect{hint}")
+
+
+def _unknown_within(value: Any, types: list[type[Node]], place: Place) -> Iterator[Finding]:
+    """The unknown keys of the nodes in a field's value: one node, a list of them, or bindings by name."""
+    if isinstance(value, list):
+        children: list[tuple[Place, Any]] = [((*place, index), child) for index, child in enumerate(value)]
+    elif types == [Binding] and isinstance(value, Mapping):
+        children = [((*place, name), child) for name, child in value.items()]
+    else:
+        children = [(place, value)]
+    for where, child in children:
+        if types and isinstance(child, Mapping):
+            yield from _unknown_keys(child, _type_of(child, types), where)
+
+
+def _type_of(value: Mapping[str, Any], types: list[type[Node]]) -> type[Node]:
+    """The type whose `kind` the value has; the last one takes every other kind."""
+    if len(types) == 1:
+        return types[0]
+    kind = value.get("kind", "function")
+    return next((each for each in types if each.model_fields["kind"].default == kind), types[-1])
+
+
+def _node_types(model: type[Node], key: str) -> list[type[Node]]:
+    annotation = next(f.annotation for name, f in model.model_fields.items() if (f.alias or name) == key)
+    return list(dict.fromkeys(_nodes_in(annotation)))
+
+
+def _nodes_in(annotation: Any) -> Iterator[type[Node]]:
+    if isinstance(annotation, type) and issubclass(annotation, Node):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _nodes_in(argument)
+
+
+def _maps_without_kind(inputs: Any) -> Iterator[Finding]:
+    known = {*Property.file_keys()} - {"name"}
+    for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
+        if isinstance(spec, Mapping) and "kind" not in spec and known & spec.keys():
+            yield warning(("inputs", name), "has no `kind`, so the whole map is the default value of an object")
+
+
+def _model(model: Any) -> Iterator[Finding]:
+    if model is None:
+        yield warning((), "no `model` is named")
+        return
+    api_type = model.get("apiType") if isinstance(model, Mapping) else None
+    if isinstance(api_type, str) and api_type not in _API_TYPES:
+        hint = did_you_mean(api_type, _API_TYPES)
+        yield Finding(("model", "apiType"), f"Unsupported API type: {api_type}{hint}")
+
+
+def _bindings(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    inputs = names_of(asset.get("inputs"))
+    tools = asset.get("tools")
+    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
+        bindings = tool.get("bindings") if isinstance(tool, Mapping) else None
+        for parameter, binding in bindings.items() if isinstance(bindings, Mapping) else ():
+            place = ("tools", index, "bindings", parameter)
+            source = binding.get("input") if isinstance(binding, Mapping) else None
+            if isinstance(source, str) and source not in inputs:
+                yield Finding(place, f"the input {source!r} is not declared{did_you_mean(source, inputs)}")
+            parameters = names_of(tool.get("parameters"))
+            if parameters and parameter not in parameters:
+                hint = did_you_mean(parameter, parameters)
+                yield warning(place, f"the tool has no parameter {parameter!r}{hint}")
+
+
+def _environment(place: Place, text: FromEnvironment) -> Iterator[Finding]:
+    if env_value(text.reference) is None:
+        yield warning(place, f"Environment variable '{env_name(text.reference)}' not set")
+    if env_default(text.reference) and is_secret_key(last_name(place)):
+        yield warning(place, "the default of a secret is no secret: it is in the file and recorded with every run")
+
+
+def _literal(place: Place, text: str) -> Iterator[Finding]:
+    if is_literal_secret(place, text) and place[0] != "metadata":
+        yield Finding(place, LITERAL_SECRET)
+    reference = _REFERENCE.search(text)
+    if reference and not is_env_reference(text):
+        yield warning(place, f"{reference[0]} stays as it is: only a whole text is a reference")

@@ -1,0 +1,88 @@
+"""Checks of an asset's template: syntax, variables, roles."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..errors import RenderError
+from .check_fields import names_of
+from .findings import Finding, did_you_mean, warning
+from .jinja import parse_jinja, used_variables
+from .markers import find_markers
+from .places import Place
+from .render import RENDERERS
+
+_ROLES = ("system", "user", "assistant", "developer")
+_LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
+
+
+def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Finding]:
+    """What looks wrong with the instructions, whose first line is line `first_line` of the file."""
+    kind = _kind(asset, "format", "jinja2")
+    if kind not in RENDERERS:
+        yield Finding(("template", "format", "kind"), f"No renderer registered for key: {kind}")
+    if _kind(asset, "parser", "prompty") != "prompty":
+        yield Finding(("template", "parser", "kind"), f"No parser registered for key: {_kind(asset, 'parser', '')}")
+    text = asset.get("instructions")
+    if not isinstance(text, str) or not text.strip():
+        yield warning((), "no instructions: the body is empty")
+        return
+    if kind == "jinja2":
+        yield from _variables(asset, text, first_line)
+    yield from _roles(asset, text, first_line)
+
+
+def _kind(asset: Mapping[str, Any], part: str, default: str) -> Any:
+    template = asset.get("template")
+    config = template.get(part) if isinstance(template, Mapping) else None
+    return config.get("kind", default) if isinstance(config, Mapping) else default
+
+
+def _variables(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Finding]:
+    try:
+        used = used_variables(parse_jinja(text))
+    except RenderError as error:
+        line = first_line + (error.line or 1) - 1
+        yield Finding((), re.sub(r" \(line \d+\)$", "", str(error)), line=line)
+        return
+    declared = names_of(asset.get("inputs"))
+    for name, line in used.items():
+        if name not in declared:
+            hint = did_you_mean(name, declared)
+            yield warning((), f"the variable {name!r} is no declared input{hint}", first_line + line - 1)
+    bound = _bound_inputs(asset)
+    for place, item in _inputs(asset):
+        if item["name"] not in used and item["name"] not in bound:
+            consequence = "its messages come last" if item.get("kind") == "thread" else "it has no effect"
+            yield warning(place, f"the input {item['name']!r} is not used in the template: {consequence}")
+
+
+def _inputs(asset: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
+    inputs = asset.get("inputs")
+    for index, item in enumerate(inputs if isinstance(inputs, list) else ()):
+        if isinstance(item, Mapping) and item.get("name"):
+            yield ("inputs", index), item
+
+
+def _bound_inputs(asset: Mapping[str, Any]) -> set[str]:
+    tools = [tool for tool in asset.get("tools") or [] if isinstance(tool, Mapping)]
+    bindings = [tool["bindings"] for tool in tools if isinstance(tool.get("bindings"), Mapping)]
+    return {
+        str(one["input"]) for each in bindings for one in each.values() if isinstance(one, Mapping) and "input" in one
+    }
+
+
+def _roles(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Finding]:
+    model = asset.get("model")
+    if isinstance(model, Mapping) and model.get("apiType") in ("embedding", "image"):
+        return
+    if not any(find_markers(text)):
+        yield warning((), "no role marker: the whole text becomes one system message", first_line)
+    for match in _LONE_WORD.finditer(text):
+        word = match[1].lower()
+        hint = did_you_mean(word, _ROLES)
+        if word not in _ROLES and (hint or word == "tool"):
+            line = first_line + text.count("\n", 0, match.start())
+            yield warning((), f"{match[0].strip()!r} is no role marker{hint}", line)

@@ -1,0 +1,30 @@
+"""What one check has to say about one place of an asset."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+from .places import Place
+
+
+@dataclass(frozen=True)
+class Finding:
+    place: Place
+    """In the canonical form of the asset; () for its body."""
+    message: str
+    severity: Literal["error", "warning"] = "error"
+    line: int | None = None
+    """The line of the file when the place does not tell it."""
+
+
+def warning(place: Place, message: str, line: int | None = None) -> Finding:
+    return Finding(place, message, "warning", line)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """The hint to add to a message; "" when no known word is near."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,0 +1,127 @@
+"""The Jinja2 renderer: a sandbox, portable printing, and what came from the template itself (§5)."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from collections.abc import Mapping
+from typing import Any
+
+from jinja2 import ChainableUndefined, TemplateSyntaxError, Undefined, meta, nodes
+from jinja2.defaults import DEFAULT_NAMESPACE
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.visitor import NodeTransformer
+
+from ..errors import RenderError
+
+_GLOBALS = frozenset(DEFAULT_NAMESPACE)
+
+
+def render_jinja(source: str, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The pieces of the rendering: the template's own literals, and the values between them.
+
+    A value is what an expression printed, even when that is empty, so there is one literal more than
+    there are values. Raises RenderError, for a syntax error with its line.
+    """
+    token = f"\x02{secrets.randbits(128)}\x03"
+    environment = _environment(token)
+    tree = parse_jinja(source, environment)
+    _ValueMarking(token).visit(tree)
+    try:
+        rendered = environment.from_string(tree).render(dict(inputs))
+    except (TemplateSyntaxError, SyntaxError) as error:
+        raise _syntax_error(error) from None
+    except Exception as error:  # an expression of the template can raise anything
+        raise RenderError(f"Template can't be rendered: {type(error).__name__}: {error}") from error
+    pieces = rendered.split(token)
+    return pieces[0::2], pieces[1::2]
+
+
+def parse_jinja(source: str, environment: ImmutableSandboxedEnvironment | None = None) -> nodes.Template:
+    """The template's syntax tree. Raises RenderError, with the line, when there is none."""
+    try:
+        return (environment or _environment("")).parse(source)
+    except TemplateSyntaxError as error:
+        raise _syntax_error(error) from None
+    except RecursionError:
+        raise RenderError("Template syntax error: nested too deeply") from None
+
+
+def used_variables(tree: nodes.Template) -> dict[str, int]:
+    """The names that the template takes from its inputs, each with the line of its first use.
+
+    Raises RenderError, with the line, when the template uses a filter or a test that does not exist.
+    """
+    try:
+        names = meta.find_undeclared_variables(tree) - _GLOBALS
+    except TemplateSyntaxError as error:
+        raise _syntax_error(error) from None
+    uses = [(node.lineno, node.name) for node in tree.find_all(nodes.Name) if node.name in names]
+    return {name: line for line, name in sorted(uses, reverse=True)}
+
+
+def portable_text(value: Any) -> str:
+    """How a value is printed in every Prompty runtime: null as nothing, true, 1 for 1.0, maps and lists as JSON."""
+    if isinstance(value, str):
+        return str(value)
+    if value is None or isinstance(value, Undefined):
+        return ""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
+        return str(int(value))
+    if isinstance(value, Mapping | list | tuple):
+        return json.dumps(value, ensure_ascii=False, default=str)
+    return str(value)
+
+
+class _ValueMarking(NodeTransformer):
+    """Puts a token before and after everything that the template prints and did not write itself.
+
+    What a macro, a `set` block or a filter block collects is printed as one value.
+    """
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def visit_Output(self, node: nodes.Output) -> nodes.Output:
+        children: list[nodes.Expr] = []
+        for child in node.nodes:
+            children += [child] if isinstance(child, nodes.TemplateData) else [self._mark(), child, self._mark()]
+        return nodes.Output(children, lineno=node.lineno)
+
+    def visit_FilterBlock(self, node: nodes.Node) -> list[nodes.Node]:
+        return [nodes.Output([self._mark()]), node, nodes.Output([self._mark()])]
+
+    visit_CallBlock = visit_FilterBlock
+
+    def visit_Macro(self, node: nodes.Node) -> nodes.Node:
+        return node
+
+    visit_AssignBlock = visit_Macro
+
+    def _mark(self) -> nodes.TemplateData:
+        return nodes.TemplateData(self._token)
+
+
+def _environment(token: str) -> ImmutableSandboxedEnvironment:
+    def finalize(value: Any) -> str:
+        return portable_text(value).replace(token, "") if token else portable_text(value)
+
+    environment = ImmutableSandboxedEnvironment(
+        keep_trailing_newline=True, undefined=ChainableUndefined, finalize=finalize
+    )
+    environment.filters["default"] = environment.filters["d"] = _default
+    return environment
+
+
+def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
+    """The `default` filter of the portable subset: null counts as undefined."""
+    missing = value is None or isinstance(value, Undefined) or (boolean and not value)
+    return default_value if missing else value
+
+
+def _syntax_error(error: SyntaxError | TemplateSyntaxError) -> RenderError:
+    if isinstance(error, TemplateSyntaxError):
+        return RenderError(f"Template syntax error: {error.message} (line {error.lineno})", line=error.lineno)
+    return RenderError(f"Template syntax error: {error.msg}")

@@ -1,0 +1,59 @@
+"""Rendered text to messages (§6)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from ..agent import Agent, Template
+from ..errors import InvokerError, RenderError
+from ..messages import Message
+from .markers import Marker, attribute_value, find_markers
+from .rendered import Rendered
+from .rich_values import RichValues, Section
+
+
+def parse(agent: Agent, rendered: str, *, rich: Mapping[str, Any] | None = None) -> list[Message]:
+    """The messages of a rendered text, with the values of `rich` (by default its own) where their nonces are.
+
+    Takes time linear in the length of the text. Raises RenderError when a role marker of a strict
+    rendering is not the template's own, and InvokerError when the agent names another parser.
+    """
+    kind = (agent.template or Template()).parser.kind
+    if kind != "prompty":
+        raise InvokerError(f"No parser registered for key: {kind}")
+    if rich is None:
+        rich = rendered.rich if isinstance(rendered, Rendered) else {}
+    values = RichValues.of(agent, rich)
+    return [message for section in _sections(rendered) for message in values.fill(section)]
+
+
+def _sections(rendered: str) -> Iterator[Section]:
+    markers = _markers(rendered)
+    preface = rendered[: markers[0].start] if markers else str(rendered)
+    if preface.strip():
+        yield Section("system", {}, preface.strip("\r\n"))
+    ends = [marker.start for marker in markers[1:]] + [len(rendered)]
+    for marker, end in zip(markers, ends, strict=False):
+        attributes = {
+            name: attribute_value(rendered[first:last], quoted=quoted)
+            for name, first, last, quoted in marker.attributes
+            if name != "nonce"
+        }
+        yield Section(marker.role, attributes, rendered[marker.end : end].strip("\r\n"))
+
+
+def _markers(rendered: str) -> Sequence[Marker]:
+    """The role markers that count. Raises RenderError when there are others beside the template's own."""
+    found = list(find_markers(rendered))
+    if not isinstance(rendered, Rendered) or rendered.markers is None:
+        return found
+    own = {marker.start for marker in rendered.markers}
+    forged = next((marker for marker in found if marker.start not in own), None)
+    if forged is None:
+        return rendered.markers
+    line = rendered[forged.start : forged.end].strip()
+    raise RenderError(
+        f"Role marker nonce mismatch (possible injection): {line!r:.60} is not the template's own text, "
+        "and would begin a message"
+    )

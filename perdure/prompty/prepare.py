@@ -1,0 +1,55 @@
+"""Agent and inputs to the messages that a run begins with (§12.2)."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+from ..agent import Agent
+from ..errors import RenderError
+from ..messages import Message
+from .jinja import parse_jinja, used_variables
+from .parse import parse
+from .render import render
+from .rich_values import nonce_name, thread_messages
+
+
+def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """A copy of the inputs with declared defaults filled in; undeclared inputs pass through, types are not checked.
+
+    Raises RenderError when a required input without default is absent.
+    """
+    complete = dict(inputs)
+    for prop in agent.inputs or []:
+        if prop.name in complete:
+            continue
+        if prop.default is not None:
+            complete[prop.name] = copy.deepcopy(prop.default)
+        elif prop.required:
+            raise RenderError(f"Missing required input: {prop.name}")
+    return complete
+
+
+def prepare(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
+    """The messages of the agent's instructions with these inputs.
+
+    A thread that the template never mentions comes last. Raises RenderError, and InvokerError when the
+    agent names a template format or a parser that does not exist.
+    """
+    complete = validate_inputs(agent, inputs)
+    rendered = render(agent, complete)
+    messages = parse(agent, rendered)
+    for nonce, value in rendered.rich.items():
+        if nonce not in rendered and not _mentions(agent, nonce_name(nonce)):
+            messages += _thread(agent, nonce_name(nonce), value)
+    return messages
+
+
+def _mentions(agent: Agent, name: str) -> bool:
+    return name in used_variables(parse_jinja(agent.instructions))
+
+
+def _thread(agent: Agent, name: str, value: Any) -> list[Message]:
+    is_thread = any(prop.name == name and prop.kind == "thread" for prop in agent.inputs or [])
+    return (thread_messages(name, value) if is_thread else None) or []

@@ -1,0 +1,58 @@
+"""A rendered template: its text, the rich values in it, and which role markers are the template's own (§5)."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, zip_longest
+from typing import Any
+
+from .markers import Marker, find_markers
+
+_PLACEHOLDER = "\ufffc"
+
+
+class Rendered(str):
+    """The rendered text. Slices and joins of it are plain strings, without what is known about it."""
+
+    rich: Mapping[str, Any]
+    """Nonce in the text → the rich value that it stands for."""
+    markers: Sequence[Marker] | None
+    """The role markers that the template itself wrote; None when any line that looks like one counts."""
+
+    def __new__(
+        cls, text: str, rich: Mapping[str, Any] | None = None, markers: Sequence[Marker] | None = None
+    ) -> Rendered:
+        rendered = super().__new__(cls, text)
+        rendered.rich = dict(rich or {})
+        rendered.markers = markers
+        return rendered
+
+
+def template_markers(literals: Sequence[str], values: Sequence[str]) -> list[Marker]:
+    """The role markers of `literals[0] + values[0] + literals[1] + …` that literals alone make up.
+
+    A value may only stand within an attribute, whatever it contains. Positions are those in the whole text.
+    """
+    skeleton = _PLACEHOLDER.join(literals)
+    ends = accumulate(len(literal) + 1 for literal in literals)
+    holes = [end - 1 for end in ends][: len(values)]
+    growth = [0, *accumulate(len(value) - 1 for value in values)]
+
+    def moved(position: int) -> int:
+        return position + growth[bisect_left(holes, position)]
+
+    return [
+        Marker(
+            moved(marker.start),
+            moved(marker.end),
+            marker.role,
+            tuple((name, moved(start), moved(end), quoted) for name, start, end, quoted in marker.attributes),
+        )
+        for marker in find_markers(skeleton)
+    ]
+
+
+def join_pieces(literals: Sequence[str], values: Sequence[str]) -> str:
+    """The whole text that literals and values alternate in, a literal first."""
+    return "".join(piece for pair in zip_longest(literals, values, fillvalue="") for piece in pair)

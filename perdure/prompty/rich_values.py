@@ -1,0 +1,138 @@
+"""Rich inputs: the nonces that stand for them in a text, and what takes the nonces' places (§5, §6)."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from pydantic import ValidationError
+
+from ..agent import Agent
+from ..errors import RenderError
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
+
+_MEDIA: Mapping[str, type[ImagePart | AudioPart | FilePart]] = {
+    "image": ImagePart,
+    "audio": AudioPart,
+    "file": FilePart,
+}
+_SOURCES = ("source", "value", "url")
+_NONCE = re.compile(r"__PROMPTY_THREAD_[0-9a-f]+_(.*)__", re.DOTALL)
+
+
+def new_nonce(name: str) -> str:
+    """A text that no input can know, to stand for the rich input of that name (§18-4)."""
+    return f"__PROMPTY_THREAD_{secrets.token_hex(4)}_{name}__"
+
+
+def nonce_name(nonce: str) -> str:
+    """The name of the input that a nonce stands for."""
+    match = _NONCE.fullmatch(nonce)
+    return match[1] if match else nonce
+
+
+class Section(NamedTuple):
+    """One message's role, metadata and text, with nonces in it."""
+
+    role: str
+    metadata: dict[str, Any]
+    text: str
+
+    def message(self, parts: list[Part]) -> Message:
+        return Message.model_validate({"role": self.role, "parts": parts, "metadata": dict(self.metadata)})
+
+
+@dataclass
+class RichValues:
+    """What takes the place of each nonce."""
+
+    threads: dict[str, list[Message]] = field(default_factory=dict)
+    media: dict[str, list[Part]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, agent: Agent, rich: Mapping[str, Any]) -> RichValues:
+        """Sorted by the kinds of the agent's inputs; a thread that is no message list is left out."""
+        kinds = {prop.name: prop.kind for prop in agent.inputs or []}
+        values = cls()
+        for nonce, value in rich.items():
+            name = nonce_name(nonce)
+            kind = kinds.get(name, "thread")
+            if kind in _MEDIA:
+                values.media[nonce] = media_parts(name, kind, value)
+            elif (messages := thread_messages(name, value)) is not None:
+                values.threads[nonce] = messages
+        return values
+
+    def fill(self, section: Section) -> Iterator[Message]:
+        """The section as one message with its media in place, or as several where threads part it (§18-22)."""
+        nonces = "|".join(re.escape(nonce) for nonce in (*self.threads, *self.media))
+        pieces = re.split(f"({nonces})", section.text) if nonces else [section.text]
+        if len(pieces) == 1:
+            yield section.message([TextPart(value=section.text)])
+            return
+        parted = any(piece in self.threads for piece in pieces)
+        parts: list[Part] = []
+        for piece in pieces:
+            if piece in self.threads:
+                yield from [section.message(parts)] if parts else []
+                yield from self.threads[piece]
+                parts = []
+            elif piece in self.media:
+                parts += self.media[piece]
+            elif piece.strip():
+                parts.append(TextPart(value=piece.strip() if parted else piece.strip("\r\n")))
+        if parts or not parted:
+            yield section.message(parts or [TextPart(value="")])
+
+
+def thread_messages(name: str, value: Any) -> list[Message] | None:
+    """The messages of a thread, or None when the value is no message list.
+
+    A message is a Message, or a map of `role`, `content` or `parts`, and metadata: `metadata` and every
+    other key. Raises RenderError for a message that can't be one.
+    """
+    if isinstance(value, Mapping) and "messages" in value:
+        value = value["messages"]
+    if not isinstance(value, list | tuple) or not all(_looks_like_message(item) for item in value):
+        return None
+    return [_message(name, index, item) for index, item in enumerate(value)]
+
+
+def media_parts(name: str, kind: str, value: Any) -> list[Part]:
+    """The parts of an image, audio or file input.
+
+    The value is a URL, a `data:` URI or base64 text, a map of `source`, `mediaType` and, for images,
+    `detail`, a part, or a list of such. Raises RenderError when it is none of them.
+    """
+    if isinstance(value, list | tuple):
+        return [part for item in value for part in media_parts(name, kind, item)]
+    part = _MEDIA[kind]
+    if isinstance(value, part):
+        return [value]
+    fields = dict(value) if isinstance(value, Mapping) else {"source": value}
+    source = next((fields[key] for key in _SOURCES if key in fields), None)
+    try:
+        return [part.model_validate({**fields, "kind": kind, "source": source})]
+    except ValidationError:
+        raise RenderError(f"input {name!r}: expected {kind} data as a text or a map with `source`") from None
+
+
+def _looks_like_message(item: Any) -> bool:
+    return isinstance(item, Message) or (isinstance(item, Mapping) and "role" in item)
+
+
+def _message(name: str, index: int, item: Message | Mapping[str, Any]) -> Message:
+    if isinstance(item, Message):
+        return item
+    content = item.get("parts", item.get("content"))
+    others = {key: value for key, value in item.items() if key not in ("role", "content", "parts", "metadata")}
+    metadata = {**(item.get("metadata") or {}), **others}
+    try:
+        return Message.model_validate({"role": item["role"], "parts": content or [], "metadata": metadata})
+    except ValidationError as error:
+        detail = error.errors()[0]
+        place = ".".join(str(step) for step in detail["loc"])
+        raise RenderError(f"input {name!r}: message {index}: {place}: {detail['msg']}") from None
