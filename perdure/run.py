@@ -83,7 +83,7 @@ class RunInput(BaseModel):
 
 
 class RunOutput(BaseModel):
-    """The workflow's result. The conversation is in it only when it is small; otherwise `tail` completes the history."""
+    """The workflow's result. It holds the conversation when that is small; `tail` completes what the history has."""
 
     output: Any = None
     iterations: int = 0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -9,16 +10,18 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureEr
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
 from temporalio.service import RPCError
 
-from ..conversation import Transcript
 from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
 from ..messages import Message, Usage
 from ..run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from ..workflows.names import DECIDE, STATUS, STEER
-from .links import closing_tail, first_run_id, read_link, read_links
+from .links import cancel_reason, last_link, read_link
 from .log import QUERY_TIMEOUT, RunLog
+from .record import complete_messages, conversation_at_end
 from .replay import replay
 from .watch import watch
+
+logger = logging.getLogger("perdure")
 
 
 class RunHandle:
@@ -37,7 +40,9 @@ class RunHandle:
             output: RunOutput = await self._workflow.result()
         except WorkflowFailureError as failure:
             raise await self._run_error(failure.cause) from failure
-        messages = output.messages if output.messages is not None else await self._last_conversation()
+        messages = output.messages
+        if messages is None:
+            messages = await conversation_at_end(self._client, self.id, await last_link(self._client, self.id))
         return RunResult(
             output=output.output,
             iterations=output.iterations,
@@ -78,27 +83,7 @@ class RunHandle:
 
     async def messages(self) -> list[Message]:
         """The complete conversation, what was trimmed from the model's view included."""
-        transcript: Transcript | None = None
-        async for link in read_links(self._client, self.id):
-            if link.is_open:
-                await self._log.refresh()
-                return self._log.transcript.messages
-            conversation = link.recorded.conversation()
-            seed = link.recorded.seed
-            if transcript is None:
-                transcript = Transcript(seed)
-            else:
-                transcript.begin_link(seed)
-            transcript.follow(conversation.operations)
-            if link.next_run_id is None:
-                tail = await closing_tail(self._client, link)
-                if tail is not None:
-                    transcript.follow(tail.operations)
-                else:
-                    whole = await replay(self.id, link.history, self._client.data_converter)
-                    transcript.follow(whole.operations_since(conversation.version))
-        assert transcript is not None
-        return transcript.messages
+        return await complete_messages(self._client, self.id, self._log)
 
     async def status(self) -> RunStatus:
         """Where the run stands. Answered from the history when no worker is there to ask."""
@@ -106,27 +91,19 @@ class RunHandle:
         handle = self._client.get_workflow_handle(self.id, run_id=description.run_id)
         if description.status == WorkflowExecutionStatus.RUNNING:
             try:
-                return await handle.query(STATUS, result_type=RunStatus, rpc_timeout=QUERY_TIMEOUT)
-            except RPCError:
-                pass  # No worker answers: the history says as much as a worker would.
+                running: RunStatus = await handle.query(STATUS, result_type=RunStatus, rpc_timeout=QUERY_TIMEOUT)
+                return running
+            except RPCError as error:
+                # No worker answers: the history says as much as a worker would.
+                logger.debug("status of %s: %s; replaying its history instead", self.id, error)
         link = await read_link(self._client, self.id, description.run_id)
         status = (await replay(self.id, link.history, self._client.data_converter)).status()
         ended = _ENDED.get(description.status) if description.status else None
         return status.model_copy(update={"status": ended}) if ended else status
 
-    async def _last_conversation(self) -> list[Message]:
-        """The conversation as it stood at the end of the closed run."""
-        description = await self._workflow.describe()
-        link = await read_link(self._client, self.id, description.run_id)
-        tail = await closing_tail(self._client, link)
-        if tail is None:
-            return (await replay(self.id, link.history, self._client.data_converter)).conversation
-        conversation = link.recorded.conversation()
-        conversation.follow(tail)
-        return conversation.messages
-
     async def _run_error(self, cause: BaseException) -> RunError:
-        messages = await self._last_conversation()
+        link = await last_link(self._client, self.id)
+        messages = await conversation_at_end(self._client, self.id, link)
         if isinstance(cause, ApplicationError) and cause.details:
             failure = RunFailure.model_validate(cause.details[0])
             error_type = RUN_ERRORS.get(failure.kind, RunError)
@@ -139,9 +116,9 @@ class RunHandle:
             )
         iterations = (await self.status()).model_calls
         if isinstance(cause, CancelledError):
-            return RunCancelled(
-                f"The run {self.id!r} was cancelled", reason=None, messages=messages, iterations=iterations
-            )
+            reason = cancel_reason(link)
+            text = f"The run {self.id!r} was cancelled" + (f": {reason}" if reason else "")
+            return RunCancelled(text, reason=reason, messages=messages, iterations=iterations)
         kinds: dict[type, str] = {TerminatedError: "terminated", TimeoutError: "timed_out"}
         kind = next((name for type_, name in kinds.items() if isinstance(cause, type_)), "failed")
         return RunError(f"The run {self.id!r} ended: {cause}", kind=kind, messages=messages, iterations=iterations)

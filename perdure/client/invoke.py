@@ -136,7 +136,7 @@ async def _embedded_server() -> Client:
 
 @asynccontextmanager
 async def _reaching(run: RunHandle, cancel: CancellationToken | None, steering: Steering | None) -> AsyncIterator[None]:
-    """Carries the caller's token and messages over to the run; what was there before comes before the first iteration."""
+    """Carries the caller's token and messages over to the run; what is there already goes first."""
     loop = asyncio.get_running_loop()
     rung = asyncio.Event()
 

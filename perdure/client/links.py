@@ -41,6 +41,11 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> Link:
     return Link(run_id, history, await fold(history, client))
 
 
+async def last_link(client: Client, workflow_id: str) -> Link:
+    description = await client.get_workflow_handle(workflow_id).describe()
+    return await read_link(client, workflow_id, description.run_id)
+
+
 async def first_run_id(client: Client, workflow_id: str) -> str:
     """The run id of the chain's first link. Raises `RPCError` when there is no such run."""
     description = await client.get_workflow_handle(workflow_id).describe()
@@ -64,6 +69,14 @@ async def read_links(client: Client, workflow_id: str) -> AsyncIterator[Link]:
 async def is_running(client: Client, workflow_id: str, run_id: str | None = None) -> bool:
     description = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
     return description.status == WorkflowExecutionStatus.RUNNING
+
+
+def cancel_reason(link: Link) -> str | None:
+    """What the first canceller gave as the reason; None when there was none."""
+    for event in link.history:
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
+            return event.workflow_execution_cancel_requested_event_attributes.cause or None
+    return None
 
 
 async def closing_output(client: Client, link: Link) -> RunOutput | None:

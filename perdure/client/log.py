@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from datetime import timedelta
 
 from temporalio.api.enums.v1 import EventType
@@ -30,6 +31,7 @@ class RunLog:
         self._id = workflow_id
         self._link: Link | None = None
         self._reader = EventReader([])
+        self._refreshing = asyncio.Lock()
         self.events: list[RunEvent] = []
         self.transcript = Transcript([])
         """Every message up to the last event, trimmed ones too."""
@@ -54,8 +56,11 @@ class RunLog:
 
     async def refresh(self) -> None:
         """Read what is new. Raises `RPCError` when there is no such run."""
-        if self.ended:
-            return
+        async with self._refreshing:
+            if not self.ended:
+                await self._refresh()
+
+    async def _refresh(self) -> None:
         link = self._link or await self._open(await first_run_id(self._client, self._id))
         while True:
             is_open = await is_running(self._client, self._id, link.run_id)

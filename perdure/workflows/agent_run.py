@@ -165,7 +165,7 @@ class AgentRun:
             iteration_usage=self._state.iteration_usage,
             is_incomplete=outcome.is_incomplete,
             messages=self._conversation.messages if small else None,
-            tail=None if small else self._conversation.ref(),
+            tail=self._conversation.ref(),
         )
 
     def _failure(self, error: RunError) -> ApplicationError:
@@ -179,9 +179,7 @@ class AgentRun:
         cause = error.cause if isinstance(error, ActivityError) and error.cause else error
         kind = (cause.type if isinstance(cause, ApplicationError) else None) or wire.INTERNAL_ERROR
         text = cause.message if isinstance(cause, ApplicationError) else f"{type(cause).__name__}: {cause}"
-        self._events.append(
-            "failed", self._state.iteration, {"kind": kind, "message": text}, time=workflow.time()
-        )
+        self._events.append("failed", self._state.iteration, {"kind": kind, "message": text}, time=workflow.time())
         return self._failure(RunError(text, kind=kind))
 
     @property

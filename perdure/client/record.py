@@ -1,0 +1,47 @@
+"""The conversation of a run, put together from what its histories recorded."""
+
+from __future__ import annotations
+
+from temporalio.client import Client
+
+from ..conversation import Transcript
+from ..messages import Message
+from .links import Link, closing_tail, read_links
+from .log import RunLog
+from .replay import replay
+
+
+async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> list[Message]:
+    """Every message of the run, those included that were trimmed from the model's view.
+
+    An open run is asked through `log`, which knows what no history has recorded yet.
+    """
+    transcript: Transcript | None = None
+    async for link in read_links(client, workflow_id):
+        if link.is_open:
+            await log.refresh()
+            return list(log.transcript.messages)
+        if transcript is None:
+            transcript = Transcript(link.recorded.seed)
+        else:
+            transcript.begin_link(link.recorded.seed)
+        conversation = link.recorded.conversation()
+        transcript.follow(conversation.operations)
+        if link.next_run_id is not None:
+            continue
+        if tail := await closing_tail(client, link):
+            transcript.follow(tail.operations)
+        else:
+            whole = await replay(workflow_id, link.history, client.data_converter)
+            transcript.follow(whole.operations_since(conversation.version))
+    return transcript.messages if transcript else []
+
+
+async def conversation_at_end(client: Client, workflow_id: str, link: Link) -> list[Message]:
+    """The conversation as the model would see it next, when its last link has closed."""
+    tail = await closing_tail(client, link)
+    if tail is None:
+        return (await replay(workflow_id, link.history, client.data_converter)).conversation
+    conversation = link.recorded.conversation()
+    conversation.follow(tail)
+    return conversation.messages
