@@ -11,7 +11,7 @@ from .anthropic_stream import MessagesStream
 from .base import StreamAssembler
 from .clients import SdkNames
 from .functions import FunctionDefinition, offered_functions
-from .history import arguments_object, arguments_text, call_id, only_text, says, wire_id, wire_name
+from .history import Call, arguments_object, arguments_text, call_id, calls_of, only_text, wire_id, wire_name
 from .media import base64_data
 from .model_options import add_additional, add_options, model_id
 from .schema import CLOSED, object_schema
@@ -70,7 +70,7 @@ class AnthropicMessages(WireFormat):
         stop_reason = response.get("stop_reason")
         return Answer(
             text=text,
-            tool_calls=calls,
+            tool_calls=[ToolCall(**call._asdict()) for call in calls],
             usage=_usage(response.get("usage") or {}),
             finish_reason=stop_reason,
             cut_short=stop_reason in _CUT_SHORT,
@@ -115,7 +115,10 @@ def _blocks(message: Message) -> list[Block]:
     if message.role != "assistant":
         return _content(message.parts)
     original = original_content(message, "anthropic")
-    return _rebuilt(message.text, message.tool_calls) if original is None else _restored(message, original)
+    if original is not None:
+        return _restored(message, original)
+    text = only_text(message.parts)
+    return _rebuilt(message.text if text is None else text, calls_of(message))
 
 
 def _content(parts: Sequence[Part]) -> list[Block]:
@@ -159,15 +162,15 @@ def _restored(message: Message, original: Sequence[Block]) -> list[Block]:
 
     Blank text is left out: the API writes it but does not take it back.
     """
-    text, calls = _said(original, None)
-    if not says(message, text, calls) or any(isinstance(block.get("input"), str) for block in original):
+    is_cut_off = any(isinstance(block.get("input"), str) for block in original)
+    if is_cut_off or _said(original, None) != (message.text, calls_of(message)):
         thinking = [block for block in original if block["type"] in _THINKING]
-        return thinking + _rebuilt(message.text, message.tool_calls)
+        return thinking + _rebuilt(message.text, calls_of(message))
     kept = (block for block in original if not (block["type"] == "text" and _is_blank(block["text"])))
     return [block | {"id": wire_id(block["id"])} if block["type"] == "tool_use" else block for block in kept]
 
 
-def _rebuilt(text: str, calls: Sequence[ToolCall]) -> list[Block]:
+def _rebuilt(text: str, calls: Sequence[Call]) -> list[Block]:
     spoken: list[Block] = [] if _is_blank(text) else [{"type": "text", "text": text}]
     return spoken + [
         {
@@ -189,16 +192,12 @@ def _tool(definition: FunctionDefinition) -> dict[str, Any]:
     return {"name": definition.name, **described, "input_schema": definition.parameters}
 
 
-def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[ToolCall]]:
+def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
     """All text blocks, concatenated (§18-13), and the tool calls."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     used = [block for block in blocks if block["type"] == "tool_use"]
     return text, [
-        ToolCall(
-            id=call_id(block.get("id"), index, response_id),
-            name=block["name"],
-            arguments=arguments_text(block.get("input")),
-        )
+        Call(call_id(block.get("id"), index, response_id), block["name"], arguments_text(block.get("input")))
         for index, block in enumerate(used)
     ]
 

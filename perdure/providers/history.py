@@ -4,18 +4,37 @@ from __future__ import annotations
 
 import json
 import re
-from typing import Any
+from functools import lru_cache
+from typing import Any, NamedTuple
 
-from ..messages import Message, Part, TextPart, ToolCall
+from pydantic_core import from_json
+
+from ..messages import Message, Part, TextPart
 
 _INVALID = re.compile(r"[^a-zA-Z0-9_-]")
 
 
+class Call(NamedTuple):
+    """A tool call of a message; unlike ToolCall it is cheap to make for every message at every iteration."""
+
+    id: str
+    name: str
+    arguments: str
+
+
+def calls_of(message: Message) -> list[Call]:
+    """The tool calls that an assistant message asks for; [] when there is none."""
+    asked = message.metadata.get("tool_calls") or ()
+    return [Call(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in asked]
+
+
+@lru_cache(maxsize=1024)
 def wire_name(name: str) -> str:
     """A tool name that every API takes: a model may have asked for a tool that nobody could declare."""
     return _INVALID.sub("_", name)[:64] or "_"
 
 
+@lru_cache(maxsize=4096)
 def wire_id(call_id: str) -> str:
     """A call id for APIs that allow only letters, digits, `_` and `-`: other providers use more."""
     return _INVALID.sub("_", call_id) or "_"
@@ -44,19 +63,15 @@ def arguments_object(arguments: str) -> dict[str, Any]:
     Text that is none is wrapped, so that the model sees what it wrote beside the error it got for it.
     """
     try:
-        value = json.loads(arguments or "{}")
-    except (ValueError, RecursionError):
+        value = from_json(arguments or "{}", allow_inf_nan=False)
+    except ValueError:
         value = None
     return value if isinstance(value, dict) else {"unparsed_arguments": arguments}
 
 
 def only_text(parts: list[Part]) -> str | None:
     """The concatenated text when all parts are text; None when one is not."""
-    if all(isinstance(part, TextPart) for part in parts):
-        return "".join(part.value for part in parts if isinstance(part, TextPart))
-    return None
-
-
-def says(message: Message, text: str, calls: list[ToolCall]) -> bool:
-    """Whether the message's own fields still are what the provider's original content said."""
-    return message.text == text and message.tool_calls == calls
+    if len(parts) == 1:
+        return parts[0].value if isinstance(parts[0], TextPart) else None
+    texts = [part.value for part in parts if isinstance(part, TextPart)]
+    return "".join(texts) if len(texts) == len(parts) else None

@@ -1,31 +1,106 @@
-"""Writes a request as JSON bytes, several times faster than the standard library on long conversations."""
+"""Writes requests as JSON bytes; what a conversation has already been sent with is not encoded again.
+
+Encoding 400 messages of 1 KB costs about as much as sending them, and an agent sends all of them at every
+iteration. Comparing them with what was sent before costs a thirtieth of that, and can't go stale.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from typing import Any
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from threading import Lock
+from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-CHUNK = 32
-"""Messages encoded at a time: one buffer that outgrows the allocator's arenas doubles the time."""
+REMEMBERED_BYTES = 32 * 2**20
+LONG = 16
+"""A list of fewer items is encoded anew each time."""
+_KEY_ITEMS = 2
 
 
-def json_body(body: Mapping[str, Any]) -> bytes:
-    """The body in UTF-8 without blanks; ValueError or TypeError when it holds what JSON can't say.
-
-    Half a surrogate pair, which UTF-8 can't say, becomes `?`.
-    """
-    try:
-        return b"{" + b",".join(to_json(key) + b":" + _value(value) for key, value in body.items()) + b"}"
-    except ValueError:
-        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
-        return text.encode("utf-8", "replace")
+class _Encoded(NamedTuple):
+    items: list[Any]
+    """Copies, which nobody else can change."""
+    texts: list[bytes]
+    """One for each item, behind a comma."""
+    size: int
+    """Bytes of all texts."""
 
 
-def _value(value: Any) -> bytes:
-    if not isinstance(value, list) or len(value) <= CHUNK:
-        return to_json(value, inf_nan_mode="null")
-    chunks = (to_json(value[start : start + CHUNK], inf_nan_mode="null") for start in range(0, len(value), CHUNK))
-    return b"[" + b",".join(chunk[1:-1] for chunk in chunks) + b"]"
+class BodyEncoder:
+    """Encodes request bodies. Threads may share it."""
+
+    def __init__(self, remembered_bytes: int = REMEMBERED_BYTES) -> None:
+        self._limit = remembered_bytes
+        self._size = 0
+        self._known: OrderedDict[bytes, _Encoded] = OrderedDict()
+        self._lock = Lock()
+
+    def encode(self, body: Mapping[str, Any]) -> bytes:
+        """The body in UTF-8 without blanks; ValueError or TypeError when it holds what JSON can't say.
+
+        Half a surrogate pair, which UTF-8 can't say, becomes `?`.
+        """
+        pieces = [b"{"]
+        try:
+            for key, value in body.items():
+                pieces += (b"," if len(pieces) > 1 else b"", _json(key), b":", *self._value(value))
+        except ValueError:
+            text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+            return text.encode("utf-8", "replace")
+        return b"".join((*pieces, b"}"))
+
+    def _value(self, value: Any) -> Iterator[bytes]:
+        """Pieces, to be joined once: every further copy of a large body costs a page fault per 4 KB."""
+        if not isinstance(value, list) or len(value) < LONG:
+            yield _json(value)
+            return
+        key = _json(value[:_KEY_ITEMS])
+        encoded = _continued(self._take(key), value)
+        self._keep(key, encoded)
+        yield b"["
+        yield encoded.texts[0][1:]
+        yield from encoded.texts[1:]
+        yield b"]"
+
+    def _take(self, key: bytes) -> _Encoded:
+        """What is known of the list that begins so; the caller owns it until it gives it back."""
+        with self._lock:
+            known = self._known.pop(key, None) or _Encoded([], [], 0)
+            self._size -= known.size
+            return known
+
+    def _keep(self, key: bytes, encoded: _Encoded) -> None:
+        with self._lock:
+            self._known[key] = encoded
+            self._size += encoded.size
+            while self._size > self._limit:
+                _, dropped = self._known.popitem(last=False)
+                self._size -= dropped.size
+
+
+def _continued(known: _Encoded, items: list[Any]) -> _Encoded:
+    """The items encoded, taking over those at the start that are equal to the known ones."""
+    same = _common_start(known.items, items)
+    fresh = items[same:]
+    texts = known.texts[:same] + [b"," + _json(item) for item in fresh]
+    return _Encoded(known.items[:same] + _copy(fresh), texts, sum(map(len, texts)))
+
+
+def _common_start(old: list[Any], new: list[Any]) -> int:
+    if old == new[: len(old)]:
+        return len(old)
+    return next((index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), len(new))
+
+
+def _copy(value: Any) -> Any:
+    """A copy that shares only strings and numbers."""
+    if isinstance(value, dict):
+        return {key: _copy(item) for key, item in value.items()}
+    return [_copy(item) for item in value] if isinstance(value, list) else value
+
+
+def _json(value: Any) -> bytes:
+    return to_json(value, inf_nan_mode="null")

@@ -9,7 +9,7 @@ from ..agent import Agent
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from .base import StreamAssembler
 from .functions import FunctionDefinition, offered_functions
-from .history import arguments_text, call_id, only_text, says, wire_name
+from .history import Call, arguments_text, call_id, calls_of, only_text, wire_name
 from .media import as_url, base64_data, input_audio
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
@@ -59,7 +59,7 @@ class OpenAIResponses(WireFormat):
         given = response.get("output_text")
         return Answer(
             text=given if isinstance(given, str) and given else text,
-            tool_calls=calls,
+            tool_calls=[ToolCall(**call._asdict()) for call in calls],
             usage=_usage(response.get("usage") or {}),
             finish_reason=incomplete.get("reason") or response.get("status"),
             cut_short=response.get("status") == "incomplete",
@@ -86,9 +86,10 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
 def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The original items as far as text and calls are unchanged; a reasoning item must precede its own call."""
     text, calls = _said(original, None)
-    if says(message, text, calls):
+    has_same_calls = calls == calls_of(message)
+    if has_same_calls and text == message.text:
         yield from original
-    elif calls and message.tool_calls == calls:
+    elif has_same_calls and calls:
         yield from _text_item(message)
         yield from (item for item in original if item["type"] != "message")
     else:
@@ -97,14 +98,14 @@ def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict
 
 def _rebuilt(message: Message) -> Iterator[dict[str, Any]]:
     yield from _text_item(message)
-    for call in message.tool_calls:
+    for call in calls_of(message):
         name = wire_name(call.name)
         yield {"type": "function_call", "call_id": call.id, "name": name, "arguments": call.arguments}
 
 
 def _text_item(message: Message) -> Iterator[dict[str, Any]]:
-    if message.text:
-        yield {"role": "assistant", "content": message.text}
+    if text := message.text:
+        yield {"role": "assistant", "content": text}
 
 
 def _content(parts: list[Part]) -> str | list[dict[str, Any]]:
@@ -135,17 +136,13 @@ def _tool(definition: FunctionDefinition) -> dict[str, Any]:
     return tool
 
 
-def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[ToolCall]]:
+def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
     """The text (or refusal) of all message items, and the function calls."""
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
     text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
     calls = [item for item in items if item["type"] == "function_call"]
     return text, [
-        ToolCall(
-            id=call_id(call.get("call_id"), index, response_id),
-            name=call["name"],
-            arguments=arguments_text(call.get("arguments")),
-        )
+        Call(call_id(call.get("call_id"), index, response_id), call["name"], arguments_text(call.get("arguments")))
         for index, call in enumerate(calls)
     ]
 
