@@ -1,4 +1,4 @@
-"""Imports the user's tool modules: `package.module`, `package.module:name1,name2` or `path/to/file.py`."""
+"""Imports the user's modules: `package.module`, `package.module:name1,name2` or `path/to/file.py`."""
 
 from __future__ import annotations
 
@@ -26,10 +26,25 @@ def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
     loaded: dict[str, Callable[..., Any]] = {}
     for source in sources:
         place, names = _split(source)
-        module = _load_file(place) if place.endswith(".py") else _load_module(place)
-        for function in _pick(module, place, names):
+        for function in _pick(_load(place), place, names):
             add_tool(loaded, tool_name(function), function)
     return loaded
+
+
+def load_objects(source: str) -> dict[str, Any]:
+    """Name → object, for the names that `module:name1,name2` or `file.py:name` lists, at least one.
+
+    Raises ConfigurationError as `load_tools` does.
+    """
+    place, names = _split(source)
+    if not names:
+        raise ConfigurationError(f"{source!r} names a module only, expected a name in it too: {source}:name")
+    module = _load(place)
+    for name in names:
+        if not hasattr(module, name):
+            own = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+            raise ConfigurationError(f"No {name!r} in {place!r}; defined there: {', '.join(own) or 'nothing'}")
+    return {name: getattr(module, name) for name in names}
 
 
 def _split(source: str) -> tuple[str, list[str]]:
@@ -37,6 +52,10 @@ def _split(source: str) -> tuple[str, list[str]]:
     if not colon or "/" in names or "\\" in names:  # no names, but perhaps a drive letter
         return source, []
     return place, [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _load(place: str) -> ModuleType:
+    return _load_file(place) if place.endswith(".py") else _load_module(place)
 
 
 def _load_module(name: str) -> ModuleType:
@@ -47,7 +66,7 @@ def _load_module(name: str) -> ModuleType:
             if error.name and (name == error.name or name.startswith(f"{error.name}.")):
                 hint = "on the Python path; a file is given as path/to/file.py"
                 raise ConfigurationError(
-                    f"Can't load tools from {name!r}: no module {error.name!r} in {Path.cwd()} or {hint}"
+                    f"Can't load {name!r}: no module {error.name!r} in {Path.cwd()} or {hint}"
                 ) from error
             raise _import_failed(name, error) from error
         except Exception as error:
@@ -57,11 +76,11 @@ def _load_module(name: str) -> ModuleType:
 def _load_file(place: str) -> ModuleType:
     path = Path(place).resolve()
     if not path.is_file():
-        raise ConfigurationError(f"Can't load tools from {place!r}: there is no file {path}")
+        raise ConfigurationError(f"Can't load {place!r}: there is no file {path}")
     name = f"perdure_tools_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ConfigurationError(f"Can't load tools from {place!r}: {path} is no Python file")
+        raise ConfigurationError(f"Can't load {place!r}: {path} is no Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     with _importable(path.parent):
@@ -74,7 +93,7 @@ def _load_file(place: str) -> ModuleType:
 
 
 def _import_failed(place: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"Can't load tools from {place!r}: importing it failed: {type(error).__name__}: {error}")
+    return ConfigurationError(f"Can't load {place!r}: importing it failed: {type(error).__name__}: {error}")
 
 
 def _pick(module: ModuleType, place: str, names: list[str]) -> list[Callable[..., Any]]:

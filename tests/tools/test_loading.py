@@ -62,9 +62,9 @@ def test_several_sources_together(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("source", "text"),
     [
-        ("nowhere", r"Can't load tools from 'nowhere': no module 'nowhere' in .* given as path/to/file.py"),
-        ("nowhere.deep:a", "Can't load tools from 'nowhere.deep': no module 'nowhere'"),
-        ("nowhere.py", "Can't load tools from 'nowhere.py': there is no file /"),
+        ("nowhere", r"Can't load 'nowhere': no module 'nowhere' in .* given as path/to/file.py"),
+        ("nowhere.deep:a", "Can't load 'nowhere.deep': no module 'nowhere'"),
+        ("nowhere.py", "Can't load 'nowhere.py': there is no file /"),
         ("no_tools", "No tools in 'no_tools': put @tool above a function there, or name functions: no_tools:name1"),
         ("my_tools:third", "No function 'third' in 'my_tools'; tools there: first, second"),
         ("no_tools.py:x", "No function 'x' in 'no_tools.py'; tools there: none"),

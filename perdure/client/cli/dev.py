@@ -29,7 +29,7 @@ def dev(
     from .reload import worker_arguments
 
     command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace=5.0)
-    execute(_develop(command, watch or [Path.cwd()], port, ui_port))
+    execute(_develop(command, watch or [Path.cwd()], port, ui_port), is_service=True)
 
 
 async def _develop(command: list[str], folders: list[Path], port: int | None, ui_port: int | None) -> None:

@@ -36,38 +36,51 @@ async def supervise(
     """Keep a worker process running until cancelled; after a change it ends gracefully and a new one starts."""
     from watchfiles import awatch
 
-    process = await _start(arguments, environment)
+    worker = WorkerProcess(arguments, environment or {})
+    await worker.start()
     try:
         async for changes in awatch(*folders, step=100, debounce=400):
             changed = sorted({Path(path).name for _, path in changes if path.endswith(_WATCHED_SUFFIXES)})
             if changed:
                 say(f"{', '.join(changed)} changed: starting the worker anew", "faint")
-                await _end(process)
-                process = await _start(arguments, environment)
+                await worker.end()
+                await worker.start()
     finally:
-        await _end(process)
+        await worker.end()
 
 
-async def _start(arguments: Sequence[str], environment: Mapping[str, str] | None) -> asyncio.subprocess.Process:
-    """Start it in a session of its own: Ctrl-C reaches this process only, which then ends the worker.
+class WorkerProcess:
+    """A `perdure worker` in a process of its own."""
 
-    The pipe to its stdin closes when this process is killed, and the worker ends with it.
-    """
-    return await asyncio.create_subprocess_exec(
-        sys.executable,
-        *("-m", "perdure.client.cli", *arguments, "--ends-with-stdin"),
-        stdin=asyncio.subprocess.PIPE,
-        env={**os.environ, **(environment or {})},
-        start_new_session=True,
-    )
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._arguments = arguments
+        self._environment = environment
 
+    async def start(self) -> None:
+        """Start it in a session of its own: Ctrl-C reaches this process only, which then ends the worker.
 
-async def _end(process: asyncio.subprocess.Process) -> None:
-    """SIGTERM, then SIGKILL; nothing when the process has ended by itself."""
-    with contextlib.suppress(ProcessLookupError):
-        process.terminate()
-    try:
-        await asyncio.wait_for(process.wait(), _KILL_AFTER_SECONDS)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+        The pipe to its stdin closes when this process is killed, and the worker ends with it.
+        """
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "perdure.client.cli", *self._arguments, "--ends-with-stdin"),
+            stdin=asyncio.subprocess.PIPE,
+            env={**os.environ, **self._environment},
+            start_new_session=True,
+        )
+        self._mention = asyncio.create_task(self._mention_end())
+
+    async def end(self) -> None:
+        """SIGTERM, then SIGKILL; nothing when the process has ended by itself."""
+        self._mention.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), _KILL_AFTER_SECONDS)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    async def _mention_end(self) -> None:
+        code = await self._process.wait()
+        say(f"The worker ended (exit code {code}). It starts again when a watched file changes.", "bad")

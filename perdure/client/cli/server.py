@@ -22,7 +22,7 @@ def server(port: Port = None, ui_port: UiPort = None) -> None:
 
     Its runs are kept in the data folder. It ends when no other perdure command uses it any more.
     """
-    execute(_serve(port, ui_port))
+    execute(_serve(port, ui_port), is_service=True)
 
 
 async def _serve(port: int | None, ui_port: int | None) -> None:

@@ -46,10 +46,11 @@ def worker(
 
     if reload:
         command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace)
-        execute(supervise(command, watch or [Path.cwd()]))
+        execute(supervise(command, watch or [Path.cwd()]), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or ())
-    execute(_work(code, task_queue, prompt_root, grace, end=_stdin_closed if ends_with_stdin else asyncio.Event().wait))
+    end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
+    execute(_work(code, task_queue, prompt_root, grace, end=end), is_service=True)
 
 
 async def _work(
@@ -74,10 +75,8 @@ async def _work(
             prompt_root=prompt_root,
             graceful_shutdown_timeout=timedelta(seconds=grace),
         ):
-            say(
-                f"Worker on {session.place}, task queue {task_queue!r}, tools: {', '.join(code.tools) or 'none'}",
-                "strong",
-            )
+            tools = ", ".join(code.tools) or "none"
+            say(f"Worker on {session.place}, task queue {task_queue!r}, tools: {tools}", "strong")
             await end()
 
 
