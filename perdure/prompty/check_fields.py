@@ -9,7 +9,7 @@ from typing import Any, get_args
 from ..agent import Agent, Binding, ModelOptions, Node, Property
 from .environment import env_default, env_name, env_value, is_env_reference, is_secret_key
 from .findings import Finding, did_you_mean, warning
-from .places import Place, last_name, strings
+from .places import Place, last_name, maps_in, strings
 from .references import FromEnvironment
 from .secret_places import LITERAL_SECRET, is_literal_secret
 
@@ -30,11 +30,17 @@ def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iter
 
 def names_of(items: Any) -> list[str]:
     """The names in a list of named things, as far as they have any."""
-    return [str(item["name"]) for item in _maps(items) if item.get("name")]
+    return [str(item["name"]) for _, item in maps_in(items) if item.get("name")]
 
 
-def _maps(items: Any) -> list[Mapping[str, Any]]:
-    return [item for item in items if isinstance(item, Mapping)] if isinstance(items, list) else []
+def bindings_of(asset: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any], str]]:
+    """Each binding of each tool: its place, whose last step is the parameter, the tool, and the input's name."""
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        bindings = tool.get("bindings")
+        for parameter, binding in bindings.items() if isinstance(bindings, Mapping) else ():
+            source = binding.get("input") if isinstance(binding, Mapping) else None
+            if isinstance(source, str):
+                yield (*place, "bindings", parameter), tool, source
 
 
 def _unknown_top_level(written: Mapping[str, Any]) -> Iterator[Finding]:
@@ -110,18 +116,14 @@ def _model(model: Any) -> Iterator[Finding]:
 
 def _bindings(asset: Mapping[str, Any]) -> Iterator[Finding]:
     inputs = names_of(asset.get("inputs"))
-    tools = asset.get("tools")
-    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        bindings = tool.get("bindings") if isinstance(tool, Mapping) else None
-        for parameter, binding in bindings.items() if isinstance(bindings, Mapping) else ():
-            place = ("tools", index, "bindings", parameter)
-            source = binding.get("input") if isinstance(binding, Mapping) else None
-            if isinstance(source, str) and source not in inputs:
-                yield Finding(place, f"the input {source!r} is not declared{did_you_mean(source, inputs)}")
-            parameters = names_of(tool.get("parameters"))
-            if parameters and parameter not in parameters:
-                hint = did_you_mean(parameter, parameters)
-                yield warning(place, f"the tool has no parameter {parameter!r}{hint}")
+    for place, tool, source in bindings_of(asset):
+        parameter = str(place[-1])
+        if source not in inputs:
+            yield Finding(place, f"the input {source!r} is not declared{did_you_mean(source, inputs)}")
+        parameters = names_of(tool.get("parameters"))
+        if parameters and parameter not in parameters:
+            hint = did_you_mean(parameter, parameters)
+            yield warning(place, f"the tool has no parameter {parameter!r}{hint}")
 
 
 def _environment(place: Place, text: FromEnvironment) -> Iterator[Finding]:

@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ..errors import RenderError
-from .check_fields import names_of
+from .check_fields import bindings_of, names_of
 from .findings import Finding, did_you_mean, warning
 from .jinja import parse_jinja, used_variables
 from .markers import find_markers
-from .places import Place
+from .places import maps_in
 from .render import RENDERERS
 
 _ROLES = ("system", "user", "assistant", "developer")
@@ -47,31 +47,25 @@ def _variables(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator
         line = first_line + (error.line or 1) - 1
         yield Finding((), re.sub(r" \(line \d+\)$", "", str(error)), line=line)
         return
+    yield from _undeclared(asset, used, first_line)
+    yield from _unused(asset, used)
+
+
+def _undeclared(asset: Mapping[str, Any], used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
     declared = names_of(asset.get("inputs"))
     for name, line in used.items():
         if name not in declared:
             hint = did_you_mean(name, declared)
             yield warning((), f"the variable {name!r} is no declared input{hint}", first_line + line - 1)
-    bound = _bound_inputs(asset)
-    for place, item in _inputs(asset):
-        if item["name"] not in used and item["name"] not in bound:
+
+
+def _unused(asset: Mapping[str, Any], used: Mapping[str, int]) -> Iterator[Finding]:
+    bound = {source for _, _, source in bindings_of(asset)}
+    for place, item in maps_in(asset.get("inputs"), ("inputs",)):
+        name = item.get("name")
+        if isinstance(name, str) and name and name not in used and name not in bound:
             consequence = "its messages come last" if item.get("kind") == "thread" else "it has no effect"
-            yield warning(place, f"the input {item['name']!r} is not used in the template: {consequence}")
-
-
-def _inputs(asset: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any]]]:
-    inputs = asset.get("inputs")
-    for index, item in enumerate(inputs if isinstance(inputs, list) else ()):
-        if isinstance(item, Mapping) and item.get("name"):
-            yield ("inputs", index), item
-
-
-def _bound_inputs(asset: Mapping[str, Any]) -> set[str]:
-    tools = [tool for tool in asset.get("tools") or [] if isinstance(tool, Mapping)]
-    bindings = [tool["bindings"] for tool in tools if isinstance(tool.get("bindings"), Mapping)]
-    return {
-        str(one["input"]) for each in bindings for one in each.values() if isinstance(one, Mapping) and "input" in one
-    }
+            yield warning(place, f"the input {name!r} is not used in the template: {consequence}")
 
 
 def _roles(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Finding]:

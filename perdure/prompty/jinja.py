@@ -9,7 +9,7 @@ from typing import Any
 
 from jinja2 import ChainableUndefined, TemplateSyntaxError, Undefined, meta, nodes
 from jinja2.defaults import DEFAULT_NAMESPACE
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
 from jinja2.visitor import NodeTransformer
 
 from ..errors import RenderError
@@ -104,13 +104,17 @@ class _ValueMarking(NodeTransformer):
         return nodes.TemplateData(self._token)
 
 
+class _Sandbox(ImmutableSandboxedEnvironment):
+    def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
+        """Refuse at once: a chainable undefined would print as nothing."""
+        raise SecurityError(f"access to attribute {attribute!r} of a {type(obj).__name__} is unsafe")
+
+
 def _environment(token: str) -> ImmutableSandboxedEnvironment:
     def finalize(value: Any) -> str:
         return portable_text(value).replace(token, "") if token else portable_text(value)
 
-    environment = ImmutableSandboxedEnvironment(
-        keep_trailing_newline=True, undefined=ChainableUndefined, finalize=finalize
-    )
+    environment = _Sandbox(keep_trailing_newline=True, undefined=ChainableUndefined, finalize=finalize)
     environment.filters["default"] = environment.filters["d"] = _default
     return environment
 

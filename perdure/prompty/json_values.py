@@ -11,7 +11,7 @@ from ..errors import LoadError
 from .places import Place, dotted
 
 MAX_DEPTH = 64
-MAX_VALUES = 50_000
+MAX_VALUES = 20_000
 """Values of one asset, aliases and references followed: what a file that multiplies itself runs into."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 

@@ -43,6 +43,12 @@ def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = 
     return value
 
 
+def maps_in(value: Any, place: Place = ()) -> list[tuple[Place, Mapping[str, Any]]]:
+    """The maps in a list, each with its place; [] when the value is no list."""
+    items = enumerate(value) if isinstance(value, list) else ()
+    return [((*place, index), item) for index, item in items if isinstance(item, Mapping)]
+
+
 def nearest(place: Place, lines: Mapping[Place, int]) -> int | None:
     """The line of the place, or of the closest enclosing value whose line is known."""
     for end in range(len(place), -1, -1):

@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from ..agent import Agent, EnvReference
 from .environment import is_secret_key
 from .findings import did_you_mean
-from .places import Place, last_name, map_strings, pointer, strings
+from .places import Place, last_name, map_strings, maps_in, pointer, strings
 from .references import FromEnvironment
 
 _EXPECTED = {
@@ -89,20 +89,18 @@ def _explain(detail: ErrorDetails, place: Place) -> str:
 def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
     for key in ("inputs", "outputs", "tools"):
         yield from _list_problems(asset.get(key), (key,))
-    tools = asset.get("tools")
-    for index, tool in enumerate(tools if isinstance(tools, list) else ()):
-        if isinstance(tool, Mapping):
-            yield from _list_problems(tool.get("parameters"), ("tools", index, "parameters"))
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        yield from _list_problems(tool.get("parameters"), (*place, "parameters"))
 
 
 def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:
     """Names that are empty, absent (where the type does not ask for one) or used twice."""
     names: set[str] = set()
-    for index, item in enumerate(items if isinstance(items, list) else ()):
-        name = item.get("name") if isinstance(item, Mapping) else None
-        if isinstance(item, Mapping) and not name and (name is not None or place != ("tools",)):
-            yield (*place, index, "name"), "is missing"
+    for where, item in maps_in(items, place):
+        name = item.get("name")
+        if not name and (name is not None or place != ("tools",)):
+            yield (*where, "name"), "is missing"
         elif isinstance(name, str) and name in names:
-            yield (*place, index, "name"), f"the name {name!r} is used twice"
+            yield (*where, "name"), f"the name {name!r} is used twice"
         elif isinstance(name, str):
             names.add(name)

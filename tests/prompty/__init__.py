@@ -1,0 +1,1 @@
+"""The `.prompty` asset, rule by rule of the specification."""

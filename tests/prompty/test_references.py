@@ -1,0 +1,220 @@
+"""§2.10: `${env:…}` and `${file:…}`."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.errors import LoadError
+from perdure.prompty.load import load, load_dict
+
+from .conftest import WriteFile
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDURE_SET", "value")
+    monkeypatch.setenv("PERDURE_EMPTY", "")
+    monkeypatch.setenv("PERDURE_REFERENCE", "${env:PERDURE_SET}")
+    monkeypatch.delenv("PERDURE_UNSET", raising=False)
+
+
+def resolved(value: Any) -> Any:
+    return (load_dict({"metadata": {"it": value}}).metadata or {})["it"]
+
+
+@pytest.mark.parametrize(
+    ("written", "expected"),
+    [
+        pytest.param("${env:PERDURE_SET}", "value", id="set"),
+        pytest.param("${env:PERDURE_EMPTY:default}", "", id="set to nothing"),
+        pytest.param("${env:PERDURE_SET:default}", "value", id="set, with default"),
+        pytest.param("${env:PERDURE_UNSET:default}", "default", id="default"),
+        pytest.param("${env:PERDURE_UNSET:https://a:80/}", "https://a:80/", id="default with colons"),
+        pytest.param("${env:PERDURE_UNSET: }", " ", id="a blank is a default"),
+        pytest.param("${env:PERDURE_REFERENCE}", "${env:PERDURE_SET}", id="a value is not resolved again"),
+        pytest.param("pre ${env:PERDURE_SET}", "pre ${env:PERDURE_SET}", id="only whole strings"),
+        pytest.param("${env:PERDURE_SET} ", "${env:PERDURE_SET} ", id="no blank around"),
+        pytest.param("${vault:a/b}", "${vault:a/b}", id="unknown protocol"),
+        pytest.param("${PERDURE_SET}", "${PERDURE_SET}", id="no protocol"),
+        pytest.param(["${env:PERDURE_SET}", {"a": ["${env:PERDURE_SET}"]}], ["value", {"a": ["value"]}], id="nested"),
+        pytest.param({"${env:PERDURE_SET}": 1}, {"${env:PERDURE_SET}": 1}, id="keys are no values"),
+    ],
+)
+def test_environment(written: Any, expected: Any) -> None:
+    assert resolved(written) == expected
+
+
+@pytest.mark.parametrize("written", ["${env:PERDURE_UNSET}", "${env:PERDURE_UNSET:}"])
+def test_unset_variable(write: WriteFile, written: str) -> None:
+    """An empty default counts as none."""
+    with pytest.raises(LoadError) as caught:
+        load(write(f"---\nmodel:\n  id: m\n  connection: {{endpoint: '{written}'}}\n---\n"))
+    assert str(caught.value).endswith(":4: model.connection.endpoint: Environment variable 'PERDURE_UNSET' not set")
+
+
+def test_references_stand_for_shorthands_too() -> None:
+    agent = load_dict({"model": "${env:PERDURE_SET}", "inputs": {"a": "${env:PERDURE_SET}"}})
+    assert agent.model
+    assert agent.inputs
+    assert (agent.model.id, agent.inputs[0].default) == ("value", "value")
+
+
+def test_typed_options_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDURE_TEMPERATURE", "0.5")
+    agent = load_dict({"model": {"id": "m", "options": {"temperature": "${env:PERDURE_TEMPERATURE}"}}})
+    assert agent.model
+    assert agent.model.options
+    assert agent.model.options.temperature == 0.5
+
+
+def test_a_body_holds_no_references(write: WriteFile) -> None:
+    assert load(write("---\nname: x\n---\n${env:PERDURE_SET}")).instructions == "${env:PERDURE_SET}"
+    assert load_dict({"instructions": "${env:PERDURE_SET}"}).instructions == "${env:PERDURE_SET}"
+
+
+def test_instructions_in_the_frontmatter_may_be_a_file(write: WriteFile) -> None:
+    write("user:\n{{q}}", "body.md")
+    assert load(write("---\ninstructions: ${file:body.md}\n---\n")).instructions == "user:\n{{q}}"
+    assert load(write("---\ninstructions: ${file:body.md}\n---\nBody")).instructions == "Body"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        pytest.param("a.json", '{"a": [1, null, "${env:PERDURE_SET}"]}', {"a": [1, None, "value"]}, id="JSON"),
+        pytest.param("a.yaml", "a: ${env:PERDURE_SET}", {"a": "value"}, id="YAML"),
+        pytest.param("a.yml", "- 2024-01-31", ["2024-01-31"], id="yml"),
+        pytest.param("A.JSON", "[1]", [1], id="the suffix in capitals"),
+        pytest.param("a.txt", "${env:PERDURE_SET}", "${env:PERDURE_SET}", id="a text is kept"),
+        pytest.param("sub/dir/a.md", "text\n", "text\n", id="below the folder"),
+        pytest.param("a.json", "\ufeff[1]", [1], id="byte order mark"),
+        pytest.param("a.yaml", "", None, id="empty YAML"),
+    ],
+)
+def test_file(write: WriteFile, name: str, content: str, expected: Any) -> None:
+    write(content, name)
+    agent = load(write(f"---\nmetadata:\n  it: ${{file:{name}}}\n---\n"))
+    assert agent.metadata == {"it": expected}
+
+
+def test_files_refer_to_files_from_the_prompts_folder(write: WriteFile) -> None:
+    write('{"b": "${file:sub/b.yaml}"}', "sub/a.json")
+    write("c: ${file:c.txt}", "sub/b.yaml")
+    write("end", "c.txt")
+    assert load(write("---\nmetadata: ${file:sub/a.json}\n---\n")).metadata == {"b": {"c": "end"}}
+
+
+def test_missing_file(write: WriteFile, tmp_path: Path) -> None:
+    file = write("---\nmodel:\n  connection: ${file:none.json}\n---\n")
+    with pytest.raises(FileNotFoundError) as caught:
+        load(file)
+    assert isinstance(caught.value, LoadError)
+    assert str(caught.value) == f"{file}:3: model.connection: Referenced file not found: {tmp_path / 'none.json'}"
+
+
+@pytest.mark.parametrize(
+    "reference",
+    [
+        "../secret.json",
+        "sub/../../secret.json",
+        "{outside}/secret.json",
+        "/etc/passwd",
+        "link.json",
+        "linked/secret.json",
+    ],
+)
+def test_containment(write: WriteFile, tmp_path: Path, reference: str) -> None:
+    write('{"kind": "key"}', "secret.json")
+    file = write("", "app/agent.prompty")
+    (tmp_path / "app" / "sub").mkdir()
+    (tmp_path / "app" / "link.json").symlink_to(tmp_path / "secret.json")
+    (tmp_path / "app" / "linked").symlink_to(tmp_path)
+    file.write_text(f"---\nmodel:\n  connection: ${{file:{reference.format(outside=tmp_path)}}}\n---\n")
+    with pytest.raises(LoadError, match="resolves outside allowed roots") as caught:
+        load(file)
+    assert caught.value.field == "model.connection"
+
+
+def test_a_missing_file_outside_is_not_told_from_one_that_exists(write: WriteFile) -> None:
+    with pytest.raises(LoadError, match="resolves outside allowed roots"):
+        load(write("---\nmodel:\n  connection: ${file:../none.json}\n---\n"))
+
+
+def test_paths_that_stay_within(write: WriteFile, tmp_path: Path) -> None:
+    write("yes", "app/inside.txt")
+    (tmp_path / "app" / "link.txt").symlink_to("inside.txt")
+    for reference in ("sub/../inside.txt", "./inside.txt", str(tmp_path / "app" / "inside.txt"), "link.txt"):
+        file = write(f"---\nmetadata: {{it: '${{file:{reference}}}'}}\n---\n", "app/agent.prompty")
+        assert load(file).metadata == {"it": "yes"}
+
+
+def test_allowed_roots(write: WriteFile, tmp_path: Path) -> None:
+    write("yes", "shared/a.txt")
+    file = write("---\nmetadata: {it: '${file:../shared/a.txt}'}\n---\n", "app/agent.prompty")
+    assert load(file, allowed_file_roots=[tmp_path / "shared"]).metadata == {"it": "yes"}
+    assert load(file, allowed_file_roots=str(tmp_path / "shared")).metadata == {"it": "yes"}
+    with pytest.raises(LoadError, match="resolves outside allowed roots"):
+        load(file, allowed_file_roots=[tmp_path / "share"])
+
+
+def test_the_file_can_not_allow_roots_itself(write: WriteFile) -> None:
+    write("no", "a.txt")
+    file = write("---\nallowed_file_roots: [..]\nallowedFileRoots: [..]\nx: ${file:../a.txt}\n---\n", "app/a.prompty")
+    with pytest.raises(LoadError, match="resolves outside allowed roots"):
+        load(file)
+
+
+def test_load_dict_reads_below_its_base_dir(write: WriteFile, tmp_path: Path) -> None:
+    write("yes", "a.txt")
+    data = {"metadata": {"it": "${file:a.txt}"}}
+    assert load_dict(data, base_dir=tmp_path).metadata == {"it": "yes"}
+    with pytest.raises(LoadError, match="metadata.it: a.txt is relative, and no base_dir was given"):
+        load_dict(data)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("a.json", "{", "holds no valid JSON: Expecting property name"),
+        ("a.json", "[NaN]", "NaN is no JSON value"),
+        ("a.json", "[" * 5000, "holds no valid JSON"),
+        ("a.json", "[" * 100 + "]" * 100, "nested deeper than 64 levels"),
+        ("a.json", '"\\ud800"', "half of a surrogate pair"),
+        ("a.json", "[1e999]", "no number that JSON can carry"),
+        ("a.yaml", "a: 1\nb: c: d", "a.yaml:2: mapping values are not allowed"),
+        ("a.json", '"${file:a.json}"', "a.json refers to itself"),
+    ],
+)
+def test_wrong_content(write: WriteFile, name: str, content: str, message: str) -> None:
+    write(content, name)
+    with pytest.raises(LoadError) as caught:
+        load(write(f"---\nmetadata: ${{file:{name}}}\n---\n"))
+    assert message in str(caught.value)
+    assert caught.value.line == 2
+
+
+def test_wrong_bytes_and_kinds_of_files(write: WriteFile, tmp_path: Path) -> None:
+    write(b"\xff", "a.txt")
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for name, message in [("a.txt", "is not UTF-8 text"), ("folder", "is no regular file"), ("pipe", "is no regular")]:
+        with pytest.raises(LoadError, match=message):
+            load(write(f"---\nmetadata: ${{file:{name}}}\n---\n"))
+
+
+def test_files_that_multiply_themselves(write: WriteFile) -> None:
+    for level in range(8):
+        write("[" + ", ".join([f'"${{file:{level + 1}.json}}"'] * 12) + "]", f"{level}.json")
+    write('["end"]', "8.json")
+    with pytest.raises(LoadError, match="hold too many values"):
+        load(write("---\nmetadata: {it: '${file:0.json}'}\n---\n"))
+
+
+def test_strange_names_of_files(write: WriteFile) -> None:
+    for name in ("", "a\\0b", "x" * 5000, "../" * 2000):
+        with pytest.raises((LoadError, FileNotFoundError)):
+            load(write(f'---\nmetadata: {{it: "${{file:{name}}}"}}\n---\n'))
