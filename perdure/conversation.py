@@ -8,15 +8,17 @@ the operations and compares the digest; whoever does not, folds them out of the 
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from hashlib import blake2b
-from json import dumps
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, Field, TypeAdapter
 
+from .message_sizes import message_chars, split, total_bytes
 from .messages import Message, TextPart
+
+BATCH_BYTES = 256 * 1024
+"""No operation holds more, unless one message does: so none outgrows what Temporal can carry."""
 
 
 class Append(BaseModel):
@@ -63,13 +65,21 @@ def _link(digest: str, data: bytes) -> str:
     return blake2b(data, key=digest.encode(), digest_size=16).hexdigest()
 
 
-def _message_bytes(message: Message) -> bytes:
-    return message.model_dump_json(exclude_defaults=True).encode()
-
-
 def _operation_bytes(operation: Operation) -> bytes:
+    messages = [operation.summary] if isinstance(operation, Trim) else operation.messages
     # Fields that still hold their default are left out, so that a field added later changes no digest.
-    return _OPERATION.dump_json(operation, exclude_defaults=True)
+    return operation.op.encode() + _OPERATION.dump_json(operation, exclude_defaults=True) + _media_kinds(messages)
+
+
+def _seed_bytes(messages: Sequence[Message]) -> bytes:
+    dumped = [message.model_dump_json(exclude_defaults=True).encode() for message in messages]
+    return b"".join([*dumped, _media_kinds(messages)])
+
+
+def _media_kinds(messages: Sequence[Message]) -> bytes:
+    """What the dumps leave out: the kinds of parts, by which alone an image differs from a file."""
+    kinds = [part.kind for message in messages for part in message.parts if not isinstance(part, TextPart)]
+    return ",".join(kinds).encode()
 
 
 class Conversation:
@@ -88,18 +98,18 @@ class Conversation:
         """The digest at `first_version` and behind each operation, as far as anyone has asked."""
         self._handed_over = version
         self._sizes = [message_chars(message) for message in self.messages]
-        self.chars = sum(self._sizes)
-        """The size of the messages in characters, by §13.3's estimate."""
+        self.recorded_bytes = total_bytes(self.messages)
+        """About how many bytes the messages take when they are recorded, uncompressed."""
 
     def append(self, messages: Sequence[Message]) -> None:
-        for batch in split(messages, BATCH_CHARS):
+        for batch in split(messages, BATCH_BYTES):
             self.apply(Append(messages=batch))
 
     def trim(self, head: int, drop: int, summary: Message) -> None:
         self.apply(Trim(head=head, drop=drop, summary=summary))
 
     def rewrite(self, messages: Sequence[Message]) -> None:
-        first, *more = split(messages, BATCH_CHARS) or [[]]
+        first, *more = split(messages, BATCH_BYTES) or [[]]
         self.apply(Rewrite(messages=first))
         for batch in more:
             self.apply(Append(messages=batch))
@@ -116,21 +126,15 @@ class Conversation:
         self.version += 1
 
     def _replace(self, start: int, count: int, messages: Sequence[Message]) -> None:
-        sizes = [message_chars(message) for message in messages]
-        self.chars += sum(sizes) - sum(self._sizes[start : start + count])
+        self.recorded_bytes += total_bytes(messages) - total_bytes(self.messages[start : start + count])
         self.messages[start : start + count] = messages
-        self._sizes[start : start + count] = sizes
+        self._sizes[start : start + count] = [message_chars(message) for message in messages]
 
     def load(self, messages: Sequence[Message]) -> None:
         """Set the messages of a conversation that was made without them; version and digest stay as given."""
         if self.operations or self.messages:
             raise ValueError("only an empty conversation without operations can be loaded")
         self._replace(0, 0, messages)
-
-    @property
-    def recorded_chars(self) -> int:
-        """About how many characters the messages take when they are recorded."""
-        return sum(map(recorded_chars, self.messages))
 
     @property
     def sizes(self) -> Sequence[int]:
@@ -149,7 +153,7 @@ class Conversation:
         if not self._digests:
             if self.operations:
                 raise ValueError("the digest of the seed must be taken before the first operation")
-            self._digests = [_link("", b"".join(map(_message_bytes, self.messages)))]
+            self._digests = [_link("", _seed_bytes(self.messages))]
         for operation in self.operations[len(self._digests) - 1 :]:
             self._digests.append(_link(self._digests[-1], _operation_bytes(operation)))
         return self._digests[version - self.first_version]
@@ -174,20 +178,23 @@ class Conversation:
             self._handed_over = self.version
         return reference
 
-    def partial_refs(self, limit_chars: int) -> Iterator[ConversationRef]:
-        """References that hand over pending operations ahead, each about `limit_chars`; the last such batch stays."""
-        while sum(map(operation_chars, self.pending)) > limit_chars:
-            chars, operations = 0, list[Operation]()
+    def partial_refs(self, limit_bytes: int) -> Iterator[ConversationRef]:
+        """References that hand over pending operations ahead, about `limit_bytes` each, until no more is left than one.
+
+        An operation that is larger by itself is handed over alone.
+        """
+        while len(self.pending) > 1 and sum(map(operation_bytes, self.pending)) > limit_bytes:
+            base, size = self._handed_over, 0
             for operation in self.pending:
-                chars += operation_chars(operation)
-                if operations and chars > limit_chars:
+                size += operation_bytes(operation)
+                if self._handed_over > base and size > limit_bytes:
                     break
-                operations.append(operation)
-            if len(operations) == len(self.pending):
-                return
-            base, self._handed_over = self._handed_over, self._handed_over + len(operations)
+                self._handed_over += 1
             yield ConversationRef(
-                base=base, version=self._handed_over, digest=self._digest_at(self._handed_over), operations=operations
+                base=base,
+                version=self._handed_over,
+                digest=self._digest_at(self._handed_over),
+                operations=list(self.operations[base - self.first_version : self._handed_over - self.first_version]),
             )
 
     @property
@@ -220,84 +227,6 @@ class Conversation:
         self.first_version = self._handed_over = self.version
 
 
-PIECE_CHARS = 512 * 1024
-"""A conversation up to this size is carried over in one payload; a larger one in pieces of it."""
-BATCH_CHARS = 256 * 1024
-"""No operation holds more, unless one message does: so none outgrows what Temporal can carry."""
-
-
-def split(messages: Sequence[Message], limit_chars: int = PIECE_CHARS) -> list[list[Message]]:
-    """The messages in runs of at most `limit_chars` characters as recorded; a larger message stands alone."""
-    pieces: list[list[Message]] = []
-    chars = 0
-    for message in messages:
-        size = recorded_chars(message)
-        if not pieces or chars + size > limit_chars:
-            pieces.append([])
-            chars = 0
-        pieces[-1].append(message)
-        chars += size
-    return pieces
-
-
-def operation_chars(operation: Operation) -> int:
-    """About how many characters the operation takes when it is recorded."""
-    messages = [operation.summary] if isinstance(operation, Trim) else operation.messages
-    return sum(map(recorded_chars, messages))
-
-
-def recorded_chars(message: Message) -> int:
-    """About how many characters the message takes when it is recorded: its text, and what a provider added."""
-    own = message.metadata.get("provider_content")
-    return message_chars(message) + 80 + (len(dumps(own)) if own else 0)
-
-
-def message_chars(message: Message) -> int:
-    """The size of one message in characters, by §13.3's estimate."""
-    size = len(message.role) + 4
-    for part in message.parts:
-        size += len(part.value) if isinstance(part, TextPart) else 200
-    if calls := message.metadata.get("tool_calls"):
-        size += sum(_call_chars(call) for call in calls) + 2 * len(calls)
-    return size
-
-
-def _call_chars(call: dict[str, object]) -> int:
-    """The length of a tool call's JSON, as `json.dumps` writes it, list punctuation excluded."""
-    return len(dumps(call))
-
-
-class Transcript:
-    """Everything that was ever said in a run: it follows the operations, and keeps what trimming drops."""
-
-    def __init__(self, seed: Sequence[Message]) -> None:
-        self.messages = list(seed)
-        self._seen = Conversation(seed)
-
-    def follow(self, operations: Iterable[Operation]) -> None:
-        for operation in operations:
-            if isinstance(operation, Rewrite):
-                self._forget_visible()
-            if not isinstance(operation, Trim):
-                self.messages += operation.messages
-            self._seen.apply(operation)
-
-    def begin_link(self, seed: Sequence[Message]) -> None:
-        """Go on with the next link of the run, which starts from `seed`; what only it holds is taken over.
-
-        Since the last operation that was handed over, messages can only have been appended.
-        """
-        self.messages += seed[len(self._seen.messages) :]
-        self._seen = Conversation(seed)
-
-    def _forget_visible(self) -> None:
-        """Take out what the model saw until now: a guardrail has put other messages in their place."""
-        visible = Counter(map(_message_bytes, self._seen.messages))
-        kept = list[Message]()
-        for message in reversed(self.messages):
-            key = _message_bytes(message)
-            if visible[key] > 0:
-                visible[key] -= 1
-            else:
-                kept.append(message)
-        self.messages = kept[::-1]
+def operation_bytes(operation: Operation) -> int:
+    """About how many bytes the operation takes when it is recorded, uncompressed."""
+    return total_bytes([operation.summary] if isinstance(operation, Trim) else operation.messages)

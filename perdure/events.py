@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel
 
-from .conversation import Conversation, Operation, operation_chars
+from .conversation import Conversation, Operation, operation_bytes
 from .messages import Message
 
 EventType = Literal[
@@ -112,7 +112,7 @@ class EventLog:
             news = self._between(base + len(operations), event.version)
             operations += news
             events.append(event)
-            chars += 200 + len(str(event.data)) + sum(map(operation_chars, news))
+            chars += 200 + len(str(event.data)) + sum(map(operation_bytes, news))
         more = start + len(events) < len(self._events)
         return EventPage(events=events, operations=operations, base=base, more=more)
 
@@ -142,4 +142,3 @@ def materialize(event: LoggedEvent, messages: Sequence[Message]) -> RunEvent:
     return RunEvent.model_construct(
         seq=event.seq, type=event.type, iteration=event.iteration, data=data, time=event.time, call_id=event.call_id
     )
-

@@ -48,8 +48,9 @@ class CarriedConversation(BaseModel):
     run_id: str
     """Of the link whose history holds the conversation."""
     reference: ConversationRef
-    pieces: int
-    """How many `load_piece` results hold it."""
+    """Without operations: that history holds them all."""
+    ends: list[int]
+    """Where each piece ends, as an index into the messages."""
 
 
 class Carried(BaseModel):

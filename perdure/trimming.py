@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .conversation import message_chars
+from .message_sizes import message_chars
 from .messages import Message
 
 KEPT_AT_LEAST = 2

@@ -59,14 +59,33 @@ class RecordedRun:
         return conversation
 
 
+async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
+    """What one link was started with. Raises `RPCError` when there is no such link."""
+    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+    async for event in handle.fetch_history_events(page_size=1):
+        started = event.workflow_execution_started_event_attributes
+        return await decode(client, started.input.payloads, RunInput)
+    raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
+
+
 async def read_run(client: Client, workflow_id: str, run_id: str) -> RecordedRun:
     """Read one link's history. Raises `RPCError` when there is none."""
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
-    return await fold([event async for event in handle.fetch_history_events()], client)
+    return await read_events([event async for event in handle.fetch_history_events()], client, workflow_id)
+
+
+async def read_events(events: Iterable[HistoryEvent], client: Client, workflow_id: str) -> RecordedRun:
+    """What a link's history holds; a conversation that it has not loaded yet is read from the link before."""
+    run = await fold(events, client)
+    carried = run.input.carried.conversation if run.input.carried else None
+    if carried is not None and len(run.pieces) < carried.ends[-1]:
+        previous = await read_run(client, workflow_id, carried.run_id)
+        run.pieces = previous.conversation(carried.reference.version).messages
+    return run
 
 
 async def fold(events: Iterable[HistoryEvent], client: Client) -> RecordedRun:
-    """Collect the conversation's parts out of a history, however it was come by."""
+    """Collect the conversation's parts that one history holds, however it was come by."""
     run: RecordedRun | None = None
     piece_events: dict[int, int] = {}
     pieces: dict[int, list[Message]] = {}
@@ -83,7 +102,7 @@ async def fold(events: Iterable[HistoryEvent], client: Client) -> RecordedRun:
                         run.references.append(held.conversation)
                 elif scheduled.activity_type.name == wire.LOAD_PIECE:
                     piece = await decode(client, scheduled.input.payloads, wire.PieceInput)
-                    piece_events[event.event_id] = piece.piece
+                    piece_events[event.event_id] = piece.start
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
                 completed = event.activity_task_completed_event_attributes
                 if completed.scheduled_event_id in piece_events:

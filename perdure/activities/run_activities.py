@@ -8,18 +8,17 @@ from typing import Any
 
 from temporalio import activity
 
-from ..conversation import Conversation, split
+from ..conversation import Conversation
 from ..errors import ToolNotRegisteredError
 from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
-from ..run import Preparation
-from ..tools.dispatch import ToolBox
+from ..run import Preparation, RunInput
 from ..tools.context import ToolContext
+from ..tools.dispatch import ToolBox
 from . import wire
-from .heartbeat import StreamedText, heartbeats
-from .history import read_run
-from .hooks import Hooks, conversation_text
 from .failures import typed_failures
+from .heartbeat import StreamedText, heartbeats
+from .hooks import Hooks, conversation_text
 from .model import ask_model, summarize
 from .run_cache import KnownRun, RunCache, current_run
 
@@ -43,19 +42,20 @@ class RunActivities:
             self.compact,
             self.journal,
             self.load_piece,
+            self.measure,
         ]
 
     @activity.defn(name=wire.PREPARE)
     async def prepare(self, input: wire.PrepareInput) -> Preparation:
         """Find out what this worker has for the agent, before anything is paid for; remember the run."""
         conversation = Conversation(input.messages, version=input.version, digest=input.digest)
-        run = KnownRun(input.agent, input.inputs, input.options, conversation)
+        run = KnownRun(input.agent, input.inputs, input.options)
         with typed_failures():
             hooks = self._hooks.kinds(input.options)
             inventory = self._toolbox.describe(run.agent)
             if inventory.missing:
                 raise _unhandled(inventory.missing, self._toolbox.names)
-        self._runs.add(current_run(), run)
+        self._runs.add(current_run(), run, conversation)
         return Preparation(tools=inventory.tools, hooks=hooks)
 
     @activity.defn(name=wire.CALL_MODEL)
@@ -124,12 +124,14 @@ class RunActivities:
 
     @activity.defn(name=wire.LOAD_PIECE)
     async def load_piece(self, input: wire.PieceInput) -> list[Message]:
-        """A piece of the conversation at the end of the link before this one."""
-        carried = input.carried
-        recorded = await read_run(activity.client(), current_run()[0], carried.run_id)
-        conversation = recorded.conversation(carried.reference.version)
-        conversation.follow(carried.reference)
-        return split(conversation.messages)[input.piece]
+        """A piece of the conversation as it stood at the end of the link before this one."""
+        messages = await self._runs.messages_of((current_run()[0], input.run_id), input.reference)
+        return messages[input.start : input.end]
+
+    @activity.defn(name=wire.MEASURE)
+    async def measure(self, input: RunInput) -> int:
+        """How many bytes the input of a further link takes in a history: compressed, or stored elsewhere."""
+        return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))
 
 
 def _unhandled(missing: Mapping[str, str], registered: Sequence[str]) -> ToolNotRegisteredError:

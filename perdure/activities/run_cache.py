@@ -1,9 +1,9 @@
-"""The conversations that this worker knows, and the way to those that it does not."""
+"""The runs that this worker knows, and the way to those that it does not."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from typing import Any
 from weakref import WeakValueDictionary
 
 from temporalio import activity
@@ -13,22 +13,26 @@ from ..conversation import Conversation, ConversationRef, DigestMismatchError
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
-from .history import read_run
+from .bounded_cache import BoundedCache
+from .history import read_input, read_run
 
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
+HEADS_SHARE = 8
+"""One part in so many of the memory is for what runs are, the rest for what was said in them."""
+MESSAGE_OVERHEAD = 2000
+"""Bytes that a parsed message takes beside its text."""
 
 RunKey = tuple[str, str]
 """Workflow id and run id."""
 
 
 class KnownRun:
-    """One run, as far as this worker follows it."""
+    """What a run is, without what was said in it."""
 
-    def __init__(self, agent: Agent, inputs: dict[str, object], options: RunOptions, conversation: Conversation) -> None:
+    def __init__(self, agent: Agent, inputs: dict[str, Any], options: RunOptions) -> None:
         self.recorded_agent = agent
         self.inputs = inputs
         self.options = options
-        self.conversation = conversation
         self._agent: Agent | None = None
 
     @property
@@ -40,34 +44,37 @@ class KnownRun:
 
     @property
     def bytes(self) -> int:
-        """About how much memory the run takes here; parsed messages take about three times their text."""
-        return 4096 + 3 * self.conversation.chars + 500 * len(self.conversation.messages)
+        """About how much memory the run takes, resolved agent included."""
+        return 8 * len(self.recorded_agent.model_dump_json(exclude_none=True)) + 4 * len(repr(self.inputs))
 
 
 class RunCache:
     """The runs that were worked on last, bounded in bytes; what is missing is folded out of its history."""
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
-        self._max_bytes = max_bytes
-        self._runs: OrderedDict[RunKey, KnownRun] = OrderedDict()
+        self._runs = BoundedCache[RunKey, KnownRun](max_bytes // HEADS_SHARE)
+        self._conversations = BoundedCache[RunKey, Conversation](max_bytes - max_bytes // HEADS_SHARE)
         self._locks: WeakValueDictionary[RunKey, asyncio.Lock] = WeakValueDictionary()
         self.hits = 0
+        """Conversations that were at hand, at the wanted version or shortly before it."""
         self.misses = 0
+        """Conversations that had to be read from a history."""
 
-    def add(self, key: RunKey, run: KnownRun) -> None:
+    @property
+    def bytes(self) -> int:
+        """About how much memory the cached runs take."""
+        return self._runs.bytes + self._conversations.bytes
+
+    def add(self, key: RunKey, run: KnownRun, conversation: Conversation) -> None:
         """Remember a run; those that were not used for the longest time make room."""
-        self._runs[key] = run
-        self._runs.move_to_end(key)
-        total = sum(known.bytes for known in self._runs.values())
-        while self._runs and total > self._max_bytes:
-            _, forgotten = self._runs.popitem(last=False)
-            total -= forgotten.bytes
+        self._runs.put(key, run, run.bytes)
+        self._keep(key, conversation)
 
     async def current(self) -> KnownRun:
-        """The run that the current activity belongs to, its conversation at whatever version."""
+        """The run that the current activity belongs to."""
         key = current_run()
         async with self._lock(key):
-            return self._runs.get(key) or await self._read(key, None)
+            return await self._run(key)
 
     async def messages_at(self, reference: ConversationRef) -> tuple[KnownRun, list[Message]]:
         """The run that the current activity belongs to, and its conversation at exactly that version.
@@ -76,28 +83,48 @@ class RunCache:
         """
         key = current_run()
         async with self._lock(key):
-            run = self._runs.get(key)
-            if run is None or not _followed(run.conversation, reference):
-                run = await self._read(key, reference)
-            else:
-                self.hits += 1
-            self.add(key, run)
-            return run, list(run.conversation.messages)
+            messages = await self._messages(key, reference)
+            return await self._run(key), messages
+
+    async def messages_of(self, key: RunKey, reference: ConversationRef) -> list[Message]:
+        """The conversation of any link of a run at exactly that version; raises like `messages_at`."""
+        async with self._lock(key):
+            return await self._messages(key, reference)
 
     def _lock(self, key: RunKey) -> asyncio.Lock:
         return self._locks.setdefault(key, asyncio.Lock())
 
-    async def _read(self, key: RunKey, reference: ConversationRef | None) -> KnownRun:
-        self.misses += 1
-        self._runs.pop(key, None)
-        recorded = await read_run(activity.client(), *key)
-        conversation = recorded.conversation(reference.version if reference else None)
-        if reference is not None:
-            conversation.follow(reference)
-        conversation.forget_operations()
-        run = KnownRun(recorded.input.agent, recorded.input.inputs, recorded.input.options, conversation)
-        self.add(key, run)
+    async def _run(self, key: RunKey) -> KnownRun:
+        if known := self._runs.get(key):
+            return known
+        input = await read_input(activity.client(), *key)
+        run = KnownRun(input.agent, input.inputs, input.options)
+        self._runs.put(key, run, run.bytes)
         return run
+
+    async def _messages(self, key: RunKey, reference: ConversationRef) -> list[Message]:
+        conversation = self._conversations.pop(key)
+        if conversation is not None and _followed(conversation, reference):
+            self.hits += 1
+        else:
+            self.misses += 1
+            conversation = await self._read(key, reference)
+        self._keep(key, conversation)
+        return list(conversation.messages)
+
+    async def _read(self, key: RunKey, reference: ConversationRef) -> Conversation:
+        recorded = await read_run(activity.client(), *key)
+        conversation = recorded.conversation(reference.version)
+        conversation.follow(reference)
+        conversation.forget_operations()
+        if key not in self._runs:
+            run = KnownRun(recorded.input.agent, recorded.input.inputs, recorded.input.options)
+            self._runs.put(key, run, run.bytes)
+        return conversation
+
+    def _keep(self, key: RunKey, conversation: Conversation) -> None:
+        size = 2 * conversation.recorded_bytes + MESSAGE_OVERHEAD * len(conversation.messages)
+        self._conversations.put(key, conversation, size)
 
 
 def _followed(conversation: Conversation, reference: ConversationRef) -> bool:

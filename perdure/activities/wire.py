@@ -12,7 +12,6 @@ from ..guardrails import GuardrailPoint
 from ..loop.effects import ToolRequest
 from ..messages import Message
 from ..options import RunOptions
-from ..run import CarriedConversation
 
 PREPARE = "perdure.prepare"
 CALL_MODEL = "perdure.call_model"
@@ -21,6 +20,7 @@ JUDGE = "perdure.judge"
 COMPACT = "perdure.compact"
 JOURNAL = "perdure.journal"
 LOAD_PIECE = "perdure.load_piece"
+MEASURE = "perdure.measure"
 
 CONFIGURATION_ERROR = "configuration"
 """Error type: the worker lacks something that the run needs."""
@@ -30,6 +30,10 @@ PAYLOAD_TOO_LARGE = "payload_too_large"
 """Error type: a value exceeds what Temporal can carry."""
 INTERNAL_ERROR = "internal"
 """Error type: a bug of perdure."""
+
+
+MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
+"""Temporal refuses payloads of 2 MB; something is left for what else a request carries."""
 
 
 class PrepareInput(BaseModel):
@@ -72,8 +76,12 @@ class ToolInput(BaseModel):
 
 
 class PieceInput(BaseModel):
-    carried: CarriedConversation
-    piece: int
+    """Messages `start` to `end`, exclusive, of a conversation that another link's history holds."""
+
+    run_id: str
+    reference: ConversationRef
+    start: int
+    end: int
 
 
 class ModelFailure(BaseModel):

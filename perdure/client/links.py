@@ -9,7 +9,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from ..activities.history import RecordedRun, decode, fold
+from ..activities.history import RecordedRun, decode, read_events
 from ..conversation import ConversationRef
 from ..run import RunFailure, RunInput, RunOutput
 
@@ -38,7 +38,7 @@ class Link:
 async def read_link(client: Client, workflow_id: str, run_id: str) -> Link:
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     history = [event async for event in handle.fetch_history_events()]
-    return Link(run_id, history, await fold(history, client))
+    return Link(run_id, history, await read_events(history, client, workflow_id))
 
 
 async def last_link(client: Client, workflow_id: str) -> Link:

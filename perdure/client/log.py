@@ -9,8 +9,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowQueryFailedError
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..conversation import Transcript
 from ..events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
+from ..transcript import Transcript
 from ..workflows.names import EVENTS
 from .links import Link, first_run_id, is_running, read_link
 from .replay import replay

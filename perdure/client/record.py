@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from temporalio.client import Client
 
-from ..conversation import Transcript
 from ..messages import Message
+from ..transcript import Transcript
 from .links import Link, closing_tail, read_links
 from .log import RunLog
 from .replay import replay

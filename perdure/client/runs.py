@@ -13,6 +13,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
+from ..activities.wire import MAX_PAYLOAD_BYTES
 from ..agent import Agent
 from ..converter import with_converter
 from ..errors import PayloadTooLargeError
@@ -26,9 +27,6 @@ from ..search_attributes import AGENT
 from ..workflows.names import WORKFLOW
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
-
-MAX_INPUT_BYTES = 2 * 1024 * 1024 - 64 * 1024
-"""Temporal refuses payloads of 2 MB; something is left for what else a start carries."""
 
 _without_attributes: WeakSet[Any] = WeakSet()
 """Services whose namespace knows no search attributes of perdure's."""
@@ -95,11 +93,11 @@ async def _check_size(client: Client, input: RunInput) -> None:
     """Temporal's answer to an oversized input is a bare RPC error: say what is too large instead."""
     payloads = await client.data_converter.encode([input])
     size = sum(payload.ByteSize() for payload in payloads)
-    if size > MAX_INPUT_BYTES:
+    if size > MAX_PAYLOAD_BYTES:
         conversation = sum(len(message.model_dump_json()) for message in input.messages)
         raise PayloadTooLargeError(
-            f"The run's input is too large for Temporal: {size} bytes after compression, at most {MAX_INPUT_BYTES} are "
-            f"possible ({conversation} bytes of it are the conversation, before compression). Start from fewer or "
+            f"The run's input is too large for Temporal: {size} bytes after compression, at most {MAX_PAYLOAD_BYTES} "
+            f"are possible ({conversation} bytes of it are the conversation, before compression). Start from fewer or "
             "shorter messages, or configure external storage (PERDURE_STORAGE)"
         )
 

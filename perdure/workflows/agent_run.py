@@ -10,7 +10,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 from temporalio.workflow import ContinueAsNewError
 
 from ..activities import wire
-from ..conversation import Conversation, Operation
+from ..conversation import Conversation, ConversationRef, Operation, operation_bytes
 from ..errors import RunCancelled, RunError
 from ..events import EventLog, EventPage
 from ..loop.loop import AgentLoop, Outcome
@@ -18,14 +18,19 @@ from ..loop.state import LoopState
 from ..messages import Message
 from ..run import ApprovalDecision, Preparation, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
 from . import names
-from .carry import HistorySize, next_link
+from .carry import Crossing
 from .effects import TemporalEffects
+from .history_size import HistorySize
 from .inbox import Inbox
+from .journal import load_pieces
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .summary import describe_progress
 
-SMALL_CONVERSATION_CHARS = 16 * 1024
+SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
+
+MAX_TAIL_BYTES = 256 * 1024
+"""The result may hold a text of more than a megabyte beside it."""
 
 BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 """What a bug of ours raises. It fails the run with its text; any other exception, such as non-determinism
@@ -89,17 +94,7 @@ class AgentRun:
         if carried is None:
             self._preparation = await self._prepare()
         elif carried.conversation is not None:
-            messages: list[Message] = []
-            for piece in range(carried.conversation.pieces):
-                messages += await workflow.execute_activity(
-                    wire.LOAD_PIECE,
-                    wire.PieceInput(carried=carried.conversation, piece=piece),
-                    result_type=list[Message],
-                    start_to_close_timeout=4 * MARGIN,
-                    retry_policy=LOST_WORKER_RETRIES,
-                    summary=f"conversation, piece {piece + 1} of {carried.conversation.pieces}",
-                )
-            self._conversation.load(messages)
+            self._conversation.load(await load_pieces(carried.conversation))
         self._history = HistorySize()
 
     async def _prepare(self) -> Preparation:
@@ -145,19 +140,15 @@ class AgentRun:
         if self._inbox.cancelled or not self._history.suggests_continuing():
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
-        workflow.continue_as_new(
-            next_link(
-                self._input,
-                conversation=self._conversation,
-                state=state,
-                preparation=self._preparation,
-                inbox=self._inbox,
-                last_seq=self._events.last_seq,
-            )
+        crossing = Crossing(
+            self._input, self._conversation, state, self._preparation, self._inbox, last_seq=self._events.last_seq
         )
+        next_input = await crossing.next_link()
+        if next_input is not None and not self._inbox.cancelled:
+            workflow.continue_as_new(next_input)
 
     def _output(self, outcome: Outcome) -> RunOutput:
-        small = self._input.carried is None and self._conversation.recorded_chars <= SMALL_CONVERSATION_CHARS
+        small = self._input.carried is None and self._conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
         return RunOutput(
             output=outcome.output,
             iterations=self._state.iterations,
@@ -165,13 +156,16 @@ class AgentRun:
             iteration_usage=self._state.iteration_usage,
             is_incomplete=outcome.is_incomplete,
             messages=self._conversation.messages if small else None,
-            tail=self._conversation.ref(),
+            tail=self._tail(),
         )
 
+    def _tail(self) -> ConversationRef | None:
+        """What the history does not hold of the conversation; None when it is too much: then a replay tells it."""
+        pending = sum(map(operation_bytes, self._conversation.pending))
+        return self._conversation.ref() if pending <= MAX_TAIL_BYTES else None
+
     def _failure(self, error: RunError) -> ApplicationError:
-        details = RunFailure(
-            kind=error.kind, reason=error.reason, iterations=self._state.iterations, tail=self._conversation.ref()
-        )
+        details = RunFailure(kind=error.kind, reason=error.reason, iterations=self._state.iterations, tail=self._tail())
         return ApplicationError(str(error), details, type=error.kind, non_retryable=True)
 
     def _unforeseen(self, error: Exception) -> FailureError:

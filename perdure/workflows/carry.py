@@ -1,81 +1,134 @@
-"""Carries a run over into a new history: what survives continue-as-new, and when it is time."""
+"""Carries a run over into a new history: what survives continue-as-new, and whether it fits."""
 
 from __future__ import annotations
 
-from temporalio import workflow
-from temporalio.exceptions import ApplicationError
+from dataclasses import dataclass
+from itertools import accumulate
 
-from ..activities.wire import PAYLOAD_TOO_LARGE
-from ..conversation import PIECE_CHARS, Conversation, split
+from temporalio import workflow
+
+from ..activities import wire
+from ..conversation import Conversation
+from ..errors import PayloadTooLargeError
 from ..loop.state import LoopState
+from ..message_sizes import split
 from ..run import Carried, CarriedConversation, Preparation, RunInput
 from .inbox import Inbox
+from .journal import PIECE_BYTES, hand_over
+from .policies import LOST_WORKER_RETRIES, MARGIN
 
-LARGE_BYTES = 4 * 1024 * 1024
-MIN_EVENTS = 1000
-MAX_CARRIED_CHARS = 24 * 1024 * 1024
-"""Half of what Temporal allows a history to hold."""
-
-
-class HistorySize:
-    """How much the history has grown since the link's conversation was loaded."""
-
-    def __init__(self) -> None:
-        self._events, self._bytes = self._now()
-
-    def suggests_continuing(self) -> bool:
-        """Whether Temporal suggests it, and not merely because the link began with a large conversation."""
-        if not workflow.info().is_continue_as_new_suggested():
-            return False
-        events, size = self._now()
-        grown = events - self._events >= MIN_EVENTS or size >= 2 * self._bytes
-        return self._bytes < LARGE_BYTES or grown
-
-    def _now(self) -> tuple[int, int]:
-        info = workflow.info()
-        return info.get_current_history_length(), info.get_current_history_size()
+MIB = 1024 * 1024
+MAX_START_BYTES = 24 * MIB
+"""Half of what a history may hold: a conversation that takes more at its very start can't go on."""
+CERTAIN_BYTES = 3 * MIB // 2
+"""An input of this size fits into Temporal's 2 MB even when it does not compress at all."""
+MAX_STEERING_CHARS = 64 * 1024
+"""More than this is first read into the conversation, which can be carried in pieces."""
 
 
-def next_link(
-    input: RunInput,
-    *,
-    conversation: Conversation,
-    state: LoopState,
-    preparation: Preparation,
-    inbox: Inbox,
-    last_seq: int,
-) -> RunInput:
-    """The input of the next link, small enough for Temporal by construction."""
-    info = workflow.info()
-    previous = input.carried
-    pieces = split(conversation.messages)
-    inline = len(pieces) <= 1
-    return RunInput(
-        agent=input.agent,
-        messages=conversation.messages if inline else [],
-        inputs=input.inputs,
-        options=input.options,
-        carried=Carried(
-            loop=state,
-            preparation=preparation,
-            version=conversation.version,
-            digest=conversation.digest,
-            last_seq=last_seq,
-            steering=inbox.drain(),
-            decisions=inbox.decisions,
-            conversation=None if inline else _in_pieces(conversation, len(pieces)),
-            first_run_id=previous.first_run_id if previous else info.run_id,
-            links=previous.links + 1 if previous else 1,
-        ),
-    )
+@dataclass
+class Crossing:
+    """What a link hands to the next one."""
 
+    input: RunInput
+    conversation: Conversation
+    state: LoopState
+    preparation: Preparation
+    inbox: Inbox
+    last_seq: int
 
-def _in_pieces(conversation: Conversation, pieces: int) -> CarriedConversation:
-    if pieces * PIECE_CHARS > MAX_CARRIED_CHARS:
-        raise ApplicationError(
-            f"The conversation is too large to be carried over: about {pieces * PIECE_CHARS} characters, at most "
-            f"{MAX_CARRIED_CHARS} are possible; set RunOptions.context_budget to keep it smaller",
-            type=PAYLOAD_TOO_LARGE,
-            non_retryable=True,
+    async def next_link(self) -> RunInput | None:
+        """The input of the next link, certain to fit; None when it is better to go on here for an iteration.
+
+        Raises `PayloadTooLargeError`: sent all the same, the input would make this workflow task fail for ever.
+        """
+        if sum(map(len, self.inbox.steering)) > MAX_STEERING_CHARS:
+            return None
+        is_large = self.conversation.recorded_bytes > PIECE_BYTES
+        return await self._fitting(await self._leave_in_pieces() if is_large else None)
+
+    async def _fitting(self, in_pieces: CarriedConversation | None) -> RunInput | None:
+        next_input = self._next_input(in_pieces)
+        if _recorded_bytes(next_input) <= CERTAIN_BYTES:
+            return next_input
+        waiting = len(self.inbox.steering)
+        size = await _encoded_bytes(next_input)
+        if size <= wire.MAX_PAYLOAD_BYTES:
+            return next_input if len(self.inbox.steering) == waiting else None
+        if in_pieces is None:
+            return await self._fitting(await self._leave_in_pieces())
+        raise PayloadTooLargeError(
+            f"The run can't be continued in a new history: what it has to carry over takes {size} bytes, at most "
+            f"{wire.MAX_PAYLOAD_BYTES} are possible, and the largest part is {_largest_part(next_input)}. "
+            "Give it less, or configure external storage (PERDURE_STORAGE) for clients and workers"
         )
-    return CarriedConversation(run_id=workflow.info().run_id, reference=conversation.ref(), pieces=pieces)
+
+    def _next_input(self, in_pieces: CarriedConversation | None) -> RunInput:
+        previous = self.input.carried
+        return RunInput(
+            agent=self.input.agent,
+            messages=[] if in_pieces else self.conversation.messages,
+            inputs=self.input.inputs,
+            options=self.input.options,
+            carried=Carried(
+                loop=self.state,
+                preparation=self.preparation,
+                version=self.conversation.version,
+                digest=self.conversation.digest,
+                last_seq=self.last_seq,
+                steering=list(self.inbox.steering),
+                decisions=self.inbox.decisions,
+                conversation=in_pieces,
+                first_run_id=previous.first_run_id if previous else workflow.info().run_id,
+                links=previous.links + 1 if previous else 1,
+            ),
+        )
+
+    async def _leave_in_pieces(self) -> CarriedConversation:
+        """Make sure that this history holds the whole conversation, for the next link to load it from here."""
+        history = workflow.info().get_current_history_size()
+        if min(self.conversation.recorded_bytes, history) > MAX_START_BYTES:
+            raise PayloadTooLargeError(
+                f"The conversation is too large to be carried over: {self.conversation.recorded_bytes} bytes, at most "
+                f"{MAX_START_BYTES} are possible. Set RunOptions.context_budget to keep it smaller, or configure "
+                "external storage (PERDURE_STORAGE) for clients and workers"
+            )
+        await hand_over(self.conversation, all_of_it=True)
+        pieces = split(self.conversation.messages, PIECE_BYTES)
+        return CarriedConversation(
+            run_id=workflow.info().run_id,
+            reference=self.conversation.ref(),
+            ends=list(accumulate(map(len, pieces))),
+        )
+
+
+def _recorded_bytes(value: object) -> int:
+    """The size of the value's payload before it is compressed."""
+    return workflow.payload_converter().to_payload(value).ByteSize()
+
+
+async def _encoded_bytes(value: RunInput) -> int:
+    """The size of the value's payload as it would be sent. Measured once, since a replay may compress otherwise."""
+    size: int = await workflow.execute_local_activity(
+        wire.MEASURE,
+        value,
+        result_type=int,
+        start_to_close_timeout=MARGIN,
+        retry_policy=LOST_WORKER_RETRIES,
+    )
+    return size
+
+
+def _largest_part(value: RunInput) -> str:
+    """Names the field of the input that takes the most, with its size before compression."""
+    assert value.carried is not None
+    parts = {
+        "the agent": value.agent,
+        "the inputs that bindings refer to": value.inputs,
+        "the state of the loop": value.carried.loop,
+        "the decided approvals": value.carried.decisions,
+        "the pending steering messages": value.carried.steering,
+    }
+    sizes = {name: _recorded_bytes(part) for name, part in parts.items()}
+    name = max(sizes, key=lambda part: sizes[part])
+    return f"{name} ({sizes[name]} bytes before compression)"

@@ -20,14 +20,13 @@ from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..run import Preparation
 from .inbox import Inbox
+from .journal import hand_over
 from .model_calls import model_error
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, seconds
 from .tool_runs import failed_result
 
 JUDGE_TIMEOUT = 60.0
 COMPACT_TIMEOUT = 300.0
-JOURNAL_CHARS = 512 * 1024
-"""So many characters of news may one activity input carry; more go ahead in inputs of their own."""
 
 Result = TypeVar("Result")
 
@@ -82,7 +81,7 @@ class TemporalEffects:
         raise Cancelled
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
-        await self._hand_over_news()
+        await hand_over(self._conversation)
         handle = workflow.start_activity(
             wire.CALL_MODEL,
             wire.ModelInput(conversation=conversation.ref(), iteration=iteration, with_tools=with_tools),
@@ -121,7 +120,7 @@ class TemporalEffects:
     ) -> GuardrailResult:
         plain = self._hooks[point] == "plain"
         if conversation is not None and point == "input" and not plain:
-            await self._hand_over_news()
+            await hand_over(self._conversation)
         judged = wire.JudgeInput(
             point=point,
             # A local activity leaves no trace of its input, so what it was told does not count as handed over.
@@ -149,7 +148,7 @@ class TemporalEffects:
         return await self._unless_cancelled(handle)
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        await self._hand_over_news()
+        await hand_over(self._conversation)
         handle = workflow.start_activity(
             wire.COMPACT,
             wire.CompactInput(conversation=conversation.ref(), head=head, drop=drop),
@@ -192,17 +191,6 @@ class TemporalEffects:
         await _abandon(handle)
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
 
-    async def _hand_over_news(self) -> None:
-        """Let no activity input grow past what Temporal can carry: send what is too much ahead, in pieces."""
-        for reference in self._conversation.partial_refs(JOURNAL_CHARS):
-            await workflow.execute_activity(
-                wire.JOURNAL,
-                wire.ConversationInput(conversation=reference),
-                start_to_close_timeout=MARGIN,
-                retry_policy=LOST_WORKER_RETRIES,
-                summary="conversation, ahead of the next call",
-            )
-
 
 async def _abandon(handle: ActivityHandle[Any]) -> None:
     handle.cancel()
@@ -216,4 +204,3 @@ def _call_summary(request: ToolRequest) -> str:
     arguments = ", ".join(f"{name}={value!r}" for name, value in request.arguments.items())
     text = f"{request.name}({arguments})"
     return text if len(text) <= 200 else text[:197] + "..."
-

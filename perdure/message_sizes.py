@@ -1,0 +1,57 @@
+"""How large messages are: by the specification's estimate, and as Temporal records them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from json import dumps
+
+from .messages import Message, TextPart
+
+_RECORDED_FRAME = 64
+"""Bytes that a recorded message or part takes beside its content."""
+
+
+def message_chars(message: Message) -> int:
+    """The size of one message in characters, by §13.3's estimate."""
+    size = len(message.role) + 4
+    for part in message.parts:
+        size += len(part.value) if isinstance(part, TextPart) else 200
+    if calls := message.metadata.get("tool_calls"):
+        size += sum(_call_chars(call) for call in calls) + 2 * len(calls)
+    return size
+
+
+def _call_chars(call: dict[str, object]) -> int:
+    """The length of a tool call's JSON, as `json.dumps` writes it, list punctuation excluded."""
+    return len(dumps(call))
+
+
+def recorded_bytes(message: Message) -> int:
+    """About how many bytes the message takes when it is recorded, uncompressed. Never raises."""
+    size = _RECORDED_FRAME
+    for part in message.parts:
+        size += _RECORDED_FRAME + _utf8_bytes(part.value if isinstance(part, TextPart) else part.source)
+    return size + (len(dumps(message.metadata, default=str)) if message.metadata else 0)
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def total_bytes(messages: Iterable[Message]) -> int:
+    """About how many bytes the messages take when they are recorded, uncompressed."""
+    return sum(map(recorded_bytes, messages))
+
+
+def split(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]]:
+    """The messages in runs of at most `limit_bytes` as recorded; a larger message stands alone."""
+    pieces: list[list[Message]] = []
+    size = 0
+    for message in messages:
+        own = recorded_bytes(message)
+        if not pieces or size + own > limit_bytes:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(message)
+        size += own
+    return pieces

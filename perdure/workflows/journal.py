@@ -1,0 +1,50 @@
+"""Records a conversation in parts, each small enough for one payload, and loads it from there."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import pairwise
+
+from temporalio import workflow
+
+from ..activities import wire
+from ..conversation import Conversation
+from ..messages import Message
+from ..run import CarriedConversation
+from .policies import LOST_WORKER_RETRIES, MARGIN
+
+PIECE_BYTES = 512 * 1024
+"""So much of a conversation travels in one payload, unless one message is larger."""
+
+
+async def hand_over(conversation: Conversation, *, all_of_it: bool = False) -> None:
+    """Let no activity input grow past what Temporal can carry: record what is too much for one in inputs of its own."""
+    references = list(conversation.partial_refs(PIECE_BYTES))
+    if all_of_it and conversation.pending:
+        references.append(conversation.ref())
+    for reference in references:
+        await workflow.execute_activity(
+            wire.JOURNAL,
+            wire.ConversationInput(conversation=reference),
+            start_to_close_timeout=MARGIN,
+            retry_policy=LOST_WORKER_RETRIES,
+            summary="conversation, ahead of the next call",
+        )
+
+
+async def load_pieces(carried: CarriedConversation) -> list[Message]:
+    """The conversation that the link before this one left behind."""
+    loaded = await asyncio.gather(
+        *[
+            workflow.execute_activity(
+                wire.LOAD_PIECE,
+                wire.PieceInput(run_id=carried.run_id, reference=carried.reference, start=start, end=end),
+                result_type=list[Message],
+                start_to_close_timeout=4 * MARGIN,
+                retry_policy=LOST_WORKER_RETRIES,
+                summary=f"conversation, messages {start + 1} to {end}",
+            )
+            for start, end in pairwise([0, *carried.ends])
+        ]
+    )
+    return [message for piece in loaded for message in piece]
