@@ -32,7 +32,8 @@ if TYPE_CHECKING:
     from .guardrails import GuardrailResult, Guardrails
     from .messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, ToolResult, Usage
     from .options import RunOptions
-    from .prompty.load import agent_to_dict, load, load_dict
+    from .prompty.document import agent_to_dict
+    from .prompty.load import load, load_dict
     from .prompty.parse import parse
     from .prompty.prepare import prepare, validate_inputs
     from .prompty.render import render
@@ -79,7 +80,8 @@ _HOMES = {
         "Usage",
     ),
     ".options": ("RunOptions",),
-    ".prompty.load": ("agent_to_dict", "load", "load_dict"),
+    ".prompty.document": ("agent_to_dict",),
+    ".prompty.load": ("load", "load_dict"),
     ".prompty.parse": ("parse",),
     ".prompty.prepare": ("prepare", "validate_inputs"),
     ".prompty.render": ("render",),
