@@ -7,8 +7,5 @@ from temporalio.common import SearchAttributeKey
 AGENT = SearchAttributeKey.for_keyword("PerdureAgent")
 """The name of the run's agent."""
 
-STATUS = SearchAttributeKey.for_keyword("PerdureStatus")
-"""The run's own status word, finer than Temporal's (`RunStatus.status`)."""
-
-ALL = (AGENT, STATUS)
+ALL = (AGENT,)
 """What a namespace must know before a run starts: an upsert of an unknown one blocks its run for ever."""

@@ -19,13 +19,22 @@ def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = Fals
     SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. For a service, which
     has no other end, SIGTERM is the proper one, and the exit code 0.
     """
-    logging.basicConfig(format="perdure: %(levelname)s %(name)s: %(message)s", level=logging.ERROR)
+    _configure_logs("WARNING" if is_service else "ERROR")
     try:
         code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED))
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code:
         raise typer.Exit(code)
+
+
+def _configure_logs(level: str) -> None:
+    """A service logs what an operator wants to know; other commands say themselves what their user does."""
+    from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=level)
+    core = TelemetryFilter(core_level="WARN" if level == "WARNING" else level, other_level="ERROR")
+    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=core))))
 
 
 async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigterm: int) -> int:

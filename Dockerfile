@@ -1,0 +1,19 @@
+# A worker: perdure and, below /app, your agents and tools. Builds where pip finds its packages as usual.
+FROM python:3.12-slim AS build
+WORKDIR /src
+COPY pyproject.toml constraints.txt README.md LICENSE ./
+COPY perdure ./perdure
+RUN python -m venv /opt/perdure \
+    && PIP_CONSTRAINT=constraints.txt /opt/perdure/bin/pip install --no-cache-dir --disable-pip-version-check .
+
+FROM python:3.12-slim
+RUN useradd --uid 10001 --create-home --shell /usr/sbin/nologin perdure
+COPY --from=build /opt/perdure /opt/perdure
+COPY examples /app/examples
+ENV PATH=/opt/perdure/bin:$PATH PYTHONUNBUFFERED=1
+WORKDIR /app
+USER perdure
+# `docker stop` sends SIGTERM: the worker takes no new work and lets running tools end (--grace).
+STOPSIGNAL SIGTERM
+ENTRYPOINT ["perdure", "worker"]
+CMD ["--tools", "examples/code_reader/tools.py"]

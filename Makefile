@@ -1,0 +1,72 @@
+# perdure: `make run` and `make test` are all that a fresh machine needs (Python 3.11 or newer, git, make).
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
+EXAMPLE := examples/code_reader
+ROOT ?= perdure
+QUESTION ?= Which errors does this code define, and where is each of them raised?
+
+# Which model answers: that of a provider whose key is set, else a script that is served as a model over HTTP.
+ifneq ($(OPENAI_API_KEY),)
+else ifneq ($(ANTHROPIC_API_KEY),)
+export PERDURE_EXAMPLE_PROVIDER := anthropic
+export PERDURE_EXAMPLE_MODEL ?= claude-sonnet-4-5
+else
+SCRIPTED := --scripted $(EXAMPLE)/scripted.py:scripted_reply
+endif
+
+.PHONY: run test check format bench chaos dev docs pins clean
+
+run: $(VENV)/installed  ## ask the example agent a question about a source tree
+	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
+		--input question="$(QUESTION)" --input root="$(ROOT)"
+
+dev: $(VENV)/installed  ## server, UI and a worker with the example's tools, in this terminal
+	@$(BIN)/perdure dev --tools $(EXAMPLE)/tools.py
+
+test: $(VENV)/installed-dev  ## the whole test suite
+	$(BIN)/python -m pytest $(ARGS)
+
+check: $(VENV)/installed-dev  ## lint, formatting, types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(VENV)/installed-dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/installed-dev  ## measure: speed, history growth, memory
+	$(BIN)/python -m benchmarks $(ARGS)
+
+chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
+	$(BIN)/python -m pytest tests/chaos $(ARGS)
+
+docs: $(VENV)/installed-dev  ## write docs/cli.md from the command line's own help
+	$(BIN)/python docs/write_cli.py
+
+pins: $(VENV)/installed-dev  ## write constraints.txt from what is installed
+	(head -1 constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable) > constraints.new
+	mv constraints.new constraints.txt
+
+clean:
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.git/*' -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+		echo "perdure needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
+		echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+$(VENV)/installed: $(BIN)/python pyproject.toml constraints.txt
+	$(INSTALL) --upgrade pip
+	$(INSTALL) --editable '.[local]'
+	@touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	$(INSTALL) --group dev
+	@touch $@
