@@ -6,14 +6,19 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
 
-from ..errors import ConfigurationError, ModelError, RunError
+from ..conversation import DigestMismatchError
+from ..errors import ConfigurationError, InvokerError, ModelError, RunError
 from . import wire
 
 
 @contextmanager
 def typed_failures() -> Iterator[None]:
-    """Turn what the block raises into the `ApplicationError` that the workflow knows; let the rest be retried."""
+    """Turn what the block raises into the `ApplicationError` that the workflow knows.
+
+    Only what the platform breaks is left to be retried: a history that can't be read just now, or not far enough.
+    """
     try:
         yield
     except ModelError as error:
@@ -32,7 +37,12 @@ def typed_failures() -> Iterator[None]:
             # An expected condition: kept out of the worker's error logs and failure metrics.
             category=ApplicationErrorCategory.BENIGN if error.retryable else ApplicationErrorCategory.UNSPECIFIED,
         ) from error
-    except ConfigurationError as error:
+    except (ConfigurationError, InvokerError) as error:
         raise ApplicationError(str(error), type=wire.CONFIGURATION_ERROR, non_retryable=True) from error
     except RunError as error:
         raise ApplicationError(str(error), type=error.kind, non_retryable=True) from error
+    except (RPCError, DigestMismatchError, ApplicationError):
+        raise
+    except Exception as error:
+        text = f"{type(error).__name__}: {error}"
+        raise ApplicationError(text, type=wire.INTERNAL_ERROR, non_retryable=True) from error

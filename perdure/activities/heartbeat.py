@@ -27,36 +27,48 @@ class StreamedText(BaseModel):
 class Heart:
     """Beats by itself; beats faster while there is something new to say."""
 
-    def __init__(self, said: StreamedText | None) -> None:
-        self.said = said
+    def __init__(self) -> None:
+        self._said: StreamedText | None = None
+        self._details: tuple[object, ...] = ()
         self._news = asyncio.Event()
 
+    def speak(self, iteration: int, attempt: int) -> None:
+        """From now on, tell watchers what the model says; nothing so far, which also ends what another attempt said."""
+        self._said = StreamedText(iteration=iteration, attempt=attempt)
+        self.tell(self._said)
+
     def add(self, kind: str, text: str) -> None:
-        """Take up a piece of streamed text."""
-        assert self.said is not None
+        """Take up a piece of streamed text; only after `speak`."""
+        assert self._said is not None
         if kind == "text":
-            self.said.text += text
+            self._said.text += text
         else:
-            self.said.thinking += text
+            self._said.thinking += text
+        self._news.set()
+
+    def tell(self, *details: object) -> None:
+        """Beat with these details soon, and with every beat that follows."""
+        self._details = details
         self._news.set()
 
     async def beat(self) -> None:
         while True:
-            activity.heartbeat(*([self.said] if self.said else []))
             self._news.clear()
+            activity.heartbeat(*self._details)
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._news.wait(), HEARTBEAT_SECONDS)
+                # Not wait_for: in Python 3.11 it loses a cancellation that comes together with the news.
+                async with asyncio.timeout(HEARTBEAT_SECONDS):
+                    await self._news.wait()
                 await asyncio.sleep(STREAM_SECONDS)
 
 
 @asynccontextmanager
-async def heartbeats(said: StreamedText | None = None) -> AsyncIterator[Heart]:
+async def heartbeats() -> AsyncIterator[Heart]:
     """Heartbeat for as long as the block runs."""
-    heart = Heart(said)
+    heart = Heart()
     beating = asyncio.create_task(heart.beat())
     try:
         yield heart
     finally:
         beating.cancel()
-        with suppress(asyncio.CancelledError):
-            await beating
+        await asyncio.wait([beating])

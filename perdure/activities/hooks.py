@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import partial
 from os import PathLike
 from typing import Any, Literal
 
@@ -12,6 +14,8 @@ from ..errors import ConfigurationError
 from ..guardrails import GuardrailPoint, GuardrailResult, Guardrails
 from ..messages import Message
 from ..options import RunOptions
+from ..tools.threads import call_in_thread
+from .wire import JUDGE_SECONDS
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]
 """A function that summarises messages, or a `.prompty` agent whose input `conversation` is their text."""
@@ -21,11 +25,22 @@ POINTS: tuple[GuardrailPoint, ...] = ("input", "output", "tool")
 
 
 class Hooks:
-    """What was registered on the worker; names come from `RunOptions`."""
+    """What was registered on the worker; names come from `RunOptions`.
 
-    def __init__(self, guardrails: Mapping[str, Guardrails], compactors: Mapping[str, Compactor]) -> None:
+    With `in_threads`, plain functions run beside the event loop: one that blocks would otherwise keep every
+    activity of the worker from its heartbeat, and so have all of them started again elsewhere.
+    """
+
+    def __init__(
+        self,
+        guardrails: Mapping[str, Guardrails],
+        compactors: Mapping[str, Compactor],
+        *,
+        in_threads: bool = False,
+    ) -> None:
         self._guardrails = guardrails
         self._compactors = compactors
+        self._in_threads = in_threads
 
     def kinds(self, options: RunOptions) -> dict[str, HookKind]:
         """The hooks that a run with these options has. Raises `ConfigurationError` for a name that is unknown."""
@@ -35,27 +50,41 @@ class Hooks:
             for point in POINTS:
                 callback = getattr(guardrails, point)
                 if callback is not None:
-                    kinds[point] = "async" if inspect.iscoroutinefunction(_call(callback)) else "plain"
+                    kinds[point] = "async" if _is_async(callback) else "plain"
         if options.compactor is not None:
             _named("compactor", options.compactor, self._compactors)
             kinds["compactor"] = "async"
         return kinds
 
     def compactor(self, name: str) -> Compactor:
-        return _named("compactor", name, self._compactors)
+        compactor: Compactor = _named("compactor", name, self._compactors)
+        return compactor
 
     async def judge(self, name: str, point: GuardrailPoint, *subject: Any) -> GuardrailResult:
-        """The guardrail's verdict; one that fails denies, with its error as the reason."""
+        """The guardrail's verdict; one that fails or takes too long denies, with its error as the reason."""
         callback = getattr(_named("guardrails", name, self._guardrails), point)
+        deadline = asyncio.timeout(JUDGE_SECONDS)
         try:
-            verdict = callback(*subject)
-            if inspect.isawaitable(verdict):
-                verdict = await verdict
-            return _verdict(verdict)
+            async with deadline:
+                return _verdict(await self.call(callback, *subject))
         except Exception as error:
-            return GuardrailResult(
-                allowed=False, reason=f"the {point} guardrail failed: {type(error).__name__}: {error}"
-            )
+            problem = f"{type(error).__name__}: {error}"
+            if deadline.expired():
+                problem = f"no verdict within {JUDGE_SECONDS:g} s"
+            return GuardrailResult(allowed=False, reason=f"the {point} guardrail failed: {problem}")
+
+    async def call(self, callback: Callable[..., Any], *arguments: Any) -> Any:
+        """What the callback gives, plain or async. Raises what it raises, as an `Exception`."""
+        if self._in_threads and not _is_async(callback):
+            value = (await call_in_thread(partial(callback, *arguments), "hook")).get()
+        else:
+            value = callback(*arguments)
+        return await value if inspect.isawaitable(value) else value
+
+
+def _is_async(callback: Any) -> bool:
+    """Whether calling it only makes a coroutine; also of an object with such a `__call__`."""
+    return inspect.iscoroutinefunction(callback if inspect.isroutine(callback) else type(callback).__call__)
 
 
 def _verdict(value: Any) -> GuardrailResult:
@@ -66,11 +95,6 @@ def _verdict(value: Any) -> GuardrailResult:
     if isinstance(value, Mapping):
         return GuardrailResult.model_validate(value)
     raise TypeError(f"expected a GuardrailResult, got {value!r}")
-
-
-def _call(callback: Any) -> Any:
-    """The function that a callback runs: itself, or the `__call__` of an object."""
-    return callback if inspect.isroutine(callback) else type(callback).__call__
 
 
 def _named(what: str, name: str, registered: Mapping[str, Any]) -> Any:

@@ -12,9 +12,7 @@ from ..options import RunOptions
 from ..providers.base import Delta, Provider
 from ..providers.registry import provider_for
 from .heartbeat import Heart
-
-MAX_REPLY_CHARS = 1_500_000
-"""A reply has to fit into one payload of Temporal's, 2 MB."""
+from .size import MAX_RESULT_BYTES, size_of
 
 
 async def ask_model(
@@ -22,7 +20,7 @@ async def ask_model(
 ) -> ModelReply:
     """The model's reply. Raises `ModelError`."""
     provider = provider_for(agent)
-    request = provider.to_request(agent, messages)
+    request = provider.to_request(agent, messages, may_call_tools=with_tools)
 
     def on_delta(delta: Delta) -> None:
         heart.add(delta.kind, delta.text)
@@ -41,10 +39,10 @@ async def ask_model(
 
 
 def _bounded(reply: ModelReply, provider: Provider) -> ModelReply:
-    size = len(reply.model_dump_json())
-    if size > MAX_REPLY_CHARS:
+    size = size_of(reply)
+    if size > MAX_RESULT_BYTES:
         raise ModelError(
-            f"the model's reply is too large to be recorded: {size} characters, at most {MAX_REPLY_CHARS} are possible",
+            f"the model's reply is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are possible",
             kind="invalid_response",
             provider=provider.key,
         )
@@ -58,5 +56,5 @@ async def summarize(compactor: Agent | str | PathLike[str], text: str, options: 
 
     agent = compactor if isinstance(compactor, Agent) else load(compactor)
     messages = prepare(agent, {"conversation": text})
-    reply = await ask_model(agent, messages, RunOptions(llm_timeout=options.llm_timeout), Heart(None), with_tools=False)
+    reply = await ask_model(agent, messages, RunOptions(llm_timeout=options.llm_timeout), Heart(), with_tools=False)
     return reply.message.text

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import inspect
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,12 +15,16 @@ from ..messages import Message, ModelReply, ToolResult
 from ..run import Preparation, RunInput
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
+from ..tools.results import shorten
 from . import wire
 from .failures import typed_failures
-from .heartbeat import StreamedText, heartbeats
+from .heartbeat import heartbeats
 from .hooks import Hooks, conversation_text
 from .model import ask_model, summarize
 from .run_cache import KnownRun, RunCache, current_run
+from .size import check_size
+
+MAX_SUMMARY_BYTES = 64 * 1024
 
 
 class RunActivities:
@@ -62,38 +66,46 @@ class RunActivities:
     async def call_model(self, input: wire.ModelInput) -> ModelReply:
         """One attempt of one model call, with the conversation at exactly the version that the workflow meant."""
         with typed_failures():
-            run, messages = await self._runs.messages_at(input.conversation)
-            said = StreamedText(iteration=input.iteration, attempt=activity.info().attempt)
-            async with heartbeats(said if run.options.stream else None) as heart:
+            async with heartbeats() as heart:
+                run, messages = await self._runs.messages_at(input.conversation)
+                if run.options.stream:
+                    heart.speak(input.iteration, activity.info().attempt)
                 return await ask_model(run.agent, messages, run.options, heart, with_tools=input.with_tools)
 
     @activity.defn(name=wire.RUN_TOOL)
     async def run_tool(self, input: wire.ToolInput) -> ToolResult:
         """One execution of one tool; what the tool does wrong is in its result."""
-        run = await self._runs.current()
-        request, (workflow_id, _) = input.request, current_run()
-        context = ToolContext(
-            run_id=workflow_id,
-            iteration=request.iteration,
-            call_id=request.call_id,
-            idempotency_key=f"{workflow_id}/{request.iteration}/{request.index}",
-            attempt=activity.info().attempt,
-        )
-        async with heartbeats():
-            return await self._toolbox.execute(
-                run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
-            )
+        request, (workflow_id, run_id) = input.request, current_run()
+        with typed_failures():
+            async with heartbeats() as heart:
+                run = await self._runs.current()
+                context = ToolContext(
+                    run_id=workflow_id,
+                    iteration=request.iteration,
+                    call_id=request.call_id,
+                    idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
+                    attempt=activity.info().attempt,
+                    heartbeat=heart.tell,
+                )
+                return await self._toolbox.execute(
+                    run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
+                )
 
     @activity.defn(name=wire.JUDGE)
     async def judge(self, input: wire.JudgeInput) -> GuardrailResult:
         """A guardrail's verdict; plain guardrails come here as local activities."""
+        with typed_failures():
+            if activity.info().is_local:
+                return await self._judge(input)
+            async with heartbeats():
+                return await self._judge(input)
+
+    async def _judge(self, input: wire.JudgeInput) -> GuardrailResult:
         run, subject = await self._subject(input)
-        name = run.options.guardrails
-        assert name is not None
-        if activity.info().is_local:
-            return await self._hooks.judge(name, input.point, *subject)
-        async with heartbeats():
-            return await self._hooks.judge(name, input.point, *subject)
+        assert run.options.guardrails is not None
+        verdict = await self._hooks.judge(run.options.guardrails, input.point, *subject)
+        check_size(verdict, f"The rewrite of the {input.point} guardrail")
+        return verdict
 
     async def _subject(self, input: wire.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:
         if input.conversation is not None:
@@ -106,27 +118,30 @@ class RunActivities:
 
     @activity.defn(name=wire.COMPACT)
     async def compact(self, input: wire.CompactInput) -> str:
-        """A summary of the messages that are about to be dropped."""
-        run, messages = await self._runs.messages_at(input.conversation)
-        assert run.options.compactor is not None
-        compactor = self._hooks.compactor(run.options.compactor)
-        dropped = messages[input.head : input.head + input.drop]
-        async with heartbeats():
+        """A summary of the messages that are about to be dropped. What it raises, a few attempts may cure."""
+        async with heartbeats(), asyncio.timeout(wire.COMPACT_SECONDS):
+            run, messages = await self._runs.messages_at(input.conversation)
+            assert run.options.compactor is not None
+            compactor = self._hooks.compactor(run.options.compactor)
+            dropped = messages[input.head : input.head + input.drop]
             if callable(compactor):
-                summary = compactor(dropped)
-                return str(await summary if inspect.isawaitable(summary) else summary)
+                return shorten(str(await self._hooks.call(compactor, dropped)), MAX_SUMMARY_BYTES)
             return await summarize(compactor, conversation_text(dropped), run.options)
 
     @activity.defn(name=wire.JOURNAL)
     async def journal(self, input: wire.ConversationInput) -> None:
         """Record a part of the conversation that would be too large for the next call's input."""
-        await self._runs.messages_at(input.conversation)
+        with typed_failures():
+            async with heartbeats():
+                await self._runs.messages_at(input.conversation)
 
     @activity.defn(name=wire.LOAD_PIECE)
     async def load_piece(self, input: wire.PieceInput) -> list[Message]:
         """A piece of the conversation as it stood at the end of the link before this one."""
-        messages = await self._runs.messages_of((current_run()[0], input.run_id), input.reference)
-        return messages[input.start : input.end]
+        with typed_failures():
+            async with heartbeats():
+                messages = await self._runs.messages_of((current_run()[0], input.run_id), input.reference)
+                return messages[input.start : input.end]
 
     @activity.defn(name=wire.MEASURE)
     async def measure(self, input: RunInput) -> int:

@@ -31,6 +31,10 @@ PAYLOAD_TOO_LARGE = "payload_too_large"
 INTERNAL_ERROR = "internal"
 """Error type: a bug of perdure."""
 
+JUDGE_SECONDS = 60.0
+"""A guardrail that has not answered by then denies."""
+COMPACT_SECONDS = 300.0
+"""A compactor that has not answered by then has failed."""
 
 MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
 """Temporal refuses payloads of 2 MB; something is left for what else a request carries."""

@@ -16,9 +16,17 @@ class Outcome(NamedTuple):
     value: Any = None
     raised: BaseException | None = None
 
+    def get(self) -> Any:
+        """The value. Raises what the call raised; what is no Exception, as a RuntimeError."""
+        if self.raised is None:
+            return self.value
+        if isinstance(self.raised, Exception):
+            raise self.raised
+        raise RuntimeError(f"{type(self.raised).__name__} {self.raised}".strip()) from self.raised
+
 
 async def call_in_thread(function: Callable[[], Any], name: str) -> Outcome:
-    """Calls `function` in a daemon thread of its own, with the caller's context variables.
+    """Calls `function` in a daemon thread of its own and of that name, with the caller's context variables.
 
     A thread of its own, because a tool that hangs would otherwise occupy a place in a pool for good and keep the
     process from ending. When the caller is cancelled or runs out of time, the function goes on unheard.
@@ -36,7 +44,7 @@ async def call_in_thread(function: Callable[[], Any], name: str) -> Outcome:
             loop.call_soon_threadsafe(deliver, outcome)
 
     context = contextvars.copy_context()
-    threading.Thread(target=context.run, args=(work,), name=f"tool {name}", daemon=True).start()
+    threading.Thread(target=context.run, args=(work,), name=name, daemon=True).start()
     return await done
 
 

@@ -39,7 +39,9 @@ class PerdurePlugin(SimplePlugin):
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
         self.runs = RunCache(conversation_cache_bytes)
-        self.activities_of_runs = RunActivities(ToolBox(tools), Hooks(guardrails or {}, compactors or {}), self.runs)
+        self.activities_of_runs = RunActivities(
+            ToolBox(tools), Hooks(guardrails or {}, compactors or {}, in_threads=True), self.runs
+        )
         self.prompt_root = prompt_root
         super().__init__(
             "perdure",

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 
 from temporalio import workflow
-from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
 from ..activities import wire
@@ -25,6 +25,7 @@ from .inbox import Inbox
 from .journal import load_pieces
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .summary import describe_progress
+from .unforeseen import explain
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
@@ -98,7 +99,7 @@ class AgentRun:
         self._history = HistorySize()
 
     async def _prepare(self) -> Preparation:
-        return await workflow.execute_local_activity(
+        preparation: Preparation = await workflow.execute_local_activity(
             wire.PREPARE,
             wire.PrepareInput(
                 agent=self._input.agent,
@@ -112,6 +113,7 @@ class AgentRun:
             start_to_close_timeout=MARGIN,
             retry_policy=LOST_WORKER_RETRIES,
         )
+        return preparation
 
     def _loop(self) -> AgentLoop:
         hooks = self._preparation.hooks
@@ -168,11 +170,9 @@ class AgentRun:
         details = RunFailure(kind=error.kind, reason=error.reason, iterations=self._state.iterations, tail=self._tail())
         return ApplicationError(str(error), details, type=error.kind, non_retryable=True)
 
-    def _unforeseen(self, error: Exception) -> FailureError:
+    def _unforeseen(self, error: Exception) -> ApplicationError:
         """The failure of a run that the platform or a bug ended, with its event."""
-        cause = error.cause if isinstance(error, ActivityError) and error.cause else error
-        kind = (cause.type if isinstance(cause, ApplicationError) else None) or wire.INTERNAL_ERROR
-        text = cause.message if isinstance(cause, ApplicationError) else f"{type(cause).__name__}: {cause}"
+        kind, text = explain(error)
         self._events.append("failed", self._state.iteration, {"kind": kind, "message": text}, time=workflow.time())
         return self._failure(RunError(text, kind=kind))
 

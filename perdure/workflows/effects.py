@@ -22,13 +22,23 @@ from ..run import Preparation
 from .inbox import Inbox
 from .journal import hand_over
 from .model_calls import model_error
-from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, seconds
+from .policies import (
+    COMPACTION_RETRIES,
+    HEARTBEAT_TIMEOUT,
+    LOST_WORKER_RETRIES,
+    MARGIN,
+    NO_RETRY,
+    TOOL_RETRIES,
+    seconds,
+)
 from .tool_runs import failed_result
-
-JUDGE_TIMEOUT = 60.0
-COMPACT_TIMEOUT = 300.0
+from .unforeseen import explain
 
 Result = TypeVar("Result")
+
+
+class CompactionError(Exception):
+    """The compactor gave no summary; the text says why."""
 
 
 class TemporalEffects:
@@ -107,7 +117,7 @@ class TemporalEffects:
             result_type=ToolResult,
             start_to_close_timeout=seconds(timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=LOST_WORKER_RETRIES if spec.idempotent else NO_RETRY,
+            retry_policy=TOOL_RETRIES if spec.idempotent else NO_RETRY,
             summary=_call_summary(request),
         )
         try:
@@ -129,18 +139,19 @@ class TemporalEffects:
             request=subject if isinstance(subject, ToolRequest) else None,
         )
         if plain:
-            return await workflow.execute_local_activity(
+            verdict = workflow.start_local_activity(
                 wire.JUDGE,
                 judged,
                 result_type=GuardrailResult,
-                start_to_close_timeout=seconds(JUDGE_TIMEOUT),
+                start_to_close_timeout=seconds(wire.JUDGE_SECONDS) + MARGIN,
                 retry_policy=LOST_WORKER_RETRIES,
             )
+            return await self._unless_cancelled(verdict)
         handle = workflow.start_activity(
             wire.JUDGE,
             judged,
             result_type=GuardrailResult,
-            start_to_close_timeout=seconds(JUDGE_TIMEOUT),
+            start_to_close_timeout=seconds(wire.JUDGE_SECONDS) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
             summary=f"{point} guardrail",
@@ -153,12 +164,15 @@ class TemporalEffects:
             wire.COMPACT,
             wire.CompactInput(conversation=conversation.ref(), head=head, drop=drop),
             result_type=str,
-            start_to_close_timeout=seconds(COMPACT_TIMEOUT),
+            start_to_close_timeout=seconds(wire.COMPACT_SECONDS) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=LOST_WORKER_RETRIES,
+            retry_policy=COMPACTION_RETRIES,
             summary=f"compact {drop} messages",
         )
-        return await self._unless_cancelled(handle)
+        try:
+            return await self._unless_cancelled(handle)
+        except ActivityError as error:
+            raise CompactionError(explain(error)[1]) from error
 
     async def approve(self, request: ToolRequest) -> Approval:
         self._inbox.ask(request)
@@ -171,10 +185,15 @@ class TemporalEffects:
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
         """The activity's result; when the run is cancelled first, the activity is told and given up."""
         await workflow.wait_condition(lambda: handle.done() or self.cancelled())
-        if handle.done():
+        if not handle.done():
+            await _abandon(handle)
+            raise Cancelled
+        try:
             return await handle
-        await _abandon(handle)
-        raise Cancelled
+        except ActivityError:
+            if self.cancelled():
+                raise Cancelled from None
+            raise
 
     async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
         """The tool's result, which a cancelled run awaits too, for a while."""

@@ -11,7 +11,7 @@ from ..activities import wire
 from ..conversation import Conversation
 from ..messages import Message
 from ..run import CarriedConversation
-from .policies import LOST_WORKER_RETRIES, MARGIN
+from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN
 
 PIECE_BYTES = 512 * 1024
 """So much of a conversation travels in one payload, unless one message is larger."""
@@ -27,6 +27,7 @@ async def hand_over(conversation: Conversation, *, all_of_it: bool = False) -> N
             wire.JOURNAL,
             wire.ConversationInput(conversation=reference),
             start_to_close_timeout=MARGIN,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
             summary="conversation, ahead of the next call",
         )
@@ -41,6 +42,7 @@ async def load_pieces(carried: CarriedConversation) -> list[Message]:
                 wire.PieceInput(run_id=carried.run_id, reference=carried.reference, start=start, end=end),
                 result_type=list[Message],
                 start_to_close_timeout=4 * MARGIN,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=LOST_WORKER_RETRIES,
                 summary=f"conversation, messages {start + 1} to {end}",
             )

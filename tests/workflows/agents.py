@@ -1,0 +1,65 @@
+"""Agents for tests: a model that is scripted over HTTP, in each of the three wire formats."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from perdure.agent import Agent
+from perdure.messages import Message, ToolCall
+from perdure.testing import ScriptedModel, ScriptedReply
+
+WIRES = ("openai-chat", "openai-responses", "anthropic")
+"""The wire formats, by the names that tests show."""
+
+QUESTION = [Message.system("You are helpful."), Message.user("What is it?")]
+
+
+def scripted_agent(
+    model: ScriptedModel,
+    tools: Iterable[str | Mapping[str, Any]] = (),
+    *,
+    wire: str = "openai-chat",
+    api_key: str | None = None,
+    **fields: Any,
+) -> Agent:
+    """An agent on `model`; a tool given by its name takes the string `text`, optional."""
+    return Agent.model_validate(
+        {
+            "name": "tested",
+            "model": {"id": "scripted", **_connection(model, wire, api_key)},
+            "tools": [declared(tool) for tool in tools],
+            **fields,
+        }
+    )
+
+
+def _connection(model: ScriptedModel, wire: str, api_key: str | None) -> dict[str, Any]:
+    is_anthropic = wire == "anthropic"
+    endpoint = model.anthropic_endpoint if is_anthropic else model.openai_endpoint
+    return {
+        "provider": "anthropic" if is_anthropic else "openai",
+        "apiType": "responses" if wire == "openai-responses" else "chat",
+        "connection": {"kind": "key", "endpoint": endpoint, **({"apiKey": api_key} if api_key else {})},
+    }
+
+
+def declared(tool: str | Mapping[str, Any]) -> dict[str, Any]:
+    if not isinstance(tool, str):
+        return dict(tool)
+    return {"name": tool, "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
+
+
+def call(name: str, id: str = "call_1", **arguments: Any) -> ToolCall:
+    return ToolCall(id=id, name=name, arguments=json.dumps(arguments))
+
+
+def asks(*calls: ToolCall, text: str = "", **more: Any) -> ScriptedReply:
+    """A reply that asks for tools."""
+    return ScriptedReply(text=text, tool_calls=list(calls), **more)
+
+
+def says(text: str, **more: Any) -> ScriptedReply:
+    """A reply that ends the run."""
+    return ScriptedReply(text=text, **more)

@@ -1,0 +1,63 @@
+"""What a test of runs stands on: a worker on a queue of its own, and a replay of everything that it recorded."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from temporalio.client import Client, WorkflowHistory
+from temporalio.worker import Replayer, Worker
+
+from perdure.agent import Agent
+from perdure.client import RunHandle, start_run
+from perdure.client.links import read_links
+from perdure.messages import Message
+from perdure.options import RunOptions
+from perdure.worker import create_worker
+from perdure.workflows.agent_run import AgentRun
+
+from .agents import QUESTION
+
+
+class Stage:
+    """Starts runs and workers on one task queue, and knows them."""
+
+    def __init__(self, client: Client, task_queue: str) -> None:
+        self.client = client
+        self.task_queue = task_queue
+        self.runs: list[RunHandle] = []
+
+    async def start(
+        self, agent: Agent, messages: Sequence[Message] | None = None, *, id: str | None = None, **options: Any
+    ) -> RunHandle:
+        """Start a run; `options` are those of `RunOptions`. Retries do not wait, unless they say so."""
+        settings = {"retry_base_seconds": 0.0, **options}
+        run = await start_run(
+            self.client,
+            agent,
+            messages=list(messages or QUESTION),
+            task_queue=self.task_queue,
+            id=id or self.task_queue.replace("test-", f"run-{len(self.runs)}-"),
+            options=RunOptions(**settings),
+        )
+        self.runs.append(run)
+        return run
+
+    @asynccontextmanager
+    async def worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
+        """A worker in this process, for as long as the block runs."""
+        async with create_worker(self.client, task_queue=self.task_queue, tools=tools, **more) as worker:
+            yield worker
+
+    async def replay(self) -> None:
+        """Replay every history that the runs recorded; raises when the code as it is would not have made it."""
+        for run in self.runs:
+            await replay_run(self.client, run.id)
+
+
+async def replay_run(client: Client, workflow_id: str) -> None:
+    """Replay all links of one run. Raises what the replay does."""
+    replayer = Replayer(workflows=[AgentRun], data_converter=client.data_converter)
+    async for link in read_links(client, workflow_id):
+        await replayer.replay_workflow(WorkflowHistory(workflow_id, link.history))
