@@ -28,6 +28,11 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> d
         if kinds and name not in kinds:
             raise UsageProblem(f"--input {pair!r}: the agent declares no input {name!r}, but {', '.join(kinds)}")
         inputs[name] = _value(pair, kinds.get(name, "string"), text)
+    missing = [each.name for each in agent.inputs or [] if each.required and each.default is None]
+    if missing := [name for name in missing if name not in inputs]:
+        raise UsageProblem(
+            f"the agent {agent.name!r} needs {', '.join(missing)}. Type: " + " ".join(f"--input {n}=…" for n in missing)
+        )
     return inputs
 
 

@@ -59,13 +59,15 @@ async def perform(request: RunRequest) -> int:
         handle = await start_run(session.client, agent, inputs, task_queue=queue, id=run_id, options=request.options)
         if request.detach:
             return await _report_detached(session, handle, queue, request)
-        _announce(session, handle, agent, request, inside=inside)
+        if not request.quiet:
+            _announce(session, handle, agent, request, inside=inside)
         try:
             code = await watch(session, handle, quiet=request.quiet, as_json=request.as_json)
         except asyncio.CancelledError:
             _say_how_to_go_on(handle, queue, request.code, inside=inside)
             raise
-        _say_where_to_look(session, handle, request)
+        if not request.quiet:
+            _say_where_to_look(session, handle, code)
         return code
 
 
@@ -86,8 +88,6 @@ def _new_id(agent: Agent, file: Path) -> str:
 
 
 def _announce(session: Session, handle: RunHandle, agent: Agent, request: RunRequest, *, inside: bool) -> None:
-    if request.quiet:
-        return
     worker = "worker in this process" if inside else "workers elsewhere"
     say(f"Run {handle.id}: {_describe_model(agent, request.script)}, {session.place}, {worker}", "strong")
 
@@ -98,13 +98,12 @@ def _describe_model(agent: Agent, script: str | None) -> str:
     return f"model {agent.model.id} of {agent.model.provider or 'openai'}" if agent.model else "no model declared"
 
 
-def _say_where_to_look(session: Session, handle: RunHandle, request: RunRequest) -> None:
-    if request.quiet:
-        return
-    say(f"Run {handle.id}: perdure events {handle.id} shows it again, perdure messages {handle.id} what was said.")
+def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
+    if code == DONE:
+        say(f"Run {handle.id} is done. What it did: perdure events {handle.id}", "faint")
     if url := session.ui_url(handle.id):
-        hint = "   (while a server runs: perdure dev)" if session.embedded else ""
-        say(f"Temporal UI: {url}{hint}")
+        hint = "   (the UI runs while a server does: perdure dev)" if session.embedded else ""
+        say(f"Temporal UI: {url}{hint}", "faint")
 
 
 def _say_how_to_go_on(handle: RunHandle, queue: str, code: UserCode, *, inside: bool) -> None:

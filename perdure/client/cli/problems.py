@@ -39,14 +39,20 @@ def explain(error: Exception) -> Explanation | None:
     for kind, code in _EXIT_CODES.items():
         if isinstance(error, kind):
             return Explanation(str(error), code)
-    return _explain_rpc(error)
+    return _explain_temporal(error) if "temporalio" in sys.modules else None
 
 
-def _explain_rpc(error: Exception) -> Explanation | None:
-    if "temporalio" not in sys.modules:
-        return None
+def _explain_temporal(error: Exception) -> Explanation | None:
+    from temporalio.exceptions import WorkflowAlreadyStartedError
     from temporalio.service import RPCError, RPCStatusCode
 
+    if isinstance(error, WorkflowAlreadyStartedError):
+        run = error.workflow_id
+        return Explanation(
+            f"a run {run!r} is under way, expected an id that is free: choose another --id, or follow that one: "
+            f"perdure result {run} --follow",
+            FAILED,
+        )
     if not isinstance(error, RPCError):
         return None
     hints = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -75,12 +75,15 @@ async def _chosen(handle: RunHandle, follow: bool, after: int) -> AsyncIterator[
 
 def _line(event: RunEvent) -> str:
     """`seq  iteration  type  what the data says, short`."""
-    data = {name: value for name, value in event.data.items() if name != "messages"}
-    if "name" in data and "arguments" in data:
-        text = describe_call(data)
-    else:
-        text = "  ".join(str(value) for value in data.values())
-    return f"{event.seq:>5}  {event.iteration:>3}  {event.type:<20}  {shorten(text, 120)}".rstrip()
+    return f"{event.seq:>5}  {event.iteration:>3}  {event.type:<20}  {shorten(_summary(event.data), 120)}".rstrip()
+
+
+def _summary(data: dict[str, Any]) -> str:
+    if "arguments" in data:
+        return describe_call(data)
+    if usage := data.get("usage"):
+        return f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out"
+    return "  ".join(str(value) for name, value in data.items() if name != "messages")
 
 
 async def _messages(run_id: str, as_json: bool) -> None:

@@ -12,7 +12,6 @@ from .console import answer, say
 from .problems import FAILED
 
 if TYPE_CHECKING:
-    from ...agent import Agent
     from ...prompty.check import Problem
 
 
@@ -54,14 +53,7 @@ def _request(agent_file: Path, pairs: list[str], inputs_json: Path | None) -> di
     from .inputs import read_inputs
 
     agent = load_agent(agent_file)
-    inputs = read_inputs(agent, pairs, inputs_json)
-    return to_request(agent, prepare(agent, {**_samples(agent), **inputs}))
-
-
-def _samples(agent: Agent) -> dict[str, Any]:
-    """Stand-ins for the inputs that have no default, so that a request can be shown without any."""
-    needed = [declared for declared in agent.inputs or [] if declared.default is None and declared.required]
-    return {each.name: f"<{each.name}>" if each.example is None else each.example for each in needed}
+    return to_request(agent, prepare(agent, read_inputs(agent, pairs, inputs_json)))
 
 
 def _print(agent_file: Path, problems: list[Problem], request: dict[str, Any] | None) -> None:
