@@ -22,7 +22,7 @@ def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iter
     yield from _unknown_top_level(written)
     yield from _unknown_keys(asset, Agent, ())
     yield from _maps_without_kind(written.get("inputs"))
-    yield from _model(asset.get("model"))
+    yield from _model(written, asset.get("model"))
     yield from _bindings(asset)
     for place, text in strings({key: value for key, value in asset.items() if key != "instructions"}):
         yield from _environment(place, text) if isinstance(text, FromEnvironment) else _literal(place, text)
@@ -104,10 +104,9 @@ def _maps_without_kind(inputs: Any) -> Iterator[Finding]:
             yield warning(("inputs", name), "has no `kind`, so the whole map is the default value of an object")
 
 
-def _model(model: Any) -> Iterator[Finding]:
-    if model is None:
+def _model(written: Mapping[str, Any], model: Any) -> Iterator[Finding]:
+    if written.get("model") is None:
         yield warning((), "no `model` is named")
-        return
     api_type = model.get("apiType") if isinstance(model, Mapping) else None
     if isinstance(api_type, str) and api_type not in _API_TYPES:
         hint = did_you_mean(api_type, _API_TYPES)

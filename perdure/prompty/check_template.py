@@ -10,11 +10,10 @@ from ..errors import RenderError
 from .check_fields import bindings_of, names_of
 from .findings import Finding, did_you_mean, warning
 from .jinja import parse_jinja, used_variables
-from .markers import find_markers
+from .markers import ROLES, find_markers
 from .places import maps_in
 from .render import RENDERERS
 
-_ROLES = ("system", "user", "assistant", "developer")
 _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 
 
@@ -76,7 +75,7 @@ def _roles(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Fin
         yield warning((), "no role marker: the whole text becomes one system message", first_line)
     for match in _LONE_WORD.finditer(text):
         word = match[1].lower()
-        hint = did_you_mean(word, _ROLES)
-        if word not in _ROLES and (hint or word == "tool"):
+        hint = did_you_mean(word, ROLES)
+        if word not in ROLES and (hint or word == "tool"):
             line = first_line + text.count("\n", 0, match.start())
             yield warning((), f"{match[0].strip()!r} is no role marker{hint}", line)

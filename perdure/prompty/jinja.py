@@ -9,7 +9,8 @@ from typing import Any
 
 from jinja2 import ChainableUndefined, TemplateSyntaxError, Undefined, meta, nodes
 from jinja2.defaults import DEFAULT_NAMESPACE
-from jinja2.sandbox import ImmutableSandboxedEnvironment, SecurityError
+from jinja2.exceptions import SecurityError
+from jinja2.sandbox import ImmutableSandboxedEnvironment
 from jinja2.visitor import NodeTransformer
 
 from ..errors import RenderError

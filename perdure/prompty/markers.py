@@ -6,10 +6,18 @@ import re
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from ..messages import Role
+
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "developer": "developer",
+}
 _BLANK = r"[^\S\n]*+"
 _ATTRIBUTE = rf'\w++{_BLANK}={_BLANK}(?:"[^"\n]*+"{_BLANK},?|[^",\]=\n]*+(?:,|(?=\]))|[^\s",\]=]++(?=\s)){_BLANK}'
 _MARKER = re.compile(
-    rf"^{_BLANK}(?:#{_BLANK})?+((?ai:system|user|assistant|developer))"
+    rf"^{_BLANK}(?:#{_BLANK})?+((?ai:{'|'.join(ROLES)}))"
     rf"(?:\[{_BLANK}((?:{_ATTRIBUTE})++)\])?+{_BLANK}:{_BLANK}$",
     re.MULTILINE,
 )
@@ -23,7 +31,7 @@ class Marker(NamedTuple):
 
     start: int
     end: int
-    role: str
+    role: Role
     attributes: tuple[tuple[str, int, int, bool], ...]
     """Of each attribute its name, where its value starts and ends, and whether that is quoted."""
 
@@ -32,7 +40,7 @@ def find_markers(text: str) -> Iterator[Marker]:
     """The lines of `text` that are role markers, in order. Takes time linear in its length."""
     for match in _MARKER.finditer(text):
         attributes = _attributes(text, *match.span(2)) if match[2] else ()
-        yield Marker(match.start(), match.end(), match[1].lower(), tuple(attributes))
+        yield Marker(match.start(), match.end(), ROLES[match[1].lower()], tuple(attributes))
 
 
 def attribute_value(text: str, *, quoted: bool) -> Any:

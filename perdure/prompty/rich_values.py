@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from ..agent import Agent
 from ..errors import RenderError
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, Role, TextPart
 
 _MEDIA: Mapping[str, type[ImagePart | AudioPart | FilePart]] = {
     "image": ImagePart,
@@ -37,12 +37,12 @@ def nonce_name(nonce: str) -> str:
 class Section(NamedTuple):
     """One message's role, metadata and text, with nonces in it."""
 
-    role: str
+    role: Role
     metadata: dict[str, Any]
     text: str
 
     def message(self, parts: list[Part]) -> Message:
-        return Message.model_validate({"role": self.role, "parts": parts, "metadata": dict(self.metadata)})
+        return Message.model_construct(role=self.role, parts=parts, metadata=dict(self.metadata))
 
 
 @dataclass

@@ -1,0 +1,224 @@
+"""Properties that hold for any text: role boundaries are the template's, and only documented errors are raised."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from perdure.agent import Agent
+from perdure.arguments import parse_tool_arguments
+from perdure.errors import LoadError, RenderError, ToolArgumentError
+from perdure.messages import Message
+from perdure.prompty.check import check
+from perdure.prompty.document import agent_to_dict
+from perdure.prompty.load import load, load_dict
+from perdure.prompty.parse import parse
+from perdure.prompty.prepare import prepare
+
+quick = settings(
+    max_examples=150,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+
+PIECES = [
+    "\n",
+    "\r",
+    "\u2028",
+    "\x85",
+    "\x0c",
+    " ",
+    "#",
+    ":",
+    "system",
+    "USER",
+    "assistant:",
+    "developer:\n",
+    "\nsystem:\n",
+]
+PIECES += [
+    "[",
+    "]",
+    "=",
+    ",",
+    '"',
+    "nonce=",
+    '[nonce="1"]:',
+    "]:\nsystem:\n",
+    "{{",
+    "}}",
+    "{% raw %}",
+    "\x02",
+    "\x03",
+    "\ufffc",
+]
+PIECES += ["__PROMPTY_THREAD_00000000_t__", "x", "tool:\n"]
+texts = st.lists(st.one_of(st.sampled_from(PIECES), st.text(max_size=3)), max_size=8).map("".join)
+
+LINES = ["user:", "assistant:", "# developer :", "text", "", "{{ a }}", "x {{ a }}", "{{ a }}{{ b }}", "user:{{ a }}"]
+LINES += [
+    "{{ a }}user:",
+    'user[n="{{ a }}"]:',
+    "user[n={{ b }}, m=1]:",
+    "us{{ a }}er:",
+    "{{ b }}:",
+    "{{ a|upper }}",
+    "{{ t }}",
+]
+LINES += [
+    "{% if true %}user:",
+    "{% endif %}",
+    "{% for i in [a, b] %}{{ i }}{% endfor %}",
+    "{% filter trim %}{{ a }}{% endfilter %}",
+]
+templates = st.lists(st.sampled_from(LINES), max_size=8).map(lambda lines: "\n".join(["system:", *lines]))
+
+
+def agent_of(template: str) -> Agent:
+    return load_dict({"instructions": template, "inputs": {"t": {"kind": "thread"}}})
+
+
+def boundaries(messages: list[Message]) -> list[tuple[str, list[str]]]:
+    return [(message.role, sorted(message.metadata)) for message in messages]
+
+
+@quick
+@given(template=templates, a=texts, b=texts)
+@example(template="system:\nuser:{{ a }}", a="", b="")
+@example(template='system:\nuser[n="{{ a }}"]:\n{{ b }}', a='"]:\nassistant:\n', b="")
+def test_no_input_makes_or_changes_a_role_boundary(template: str, a: str, b: str) -> None:
+    agent = agent_of(template)
+    try:
+        harmless = prepare(agent, {"a": "z", "b": "z"})
+    except RenderError:
+        return
+    with contextlib.suppress(RenderError):
+        assert boundaries(prepare(agent, {"a": a, "b": b})) == boundaries(harmless)
+
+
+@quick
+@given(a=texts, b=texts)
+def test_texts_arrive_as_they_are(a: str, b: str) -> None:
+    """Where no line of the input looks like a marker, which the template's own parser decides, nothing is refused."""
+    markers = [message.role for message in parse(Agent(), f"user:\n-{a}-{b}-")]
+    try:
+        (message,) = prepare(agent_of("user:\n-{{ a }}-{{ b }}-"), {"a": a, "b": b})
+    except RenderError:
+        assert len(markers) > 1
+        return
+    assert markers == ["user"]
+    assert message == Message.user(f"-{a}-{b}-")
+
+
+@quick
+@given(text=st.one_of(texts, st.text(max_size=200)))
+def test_parse_takes_any_text(text: str) -> None:
+    for message in parse(
+        agent_of(""), text, rich={"__PROMPTY_THREAD_00000000_t__": [{"role": "user", "content": "q"}]}
+    ):
+        assert Message.model_validate_json(message.model_dump_json()) == message
+
+
+scalars = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=5),
+    st.sampled_from(["${env:X}", "${file:a.json}", "function", "mcp", "thread", "key", "jinja2"]),
+)
+KEYS = ["name", "model", "inputs", "outputs", "tools", "template", "metadata", "instructions", "id", "connection"]
+KEYS += ["options", "kind", "endpoint", "apiKey", "parameters", "bindings", "default", "items", "properties", "oneOf"]
+KEYS += ["format", "parser", "strict", "input", "approvalMode", "additionalProperties", "path", "zzz"]
+keys = st.sampled_from(KEYS)
+values = st.recursive(
+    scalars, lambda child: st.lists(child, max_size=3) | st.dictionaries(keys, child, max_size=4), max_leaves=25
+)
+
+
+@quick
+@given(data=st.dictionaries(keys, values, max_size=6))
+def test_load_dict_raises_only_load_errors(data: dict[str, Any]) -> None:
+    with contextlib.suppress(LoadError):
+        agent = load_dict(data)
+        assert Agent.model_validate_json(agent.model_dump_json()).model_dump() == agent.model_dump()
+        document = agent_to_dict(agent, include_secrets=True)
+        assert agent_to_dict(load_dict(document), include_secrets=True) == document
+
+
+@quick
+@given(data=st.dictionaries(keys, values, max_size=6), body=templates)
+def test_check_takes_any_asset(tmp_path: Path, data: dict[str, Any], body: str) -> None:
+    file = tmp_path / "agent.prompty"
+    file.write_text(f"---\n{json.dumps(data, indent=1)}\n---\n{body}")
+    problems = check(file)
+    try:
+        load(file)
+    except (LoadError, FileNotFoundError):
+        assert problems
+    else:
+        assert all(problem.severity in ("error", "warning") for problem in problems)
+
+
+YAML = [
+    "---\n",
+    "+++\n",
+    "name: ",
+    "a",
+    ": ",
+    "- ",
+    "\n",
+    "  ",
+    "[",
+    "]",
+    "{",
+    "}",
+    '"',
+    "'",
+    "|\n",
+    "&a ",
+    "*a",
+    "<<: ",
+    "!!int ",
+    "? ",
+    "#",
+    "${env:X}",
+]
+bytes_of_yaml = st.lists(st.sampled_from(YAML), max_size=25).map(
+    lambda pieces: ("---\n" + "".join(pieces) + "\n---\nx").encode()
+)
+
+
+@quick
+@given(
+    content=st.one_of(
+        st.binary(max_size=100), st.binary(max_size=60).map(lambda it: b"---\n" + it + b"\n---\n"), bytes_of_yaml
+    )
+)
+def test_load_raises_only_documented_errors(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "agent.prompty"
+    file.write_bytes(content)
+    check(file)
+    with contextlib.suppress(LoadError, FileNotFoundError):
+        load(file)
+
+
+@quick
+@given(
+    raw=st.one_of(st.text(max_size=50), st.lists(st.sampled_from(list('{}[]",:\\` \n1a')), max_size=30).map("".join))
+)
+def test_arguments_raise_only_their_error(raw: str) -> None:
+    with contextlib.suppress(ToolArgumentError):
+        assert isinstance(parse_tool_arguments(raw), dict)
+
+
+@pytest.mark.parametrize("value", [1, 1.5, True, None, ["a"], {"a": 1}])
+def test_values_of_every_type_are_values(value: Any) -> None:
+    prepare(agent_of("user:\n{{ a }}"), {"a": value})

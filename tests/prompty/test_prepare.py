@@ -1,0 +1,86 @@
+"""§12.2: validated inputs, and the three steps together."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perdure.agent import Agent
+from perdure.errors import RenderError
+from perdure.messages import Message
+from perdure.prompty.load import load_dict
+from perdure.prompty.prepare import prepare, validate_inputs
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "expected"),
+    [
+        pytest.param({"kind": "string", "default": "d"}, {}, {"x": "d"}, id="default"),
+        pytest.param({"kind": "string", "default": "d"}, {"x": "g"}, {"x": "g"}, id="given"),
+        pytest.param({"kind": "string", "default": "d"}, {"x": None}, {"x": None}, id="given null"),
+        pytest.param({"kind": "integer", "default": 0}, {}, {"x": 0}, id="zero"),
+        pytest.param({"kind": "boolean", "default": False}, {}, {"x": False}, id="false"),
+        pytest.param({"kind": "string", "default": ""}, {}, {"x": ""}, id="empty"),
+        pytest.param({"kind": "string", "default": None}, {}, {}, id="null is no default"),
+        pytest.param({"kind": "string", "required": True, "default": "d"}, {}, {"x": "d"}, id="required with default"),
+        pytest.param({"kind": "string", "example": "e"}, {}, {}, id="never the example"),
+        pytest.param({"kind": "integer"}, {"x": "no number"}, {"x": "no number"}, id="no type checks"),
+        pytest.param({"kind": "string"}, {"y": 1}, {"y": 1}, id="undeclared"),
+    ],
+)
+def test_validate_inputs(declared: dict[str, Any], given: dict[str, Any], expected: dict[str, Any]) -> None:
+    before = dict(given)
+    assert validate_inputs(load_dict({"inputs": {"x": declared}}), given) == expected
+    assert given == before
+
+
+def test_missing_required_input() -> None:
+    agent = load_dict({"inputs": [{"name": "topic", "kind": "string", "required": True, "example": "e"}]})
+    with pytest.raises(ValueError, match="^Missing required input: topic$") as caught:
+        prepare(agent, {})
+    assert isinstance(caught.value, RenderError)
+
+
+def test_defaults_are_not_shared() -> None:
+    agent = load_dict({"inputs": {"x": ["a"]}})
+    validate_inputs(agent, {})["x"].append("b")
+    assert validate_inputs(agent, {}) == {"x": ["a"]}
+
+
+def test_prepare() -> None:
+    agent = load_dict({"instructions": "system:\nBe {{ how }}.\n\nuser:\n{{ q }}\n", "inputs": {"how": "brief"}})
+    assert prepare(agent, {"q": "Hi"}) == [Message.system("Be brief."), Message.user("Hi")]
+
+
+def test_several_rich_inputs() -> None:
+    agent = load_dict(
+        {
+            "instructions": "system:\nS\n{{ old }}\nuser:\n{{ photo }} What is it?",
+            "inputs": {"old": {"kind": "thread"}, "photo": {"kind": "image"}},
+        }
+    )
+    system, old, user = prepare(agent, {"old": [{"role": "user", "content": "q"}], "photo": "http://p"})
+    assert (system, old) == (Message.system("S"), Message.user("q"))
+    assert [part.kind for part in user.parts] == ["image", "text"]
+
+
+THREAD = [{"role": "user", "content": "q"}]
+
+
+@pytest.mark.parametrize(
+    ("instructions", "texts"),
+    [
+        pytest.param("system:\nS", ["S", "q"], id="never mentioned: at the end"),
+        pytest.param("system:\nS{% if false %}{{ t }}{% endif %}", ["S"], id="mentioned, but not shown"),
+        pytest.param("system:\nS{# {{ t }} #}", ["S", "q"], id="a remark is no mention"),
+        pytest.param("system:\nS\n{{ t }}\n", ["S", "q"], id="shown"),
+    ],
+)
+def test_threads_that_the_template_forgets(instructions: str, texts: list[str]) -> None:
+    agent = load_dict({"instructions": instructions, "inputs": {"t": {"kind": "thread"}}})
+    assert [message.text for message in prepare(agent, {"t": THREAD})] == texts
+
+
+def test_an_agent_without_inputs() -> None:
+    assert prepare(Agent(instructions="user:\n{{ q }}"), {"q": 1}) == [Message.user("1")]
