@@ -49,7 +49,12 @@ class AnthropicMessages(WireFormat):
     path = "/v1/messages"
 
     def to_request(
-        self, agent: Agent, messages: Sequence[Message], *, extra_tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        agent: Agent,
+        messages: Sequence[Message],
+        *,
+        extra_tools: Sequence[Mapping[str, Any]] = (),
+        may_call_tools: bool = True,
     ) -> dict[str, Any]:
         request: dict[str, Any] = {"model": model_id(agent), "messages": _turns(messages)}
         request["max_tokens"] = DEFAULT_MAX_TOKENS
@@ -58,6 +63,8 @@ class AnthropicMessages(WireFormat):
         add_options(request, agent, _OPTIONS)
         if functions := offered_functions(agent, extra_tools, allow_strict=False):
             request["tools"] = [_tool(definition) for definition in functions]
+            if not may_call_tools:
+                request["tool_choice"] = {"type": "none"}
         if agent.outputs:
             form = {"type": "json_schema", "schema": object_schema(agent.outputs, CLOSED)}
             request["output_config"] = {"format": form}
@@ -167,7 +174,11 @@ def _restored(message: Message, original: Sequence[Block]) -> list[Block]:
         thinking = [block for block in original if block["type"] in _THINKING]
         return thinking + _rebuilt(message.text, calls_of(message))
     kept = (block for block in original if not (block["type"] == "text" and _is_blank(block["text"])))
-    return [block | {"id": wire_id(block["id"])} if block["type"] == "tool_use" else block for block in kept]
+    return [_acceptable_use(block) if block["type"] == "tool_use" else block for block in kept]
+
+
+def _acceptable_use(block: Block) -> Block:
+    return block | {"id": wire_id(block["id"]), "name": wire_name(block["name"])}
 
 
 def _rebuilt(text: str, calls: Sequence[Call]) -> list[Block]:

@@ -32,11 +32,18 @@ class Provider(ABC):
 
     @abstractmethod
     def to_request(
-        self, agent: Agent, messages: Sequence[Message], *, extra_tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        agent: Agent,
+        messages: Sequence[Message],
+        *,
+        extra_tools: Sequence[Mapping[str, Any]] = (),
+        may_call_tools: bool = True,
     ) -> dict[str, Any]:
         """The keyword arguments of the SDK's call, model included (§7).
 
         `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself.
+        With `may_call_tools=False` the tools are declared, because the conversation may mention them, but
+        the model has to answer without them.
         """
 
     @abstractmethod

@@ -9,6 +9,8 @@ from typing import Any, NamedTuple
 
 from pydantic_core import from_json
 
+from ..arguments import parse_tool_arguments
+from ..errors import ToolArgumentError
 from ..messages import Message, Part, TextPart
 
 _INVALID = re.compile(r"[^a-zA-Z0-9_-]")
@@ -58,15 +60,20 @@ def arguments_text(arguments: Any) -> str:
 
 
 def arguments_object(arguments: str) -> dict[str, Any]:
-    """Arguments for an API that takes only an object.
+    """Arguments for an API that takes only an object, with the repairs that the tool's call had (§9.8).
 
-    Text that is none is wrapped, so that the model sees what it wrote beside the error it got for it.
+    Text that is beyond repair is wrapped: the model sees what it wrote beside the error it got for it.
     """
     try:
-        value = from_json(arguments or "{}", allow_inf_nan=False)
+        value = from_json(arguments, allow_inf_nan=False)
     except ValueError:
         value = None
-    return value if isinstance(value, dict) else {"unparsed_arguments": arguments}
+    if isinstance(value, dict):
+        return value
+    try:
+        return parse_tool_arguments(arguments)
+    except ToolArgumentError:
+        return {"unparsed_arguments": arguments}
 
 
 def only_text(parts: list[Part]) -> str | None:

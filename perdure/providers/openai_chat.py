@@ -42,12 +42,19 @@ class OpenAIChat(WireFormat):
         self.sdk = openai_sdk(key)
 
     def to_request(
-        self, agent: Agent, messages: Sequence[Message], *, extra_tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        agent: Agent,
+        messages: Sequence[Message],
+        *,
+        extra_tools: Sequence[Mapping[str, Any]] = (),
+        may_call_tools: bool = True,
     ) -> dict[str, Any]:
         request: dict[str, Any] = {"model": model_id(agent), "messages": [_message(message) for message in messages]}
         add_options(request, agent, _OPTIONS)
         if functions := offered_functions(agent, extra_tools):
             request["tools"] = [_tool(definition) for definition in functions]
+            if not may_call_tools:
+                request["tool_choice"] = "none"
         if agent.outputs:
             schema = object_schema(agent.outputs, STRICT)
             json_schema = {"name": "structured_output", "strict": True, "schema": schema}

@@ -33,7 +33,12 @@ class OpenAIResponses(WireFormat):
         self.sdk = openai_sdk(key)
 
     def to_request(
-        self, agent: Agent, messages: Sequence[Message], *, extra_tools: Sequence[Mapping[str, Any]] = ()
+        self,
+        agent: Agent,
+        messages: Sequence[Message],
+        *,
+        extra_tools: Sequence[Mapping[str, Any]] = (),
+        may_call_tools: bool = True,
     ) -> dict[str, Any]:
         items = [item for message in messages if message.role not in _INSTRUCTIONS for item in _items(message)]
         request: dict[str, Any] = {"model": model_id(agent), "input": items}
@@ -42,6 +47,8 @@ class OpenAIResponses(WireFormat):
         add_options(request, agent, _OPTIONS)
         if functions := offered_functions(agent, extra_tools):
             request["tools"] = [_tool(definition) for definition in functions]
+            if not may_call_tools:
+                request["tool_choice"] = "none"
         if agent.outputs:
             schema = object_schema(agent.outputs, STRICT)
             form = {"type": "json_schema", "name": "structured_output", "strict": True, "schema": schema}
@@ -84,16 +91,28 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
 
 
 def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The original items as far as text and calls are unchanged; a reasoning item must precede its own call."""
+    """The original items as far as text and calls are unchanged.
+
+    The API wants every reasoning item before what it led to: one that led to nothing is left out.
+    """
     text, calls = _said(original, None)
     has_same_calls = calls == calls_of(message)
     if has_same_calls and text == message.text:
-        yield from original
+        yield from _acceptable(original)
     elif has_same_calls and calls:
         yield from _text_item(message)
-        yield from (item for item in original if item["type"] != "message")
+        yield from _acceptable([item for item in original if item["type"] != "message"])
     else:
         yield from _rebuilt(message)
+
+
+def _acceptable(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    end = len(items)
+    while end and items[end - 1]["type"] == "reasoning":
+        end -= 1
+    return [
+        item | {"name": wire_name(item["name"])} if item["type"] == "function_call" else item for item in items[:end]
+    ]
 
 
 def _rebuilt(message: Message) -> Iterator[dict[str, Any]]:

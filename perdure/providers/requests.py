@@ -17,14 +17,17 @@ def to_request(
     provider: str | None = None,
     api_type: str | None = None,
     extra_tools: Sequence[Mapping[str, Any]] = (),
+    may_call_tools: bool = True,
 ) -> dict[str, Any]:
     """The keyword arguments of the SDK call that sends these messages (§7).
 
     `provider` and `api_type` stand in for what the agent's model says. `extra_tools` holds `{name,
     description?, parameters?}` of tools that are not in the file itself, `parameters` being a JSON Schema.
+    With `may_call_tools=False` the tools are declared, but the model has to answer without them.
     """
     neutral = [message if isinstance(message, Message) else Message.model_validate(message) for message in messages]
-    return provider_for(agent, provider=provider, api_type=api_type).to_request(agent, neutral, extra_tools=extra_tools)
+    found = provider_for(agent, provider=provider, api_type=api_type)
+    return found.to_request(agent, neutral, extra_tools=extra_tools, may_call_tools=may_call_tools)
 
 
 def process_response(

@@ -1,0 +1,1 @@
+"""The provider wire formats, on recorded bytes."""
