@@ -39,7 +39,7 @@ def _budgets(options: RunOptions, state: LoopState, now: float) -> list[tuple[st
 def _repetition(state: LoopState) -> str | None:
     if state.repeated < 2:
         return None
-    return f"the model asked {state.repeated} times in a row for {state.last_calls[:500]}"
+    return f"the model asked {state.repeated} times in a row for {state.last_calls}"
 
 
 def partial_text(state: LoopState) -> str:

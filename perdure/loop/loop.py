@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
-
-from pydantic import TypeAdapter
 
 from ..conversation import Conversation
 from ..errors import GuardrailError, RunCancelled, RunError
 from ..events import EventType
-from ..messages import Message, ModelReply, TextPart
+from ..messages import Message, ModelReply, TextPart, ToolCall
 from ..options import RunOptions
 from ..trimming import plan_trim, summarize_dropped, summary_message
 from .effects import Cancelled, Effects, ToolSpec
@@ -19,8 +17,7 @@ from .limits import partial_text, reached_limit
 from .retry import call_with_retry
 from .state import LoopState
 from .tools import ToolRound
-
-_MESSAGES = TypeAdapter(list[Message])
+from .verdicts import checked
 
 
 class Outcome:
@@ -62,14 +59,19 @@ class AgentLoop:
         try:
             outcome = await self._iterate()
         except Cancelled:
-            self._emit("cancelled", {})
+            self._end("cancelled", {})
             raise RunCancelled("The run was cancelled", iterations=self.state.iterations) from None
         except RunError as error:
             error.iterations = self.state.iterations
-            self._emit("failed", {"kind": error.kind, "message": str(error)})
+            self._end("failed", {"kind": error.kind, "message": str(error)})
             raise
-        self._emit("done", {"response": outcome.response})
+        self._end("done", {"response": outcome.response})
         return outcome
+
+    def _end(self, type: EventType, data: dict[str, Any]) -> None:
+        """The terminal event. Steering messages that came too late stay in the conversation, for a next turn (§14)."""
+        self._drain_steering()
+        self._emit(type, data)
 
     async def _iterate(self) -> Outcome:
         while True:
@@ -77,15 +79,15 @@ class AgentLoop:
             self.state.iteration += 1
             self._check_cancellation()
             self._drain_steering()
-            if limit := reached_limit(self._options, self.state, self._effects.now()):
+            if limit := self._reached_limit():
                 return await self._stop_at(limit)
             await self._trim_context()
             await self._check_input()
             self._check_cancellation()
             reply = await self._call_model()
             reply = await self._check_output(reply)
-            if reply.message.tool_calls:
-                await self._run_tools(reply)
+            if calls := reply.message.tool_calls:
+                await self._run_tools(reply.message, calls)
             elif not self._goes_on_after(reply):
                 return self._answer(reply)
 
@@ -100,6 +102,9 @@ class AgentLoop:
         if texts:
             self._append([Message.user(text) for text in texts])
             self._emit("status", {"message": f"Injected {len(texts)} steering message(s)"})
+
+    def _reached_limit(self) -> RunError | None:
+        return reached_limit(self._options, self.state, self._effects.now())
 
     async def _trim_context(self) -> None:
         """§13.3"""
@@ -124,7 +129,7 @@ class AgentLoop:
         except Exception as error:
             self._emit("compaction_failed", {"message": str(error)})
             return ""
-        if not summary:
+        if not summary.strip():
             self._emit("compaction_failed", {"message": "the compactor gave an empty summary"})
             return ""
         remaining = len(self._conversation.messages) - drop + 1
@@ -135,11 +140,11 @@ class AgentLoop:
         """§13.4"""
         if "input" not in self._guarded:
             return
-        verdict = await self._effects.judge("input", self._conversation, None)
+        verdict = checked("input", await self._effects.judge("input", self._conversation, None))
         if not verdict.allowed:
             self._deny("Input", verdict.reason)
-        if verdict.rewrite is not None:
-            self._conversation.rewrite(_MESSAGES.validate_python(verdict.rewrite))
+        if verdict.rewrite is not None and verdict.rewrite != self._conversation.messages:
+            self._conversation.rewrite(verdict.rewrite)
             self._emit("messages_updated", {})
 
     async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
@@ -156,7 +161,7 @@ class AgentLoop:
         if self._options.stream and reply.message.text and not reply.message.tool_calls:
             # Watchers saw it in pieces; the record holds it whole. Tool rounds are not shown (§9.3).
             self._emit("token", {"token": reply.message.text})
-        self._emit("llm_complete", {"usage": reply.usage.model_dump(), "finishReason": reply.finish_reason})
+        self._emit("llm_complete", {"usage": dict(reply.usage), "finishReason": reply.finish_reason})
         for warning in reply.warnings:
             self._emit("status", {"message": warning})
         return reply
@@ -165,10 +170,10 @@ class AgentLoop:
         """§13.4"""
         if "output" not in self._guarded:
             return reply
-        verdict = await self._effects.judge("output", self._conversation, reply.message)
+        verdict = checked("output", await self._effects.judge("output", self._conversation, reply.message))
         if not verdict.allowed:
             self._deny("Output", verdict.reason)
-        return reply if verdict.rewrite is None else self._rewritten(reply, str(verdict.rewrite))
+        return reply if verdict.rewrite is None else self._rewritten(reply, verdict.rewrite)
 
     def _rewritten(self, reply: ModelReply, text: str) -> ModelReply:
         """The reply with another text: the provider's original blocks no longer speak for it."""
@@ -177,24 +182,17 @@ class AgentLoop:
         output = _parse_output(text) if self._structured else None
         return reply.model_copy(update={"message": message, "output": output})
 
-    async def _run_tools(self, reply: ModelReply) -> None:
+    async def _run_tools(self, message: Message, calls: Sequence[ToolCall]) -> None:
         """§13.6, §13.7 step 8"""
-        message = reply.message
-        self.state.last_text = message.text or self.state.last_text
-        self._count_repetition(message)
-        results = await self._tools.run(message.tool_calls)
+        self.state.note(message.text, calls)
+        results = await self._tools.run(calls)
         self._append([message, *results])
 
-    def _count_repetition(self, message: Message) -> None:
-        calls = ", ".join(f"{call.name}({call.arguments})" for call in message.tool_calls)
-        self.state.repeated = self.state.repeated + 1 if calls == self.state.last_calls else 1
-        self.state.last_calls = calls
-
     def _goes_on_after(self, reply: ModelReply) -> bool:
-        """Whether a steering message came while the final answer was made: it is not lost."""
-        if not self._effects.has_steering() or self.state.iterations >= self._options.max_iterations:
+        """Whether a steering message came while the final answer was made, and may still be answered."""
+        if not self._effects.has_steering() or self._reached_limit():
             return False
-        self.state.last_text = reply.message.text
+        self.state.note(reply.message.text, [])
         self._append([reply.message])
         return True
 
@@ -221,8 +219,9 @@ class AgentLoop:
         await self._check_input()
         self._check_cancellation()
         reply = await self._check_output(await self._call_model(with_tools=False))
-        if reply.message.tool_calls:
-            reply = reply.model_copy(update={"message": Message.assistant(reply.message.text)})
+        if reply.message.tool_calls or not reply.message.text:
+            text = reply.message.text or partial_text(self.state)
+            reply = reply.model_copy(update={"message": Message.assistant(text)})
         outcome = self._answer(reply)
         outcome.is_incomplete = True
         return outcome

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable
 from ..errors import ExecuteError, ModelError
 from ..messages import ModelReply
 from ..options import RunOptions
-from .effects import Effects
+from .effects import Cancelled, Effects
 
 MAX_WAIT_SECONDS = 60.0
+MIN_COUNTED_SECONDS = 1.0
+"""A wait for a rate limit counts for at least this: a provider that says "retry at once" for ever ends nothing."""
 
 
 async def call_with_retry(
@@ -23,35 +25,54 @@ async def call_with_retry(
     Waits for a rate limit cost no attempt, but all of them together at most `rate_limit_seconds`.
     Raises `ExecuteError` (without messages) when it is over, `Cancelled` when the run is.
     """
-    attempt, limited, waited = 1, 0, 0.0
+    retries = Retries(effects, options)
     while True:
         try:
             return await attempt_call()
         except ModelError as error:
-            if not error.retryable:
-                raise ExecuteError(f"LLM call failed: {error}", reason=error.kind) from error
-            if error.kind == "rate_limit":
-                limited += 1
-                delay = _delay(error, limited, effects, options)
-                waited += delay
-                if waited > options.rate_limit_seconds:
-                    raise ExecuteError(
-                        f"LLM call failed after waiting {waited - delay:.0f} s for a rate limit: {error}",
-                        reason=error.kind,
-                    ) from error
-                status(f"Rate limit reached, waiting {delay:.0f} s...")
-            else:
-                if attempt >= options.max_llm_retries:
-                    raise ExecuteError(f"LLM call failed after {attempt} retries: {error}", reason=error.kind) from error
-                delay = _delay(error, attempt, effects, options)
-                attempt += 1
-                status(f"LLM call failed, retrying (attempt {attempt}/{options.max_llm_retries})...")
+            delay, text = retries.after(error)
+            status(text)
             await effects.sleep(delay, "model retry")
+            if effects.cancelled():
+                raise Cancelled from None
 
 
-def _delay(error: ModelError, failures: int, effects: Effects, options: RunOptions) -> float:
-    """Seconds to wait after that many failures: what the provider asked for, else doubling with jitter."""
-    if error.retry_after is not None:
-        return error.retry_after if error.kind == "rate_limit" else min(error.retry_after, MAX_WAIT_SECONDS)
-    base = options.retry_base_seconds
-    return min(base * 2 ** (failures - 1) + effects.random() * base / 2, MAX_WAIT_SECONDS)
+class Retries:
+    """Decides what follows each failure of one model call."""
+
+    def __init__(self, effects: Effects, options: RunOptions) -> None:
+        self._effects = effects
+        self._options = options
+        self._attempt = 1
+        self._limited = 0
+        self._waited = 0.0
+
+    def after(self, error: ModelError) -> tuple[float, str]:
+        """Seconds to wait before the next attempt, and what to say about it. Raises `ExecuteError` at the end."""
+        if not error.retryable:
+            raise ExecuteError(f"LLM call failed: {error}", reason=error.kind) from error
+        if error.kind == "rate_limit":
+            return self._after_rate_limit(error)
+        attempts = self._options.max_llm_retries
+        if self._attempt >= attempts:
+            raise ExecuteError(f"LLM call failed after {self._attempt} retries: {error}", reason=error.kind) from error
+        asked = error.retry_after
+        delay = self._backoff(self._attempt) if asked is None else min(asked, MAX_WAIT_SECONDS)
+        self._attempt += 1
+        return delay, f"LLM call failed, retrying (attempt {self._attempt}/{attempts})..."
+
+    def _after_rate_limit(self, error: ModelError) -> tuple[float, str]:
+        self._limited += 1
+        delay = self._backoff(self._limited) if error.retry_after is None else error.retry_after
+        if self._waited + max(delay, MIN_COUNTED_SECONDS) > self._options.rate_limit_seconds:
+            raise ExecuteError(
+                f"LLM call failed after waiting {self._waited:.0f} s for a rate limit: {error}", reason=error.kind
+            ) from error
+        self._waited += max(delay, MIN_COUNTED_SECONDS)
+        return delay, f"Rate limit reached, waiting {delay:.0f} s..."
+
+    def _backoff(self, failures: int) -> float:
+        """Doubles from failure to failure, with jitter (§9.10)."""
+        base = self._options.retry_base_seconds
+        jitter = self._effects.random() * base / 2
+        return min(base * 2.0 ** min(failures - 1, 60) + jitter, MAX_WAIT_SECONDS)

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from hashlib import blake2b
 
-from ..messages import Usage
+from ..messages import ToolCall, Usage
+
+LAST_TEXT_CHARS = 64 * 1024
+SHOWN_CALL_CHARS = 500
+"""The state travels in one payload, so what the model wrote is kept in it only up to these sizes."""
 
 
-class LoopState(BaseModel):
+@dataclass
+class LoopState:
     """Survives continue-as-new: add fields with defaults, never rename."""
 
     iteration: int = 0
@@ -16,13 +23,13 @@ class LoopState(BaseModel):
     """Model calls that completed."""
     tool_calls: int = 0
     """Tool executions that were started."""
-    usage: Usage = Usage()
-    iteration_usage: list[tuple[int, int, int, int, int]] = []
+    usage: Usage = field(default_factory=Usage)
+    iteration_usage: list[tuple[int, int, int, int, int]] = field(default_factory=list)
     """The usage of each completed model call: the fields of `Usage`, in order."""
     last_text: str = ""
     """The last text that the model said beside or instead of tool calls."""
     last_calls: str = ""
-    """The calls of the last round, as one text."""
+    """The calls of the last round, as one text that no other calls have."""
     repeated: int = 0
     """So many rounds in a row asked for exactly `last_calls`."""
     started_at: float = 0.0
@@ -41,3 +48,18 @@ class LoopState(BaseModel):
                 usage.reasoning_tokens,
             )
         )
+
+    def note(self, text: str, calls: Sequence[ToolCall]) -> None:
+        """Remember what the model said, and how often in a row it asked for exactly these calls."""
+        if text:
+            self.last_text = text[:LAST_TEXT_CHARS]
+        asked = _bounded(", ".join([f"{call.name}({call.arguments})" for call in calls]))
+        self.repeated = self.repeated + 1 if asked and asked == self.last_calls else 1
+        self.last_calls = asked
+
+
+def _bounded(calls: str) -> str:
+    if len(calls) <= 2 * SHOWN_CALL_CHARS:
+        return calls
+    digest = blake2b(calls.encode(errors="surrogatepass"), digest_size=16).hexdigest()
+    return f"{calls[:SHOWN_CALL_CHARS]}… ({len(calls)} characters, {digest})"

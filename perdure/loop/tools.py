@@ -14,6 +14,7 @@ from ..messages import Message, ToolCall, ToolResult
 from ..options import RunOptions
 from .effects import Cancelled, Effects, ToolRequest, ToolSpec
 from .state import LoopState
+from .verdicts import checked
 
 CANCELLED_TEXT = "[cancelled]"
 
@@ -55,10 +56,20 @@ class ToolRound:
             if call.name not in self._tools and self._options.unknown_tools == "raise":
                 raise ToolNotRegisteredError(f"Tool not registered: {call.name}")
         if self._concurrent(calls):
-            results = await asyncio.gather(*[self._answer(call, index) for index, call in enumerate(calls)])
+            results = await self._answer_together(calls)
         else:
             results = [await self._answer(call, index) for index, call in enumerate(calls)]
         return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
+
+    async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """Every call ends before the first error is raised: none is left behind running."""
+        answers = [self._answer(call, index) for index, call in enumerate(calls)]
+        results: list[ToolResult] = []
+        for result in await asyncio.gather(*answers, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            results.append(result)
+        return results
 
     def _concurrent(self, calls: Sequence[ToolCall]) -> bool:
         if not self._options.parallel_tool_calls or len(calls) < 2:
@@ -92,11 +103,11 @@ class ToolRound:
             call_id=call.id, name=call.name, arguments=arguments, iteration=self._state.iteration, index=index
         )
         if self._guarded:
-            verdict = await self._effects.judge("tool", None, request)
+            verdict = checked("tool", await self._effects.judge("tool", None, request))
             if not verdict.allowed:
                 return Immediate(ToolResult.of_text(f"Tool denied by guardrail: {verdict.reason}"))
             if verdict.rewrite is not None:
-                request.arguments = dict(verdict.rewrite)
+                request.arguments = verdict.rewrite
         if self._tools[call.name].needs_approval:
             return await self._ask(request, call)
         return Prepared(request)

@@ -3,37 +3,51 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
+import logging
 import random
 import time
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ..activities.hooks import Compactor, Hooks, conversation_text
 from ..agent import Agent
 from ..conversation import Conversation
-from ..errors import RunError, ToolNotRegisteredError
+from ..errors import ModelError, RunError, ToolNotRegisteredError
 from ..events import CONVERSATION_EVENTS, EventType
 from ..guardrails import GuardrailPoint, GuardrailResult, Guardrails
 from ..loop.effects import Approval, Cancelled, ToolRequest, ToolSpec
-from ..loop.loop import AgentLoop
+from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult, Usage
 from ..options import RunOptions
 from ..run import RunResult
+from ..tools.collect import collect_tools
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
+from .waits import Waits
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
 
 ModelFunction = Callable[[Agent, list[Message]], ModelReply | Awaitable[ModelReply]]
 """Stands in for the provider: gets the agent (without tools where the model may call none) and the conversation."""
 
 EventCallback = Callable[[str, dict[str, Any]], None]
 ApproveFunction = Callable[[ToolRequest], Approval | Awaitable[Approval]]
+Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 
 
 class InProcessRun:
-    """One run in this process; also its effects (see `perdure.loop.effects`)."""
+    """One run in this process; also its effects (see `perdure.loop.effects`).
+
+    `steer` and `cancel` may be called from any thread. Plain tools run in threads of their own; with
+    `threads=False` they are called directly, which is quicker, but nothing else happens meanwhile.
+    """
 
     def __init__(
         self,
@@ -42,62 +56,69 @@ class InProcessRun:
         *,
         model: ModelFunction,
         inputs: Mapping[str, Any] | None = None,
-        tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]] = (),
+        tools: Tools = (),
         options: RunOptions | None = None,
         guardrails: Guardrails | None = None,
         compactor: Compactor | None = None,
         approve: ApproveFunction | None = None,
         on_event: EventCallback | None = None,
         on_checkpoint: Callable[[LoopState], None] | None = None,
+        threads: bool = True,
     ) -> None:
         self.conversation = Conversation(messages)
         self._agent = agent
         self._inputs = dict(inputs or {})
         self._options = options or RunOptions()
         self._model = model
-        self._toolbox = ToolBox(tools)
+        self._toolbox = ToolBox(tools if threads else _without_threads(tools))
         self._hooks = Hooks({"": guardrails or Guardrails()}, {"": compactor} if compactor else {})
         self._points = frozenset(point for point in ("input", "output", "tool") if getattr(guardrails, point, None))
         self._compactor = compactor
         self._approve = approve
         self._on_event = on_event
         self._on_checkpoint = on_checkpoint
-        self._steering: list[str] = []
-        self._cancelled = asyncio.Event()
-        self.specs: dict[str, ToolSpec] = {}
+        self._steering: deque[str] = deque()
+        self._waits = Waits()
+        self._specs: dict[str, ToolSpec] = {}
 
     async def run(self) -> RunResult:
         """Run to the end. Raises `RunError` with the conversation."""
+        self._waits.begin()
         inventory = self._toolbox.describe(self._agent)
         if inventory.missing:
             name, kind = next(iter(inventory.missing.items()))
             raise ToolNotRegisteredError(
                 f"No handler registered for tool: {name} (kind: {kind})", messages=self.conversation.messages
             )
-        self.specs = {spec.name: spec for spec in inventory.tools}
+        self._specs = {spec.name: spec for spec in inventory.tools}
         loop = AgentLoop(
             self,
             self.conversation,
             self._options,
-            tools=self.specs,
+            tools=self._specs,
             guarded=self._points,
             compacted=self._compactor is not None,
             structured=bool(self._agent.outputs),
         )
         try:
-            outcome = await loop.run()
+            return self._result(await loop.run(), loop.state)
         except RunError as error:
             error.messages = list(self.conversation.messages)
             raise
+        except Exception as error:
+            self.emit("failed", loop.state.iteration, {"kind": "internal", "message": f"{error!r}"})
+            raise
+
+    def _result(self, outcome: Outcome, state: LoopState) -> RunResult:
         return RunResult(
             output=outcome.output,
-            iterations=loop.state.iterations,
+            iterations=state.iterations,
             messages=list(self.conversation.messages),
-            usage=loop.state.usage,
+            usage=state.usage,
             is_incomplete=outcome.is_incomplete,
             iteration_usage=[
                 Usage.model_validate(dict(zip(Usage.model_fields, counts, strict=True)))
-                for counts in loop.state.iteration_usage
+                for counts in state.iteration_usage
             ],
         )
 
@@ -107,17 +128,16 @@ class InProcessRun:
 
     def cancel(self) -> None:
         """End the run at its next check point, and whatever it waits for at once (§13.2)."""
-        self._cancelled.set()
+        self._waits.cancel()
 
     def cancelled(self) -> bool:
-        return self._cancelled.is_set()
+        return self._waits.cancelled
 
     def has_steering(self) -> bool:
         return bool(self._steering)
 
     def drain_steering(self) -> list[str]:
-        texts, self._steering = self._steering, []
-        return texts
+        return [self._steering.popleft() for _ in range(len(self._steering))]
 
     def now(self) -> float:
         return time.time()
@@ -130,42 +150,46 @@ class InProcessRun:
             return
         if type in CONVERSATION_EVENTS:
             data = {**data, "messages": list(self.conversation.messages)}
-        self._on_event(type, data)
+        try:
+            self._on_event(type, data)
+        except Exception:
+            logger.exception("on_event failed for a %s event; the run goes on", type)
 
     async def checkpoint(self, state: LoopState) -> None:
         if self._on_checkpoint:
             self._on_checkpoint(state)
+        await asyncio.sleep(0)  # Others get their turn, even when neither model nor tools ever wait.
 
     async def sleep(self, seconds: float, why: str) -> None:
         await self._unless_cancelled(asyncio.sleep(seconds))
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
         agent = self._agent if with_tools else self._agent.model_copy(update={"tools": None})
-        reply = self._model(agent, list(conversation.messages))
-        if isinstance(reply, ModelReply):
-            return reply
-        return await self._unless_cancelled(reply)
+        return await self._ask(agent, list(conversation.messages))
+
+    async def _ask(self, agent: Agent, messages: list[Message]) -> ModelReply:
+        try:
+            reply = self._model(agent, messages)
+            return reply if isinstance(reply, ModelReply) else await self._unless_cancelled(reply)
+        except (ModelError, Cancelled):
+            raise
+        except Exception as error:
+            raise ModelError(
+                f"the model function raised {error!r}", kind="invalid_response", provider="in process"
+            ) from error
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
-        spec = self.specs[request.name]
-        context = ToolContext(iteration=request.iteration, call_id=request.call_id)
-        execution = asyncio.ensure_future(
-            self._toolbox.execute(
-                self._agent,
-                request.name,
-                request.arguments,
-                self._inputs,
-                context,
-                timeout=spec.timeout or self._options.tool_timeout,
-            )
+        execution = self._toolbox.execute(
+            self._agent,
+            request.name,
+            request.arguments,
+            self._inputs,
+            ToolContext(iteration=request.iteration, call_id=request.call_id),
+            timeout=self._specs[request.name].timeout or self._options.tool_timeout,
         )
         try:
-            return await self._unless_cancelled(asyncio.shield(execution))
+            return await self._waits.until(execution, grace=self._options.cancel_grace)
         except Cancelled:
-            done, _ = await asyncio.wait([execution], timeout=self._options.cancel_grace)
-            if done:
-                return execution.result()
-            execution.cancel()
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
 
     async def judge(
@@ -173,17 +197,15 @@ class InProcessRun:
     ) -> GuardrailResult:
         arguments: tuple[Any, ...] = (subject,)
         if isinstance(subject, ToolRequest):
-            arguments = (subject.name, subject.arguments)
+            arguments = (subject.name, dict(subject.arguments))
         elif point == "input" and conversation is not None:
             arguments = (list(conversation.messages),)
         return await self._unless_cancelled(self._hooks.judge("", point, *arguments))
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        assert self._compactor is not None
         dropped = conversation.messages[head : head + drop]
         if not callable(self._compactor):
-            reply = self._model(self._agent, [Message.user(conversation_text(dropped))])
-            return (reply if isinstance(reply, ModelReply) else await self._unless_cancelled(reply)).message.text
+            return (await self._ask(*_compaction(self._compactor, dropped))).message.text
         summary = self._compactor(dropped)
         return str(await self._unless_cancelled(summary) if inspect.isawaitable(summary) else summary)
 
@@ -193,15 +215,34 @@ class InProcessRun:
         verdict = self._approve(request)
         return verdict if isinstance(verdict, Approval) else await self._unless_cancelled(verdict)
 
-    async def _unless_cancelled(self, effect: Awaitable[Any]) -> Any:
+    async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
         """The effect's result; gives it up with `Cancelled` when the run is cancelled first."""
-        task = asyncio.ensure_future(effect)
-        cancelled = asyncio.create_task(self._cancelled.wait())
-        try:
-            await asyncio.wait([task, cancelled], return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            cancelled.cancel()
-        if task.done():
-            return task.result()
-        task.cancel()
+        if not self._waits.cancelled:
+            return await self._waits.until(effect)
+        if inspect.iscoroutine(effect):
+            effect.close()
         raise Cancelled
+
+
+def _without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
+    """The tools as async functions, which are called on the event loop."""
+    named = tools if isinstance(tools, Mapping) else collect_tools(tools)
+    return {name: tool if inspect.iscoroutinefunction(tool) else _direct(tool) for name, tool in named.items()}
+
+
+def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    @functools.wraps(tool)
+    async def call(*arguments: Any, **named: Any) -> Any:
+        value = tool(*arguments, **named)
+        return await value if inspect.isawaitable(value) else value
+
+    return call
+
+
+def _compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:
+    """The agent that summarises, and what it is told."""
+    from ..prompty.load import load
+    from ..prompty.prepare import prepare
+
+    agent = compactor if isinstance(compactor, Agent) else load(compactor)
+    return agent, prepare(agent, {"conversation": conversation_text(dropped)})
