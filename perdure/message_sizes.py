@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from json import dumps
 
+from pydantic_core import PydanticSerializationError, to_json
+
 from .messages import Message, TextPart
 
 _RECORDED_FRAME = 64
@@ -31,7 +33,15 @@ def recorded_bytes(message: Message) -> int:
     size = _RECORDED_FRAME
     for part in message.parts:
         size += _RECORDED_FRAME + _utf8_bytes(part.value if isinstance(part, TextPart) else part.source)
-    return size + (len(dumps(message.metadata, default=str)) if message.metadata else 0)
+    return size + (_json_bytes(message.metadata) if message.metadata else 0)
+
+
+def _json_bytes(value: object) -> int:
+    try:
+        return len(to_json(value, fallback=str))
+    except PydanticSerializationError:
+        # Text that is no Unicode, which only `json` writes.
+        return len(dumps(value, default=str))
 
 
 def _utf8_bytes(text: str) -> int:

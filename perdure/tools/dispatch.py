@@ -113,9 +113,9 @@ class ToolBox:
         handler = self.resolve(name, agent)
         started = time.perf_counter()
         result = await self._run(handler, agent, arguments, inputs, context or ToolContext(), timeout)
-        if result.duration_ms is not None:
-            return result
-        return result.model_copy(update={"duration_ms": round((time.perf_counter() - started) * 1000, 3)})
+        if result.duration_ms is None:
+            result.duration_ms = round((time.perf_counter() - started) * 1000, 3)
+        return result
 
     async def _run(
         self,
@@ -174,7 +174,7 @@ async def _call(call: Callable[..., Any], function: Callable[..., Any], name: st
         return await (call(**{context_name: context}) if context_name else call())
     if context_name:
         call = partial(call, **{context_name: _for_threads(context)})
-    outcome = await call_in_thread(call, name)
+    outcome = await call_in_thread(call, f"tool {name}")
     value = _value_of(outcome)
     return await value if inspect.isawaitable(value) else value
 

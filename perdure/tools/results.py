@@ -39,6 +39,8 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
 
 
 def _parts(value: Any) -> list[Part]:
+    if isinstance(value, str):
+        return [TextPart(value=value)]
     if isinstance(value, _PARTS):
         return [value]
     if isinstance(value, list | tuple) and value and all(isinstance(item, _PARTS) for item in value):
@@ -65,7 +67,8 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     for part in parts:
         pool, size = ("text", len(_encoded(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
         if isinstance(part, TextPart) and (size <= left[pool] or left[pool] > 0):
-            kept.append(TextPart(value=shorten(part.value, left[pool])))
+            text = shorten(part.value, left[pool])
+            kept.append(part if text is part.value else TextPart(value=text))
         elif size <= left[pool]:
             kept.append(part)
         else:
@@ -79,6 +82,8 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
 
 def shorten(text: str, limit: int) -> str:
     """`text` within `limit` bytes of UTF-8, plus a notice in place of what was cut out of its later middle."""
+    if len(text) <= limit and text.isascii():
+        return text
     encoded = _encoded(text)
     if len(encoded) <= limit:
         return encoded.decode()

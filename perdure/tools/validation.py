@@ -13,16 +13,31 @@ from ..providers.schema import LENIENT, object_schema
 
 MAX_PROBLEMS = 5
 _SHOWN_CHARACTERS = 60
+_SCALARS: dict[str, tuple[type, ...]] = {
+    "string": (str,),
+    "integer": (int,),
+    "float": (float, int),
+    "boolean": (bool,),
+}
 
 
 def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
     """What is wrong with `arguments`, one text for each field, five at most; [] when nothing is."""
+    if all(_is_plainly_right(prop, arguments) for prop in parameters):
+        return []
     validator = Draft202012Validator(object_schema(parameters, LENIENT))
     errors = sorted(validator.iter_errors(dict(arguments)), key=lambda error: [str(step) for step in error.path])
     problems = list(dict.fromkeys(text for error in errors for text in _explain(error)))
     if len(problems) <= MAX_PROBLEMS:
         return problems
     return [*problems[:MAX_PROBLEMS], f"and {len(problems) - MAX_PROBLEMS} more"]
+
+
+def _is_plainly_right(prop: Property, arguments: Mapping[str, Any]) -> bool:
+    """Whether a parameter is right at a glance, as most are; False leaves the verdict to the schema."""
+    if prop.name not in arguments:
+        return not prop.required
+    return type(arguments[prop.name]) in _SCALARS.get(prop.kind, ()) and not prop.enum_values
 
 
 def without_absent(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> dict[str, Any]:
