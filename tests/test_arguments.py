@@ -81,7 +81,7 @@ def test_wrong_arguments(raw: str, message: str) -> None:
 def test_linear_time(prefix: str, unit: str) -> None:
     """100 KB take well under a second: squared time would take many."""
     raw = prefix + unit * (100_000 // len(unit))
-    started = time.perf_counter()
+    started = time.process_time()
     with contextlib.suppress(ToolArgumentError):
         parse_tool_arguments(raw)
-    assert time.perf_counter() - started < 0.7
+    assert time.process_time() - started < 0.7

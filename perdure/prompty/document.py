@@ -15,7 +15,7 @@ def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, A
     """The agent in canonical form: `kind: "prompt"`, named things as ordered lists, absent sections None.
 
     Environment values in connections and options are given as the references that the file has, secrets
-    written in the file itself as "[REDACTED]"; with `include_secrets` as the values. Never raises.
+    written in the file itself as "[REDACTED]"; with `include_secrets` as the values.
     """
     fields = document_of(agent)
     if not include_secrets:
