@@ -46,7 +46,7 @@ ATTACKS = [
         "user:\n{% macro m() %}{{ caller() }}{% endmacro %}{% call m() %}{{ q }}{% endcall %}",
         "user:\n{% block b %}{{ q }}{% endblock %}",
         "user:\n{% if false %}{% block b %}{{ q }}{% endblock %}{% endif %}{{ self.b() }}",
-        "user:\n{% for i in [[q]] recursive %}{% if i is string %}{{ i }}{% else %}{{ loop(i) }}{% endif %}{% endfor %}",
+        "user:\n{% for i in [[q]] recursive %}{{ i if i is string else loop(i) }}{% endfor %}",
         "user:\n{{ q | indent(2) }}",
         "user:\n{{ '' ~ q }}",
         "{{ q }}\nuser:\nhi",
