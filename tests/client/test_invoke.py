@@ -125,6 +125,7 @@ async def test_a_token_cancelled_from_another_thread_ends_the_run(
                 agent, {"question": "?"}, [get_weather], cancel=token, on_event=on_event, client=client
             )
     assert caught.value.messages[-1].role == "tool"
+    assert caught.value.reason == "the caller's CancellationToken"
 
 
 async def test_steering_sent_before_the_call_comes_before_the_first_iteration(

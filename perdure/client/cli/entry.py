@@ -6,29 +6,31 @@ import contextlib
 import os
 import sys
 import traceback
+from collections.abc import Sequence
 from typing import NoReturn
 
 from .problems import FAILED, INTERRUPTED, explain
 
 
 def main() -> NoReturn:
-    """Run the command in `sys.argv`, then end the process without the interpreter's own shutdown.
+    """Run the command that was typed, then end the process without the interpreter's own shutdown.
 
     Threads of the Temporal SDK may crash the interpreter while it shuts down, after all work is done. Nothing
     here waits for that shutdown: commands close what they opened, this flushes what they wrote.
     """
-    code = _run()
+    code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()
     os._exit(code)
 
 
-def _run() -> int:
+def run(arguments: Sequence[str]) -> int:
+    """Run one command and return its exit code; never raises."""
     from .app import app
 
     try:
-        app()
+        app(arguments)
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
     except KeyboardInterrupt:

@@ -34,7 +34,8 @@ def _configure_logs(level: str) -> None:
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=level)
     core = TelemetryFilter(core_level="WARN" if level == "WARNING" else level, other_level="ERROR")
-    Runtime.set_default(Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=core))))
+    runtime = Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=core)))
+    Runtime.set_default(runtime, error_if_already_set=False)
 
 
 async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigterm: int) -> int:

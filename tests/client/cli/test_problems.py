@@ -1,0 +1,81 @@
+"""What the command line says when its arguments or its surroundings are wrong."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+
+from perdure.client.cli.entry import run
+
+from .conftest import AGENT, Cli
+
+ANN = ("--input", "person=Ann")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (("run",), "Missing argument 'AGENT.prompty'"),
+        (("run", "nobody.prompty"), "there is no file 'nobody.prompty'"),
+        (("run", "nobody.prompty"), "here: ages.prompty"),
+        (("run", "ages.prompty"), "the agent 'ages' needs person. Type: --input person=…"),
+        (("run", "ages.prompty", "--input", "person"), "expected name=value or name=@file, such as person=…"),
+        (("run", "ages.prompty", "--input", "age=3"), "declares no input 'age', but person, wait"),
+        (("run", "ages.prompty", *ANN, "--input", "wait=long"), "expected the JSON of a value of kind float"),
+        (("run", "ages.prompty", "--input", "person=@none.txt"), "'person=@none.txt': the file can't be read"),
+        (("run", "ages.prompty", "--inputs-json", "tools.py"), "--inputs-json 'tools.py': no JSON"),
+        (("run", "ages.prompty", *ANN, "--tools", "nowhere:a"), "--tools: Can't load 'nowhere': no module 'nowhere'"),
+        (("run", "ages.prompty", *ANN, "--tools", "tools.py:b"), "No function 'b' in 'tools.py'"),
+        (("run", "ages.prompty", *ANN, "--guardrails", "tools.py"), "expected a name in it too: tools.py:name"),
+        (("run", "ages.prompty", *ANN, "--scripted", "tools.py:x"), "--scripted: No 'x' in 'tools.py'"),
+        (("run", "ages.prompty", *ANN, "--scripted", "none.json"), "expected a JSON list of replies"),
+        (("run", "ages.prompty", *ANN, "--detach", "--scripted", "tools.py:script"), "exclude each other"),
+        (("approve", "x", "--arguments", "[]"), "expected an object, name: value, got list"),
+        (("ls", "--status", "happy"), "'happy' is not one of"),
+    ],
+)
+def test_wrong_arguments_end_with_2(arguments: tuple[str, ...], text: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with contextlib.chdir(AGENT):
+        code = run(arguments)
+    stdout, stderr = capsys.readouterr()
+    assert text in stderr
+    assert (code, stdout) == (2, "")
+
+
+async def test_no_server_reachable(embedded: Cli) -> None:
+    finished = await embedded("--address", "127.0.0.1:1", "ls")
+    assert finished.code == 1
+    assert "No Temporal server reachable at '127.0.0.1:1' (connection refused)" in finished.stderr
+    assert "perdure dev" in finished.stderr
+
+
+async def test_bad_yaml_is_shown_with_its_line(embedded: Cli, tmp_path: Path) -> None:
+    (tmp_path / "bad.prompty").write_text("---\nname: x\nmodel: {id: m\n---\nhi")
+    finished = await embedded("run", str(tmp_path / "bad.prompty"))
+    assert finished.code == 1
+    assert "bad.prompty:4: Invalid frontmatter YAML" in finished.stderr
+
+
+async def test_an_unknown_run(cli: Cli) -> None:
+    finished = await cli("result", "nobody")
+    assert finished.code == 1
+    assert "there is no run 'nobody' in the namespace 'default' of the server at" in finished.stderr
+    assert "`perdure ls`" in finished.stderr
+
+
+async def test_an_id_that_is_taken(cli: Cli) -> None:
+    detached = ("run", "ages.prompty", *ANN, "--detach", "--id", "taken", "--task-queue", "nobody-polls")
+    assert (await cli(*detached)).code == 0
+    again = await cli(*detached)
+    assert again.code == 1
+    assert "a run 'taken' is under way" in again.stderr
+    assert "perdure result taken --follow" in again.stderr
+
+
+async def test_a_namespace_that_does_not_exist(cli: Cli) -> None:
+    finished = await cli("--namespace", "nowhere", "run", "ages.prompty", *ANN, "--detach")
+    assert finished.code == 1
+    assert "Traceback" not in finished.stderr
+    assert "nowhere" in finished.stderr

@@ -1,0 +1,57 @@
+"""`perdure worker`, `server` and `dev`: how they start, reload and end."""
+
+from __future__ import annotations
+
+import signal
+import uuid
+from pathlib import Path
+
+from .conftest import AGENT, Cli
+
+PERSON = ("--input", "person=Ann")
+
+
+async def test_a_worker_does_the_work(cli: Cli) -> None:
+    queue = f"queue-{uuid.uuid4()}"
+    worker = await cli.start("worker", "--tools", "tools.py", "--task-queue", queue)
+    assert "tools: look_up_age" in await worker.says("Worker on the server")
+    started = await cli("run", "ages.prompty", *PERSON, "--detach", "--task-queue", queue)
+    finished = await cli("result", started.stdout.strip())
+    assert "No API key for 'openai'" in finished.stderr, "the worker took it up, and has no model to call"
+    assert (await worker.finish(signal.SIGTERM)).code == 0
+
+
+async def test_ctrl_c_ends_a_worker(cli: Cli) -> None:
+    worker = await cli.start("worker", "--task-queue", f"queue-{uuid.uuid4()}")
+    await worker.says("Worker on")
+    assert (await worker.finish(signal.SIGINT)).code == 130
+
+
+async def test_server_prints_where_it_is(embedded: Cli) -> None:
+    server = await embedded.start("server")
+    line = await server.says("Temporal server: 127.0.0.1:")
+    assert "TEMPORAL_ADDRESS=127.0.0.1:" in line
+    assert "http://127.0.0.1:" in await server.says("Temporal UI:")
+    assert (await server.finish(signal.SIGTERM)).code == 0
+
+
+async def test_dev_serves_runs_of_other_terminals(embedded: Cli) -> None:
+    dev = await embedded.start("dev", "--tools", "tools.py")
+    await dev.says("tools: look_up_age")
+    finished = await embedded("run", "ages.prompty", *PERSON, "--id", "elsewhere")
+    assert "workers elsewhere" in finished.stderr
+    assert "No API key for 'openai'" in finished.stderr
+    assert (await dev.finish(signal.SIGTERM)).code == 0
+
+
+async def test_a_reloading_worker_survives_a_broken_file(cli: Cli, tmp_path: Path) -> None:
+    tools = tmp_path / "tools.py"
+    tools.write_text((AGENT / "tools.py").read_text())
+    arguments = ("--tools", str(tools), "--watch", str(tmp_path), "--task-queue", f"queue-{uuid.uuid4()}")
+    worker = await cli.start("worker", "--reload", *arguments)
+    await worker.says("tools: look_up_age")
+    tools.write_text("this is no Python")
+    await worker.says("The worker ended (exit code 2). It starts again when a watched file changes.")
+    tools.write_text("from perdure.tools import tool\n\n@tool\ndef another(): ...\n")
+    await worker.says("tools: another")
+    assert (await worker.finish(signal.SIGTERM)).code == 0
