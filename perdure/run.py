@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, model_validator
+from pydantic import BaseModel, field_serializer, model_validator
 
 from .agent import Agent
 from .conversation import ConversationRef
@@ -62,7 +62,6 @@ class Carried(BaseModel):
     digest: str
     last_seq: int
     steering: list[str] = []
-    decisions: list[ApprovalDecision] = []
     conversation: CarriedConversation | None = None
     """Set when `RunInput.messages` could not hold the conversation."""
     first_run_id: str = ""
@@ -81,6 +80,11 @@ class RunInput(BaseModel):
     """The inputs that bindings refer to (§9.6)."""
     options: RunOptions = RunOptions()
     carried: Carried | None = None
+
+    @field_serializer("agent")
+    def _without_absent_fields(self, agent: Agent) -> dict[str, Any]:
+        """People read this in the Temporal UI: show what the file says, not everything that it could say."""
+        return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class RunOutput(BaseModel):
