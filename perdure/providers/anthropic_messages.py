@@ -30,7 +30,7 @@ _OPTIONS = {
     "stop_sequences": "stop_sequences",
 }
 _SYSTEM = frozenset({"system", "developer"})
-_THINKING = frozenset({"thinking", "redacted_thinking"})
+_THINKING = ("thinking", "redacted_thinking")
 _CUT_SHORT = frozenset({"max_tokens", "refusal", "model_context_window_exceeded", "pause_turn"})
 
 
@@ -169,28 +169,23 @@ def _restored(message: Message, original: Sequence[Block]) -> list[Block]:
 
     Blank text is left out: the API writes it but does not take it back.
     """
+    calls = calls_of(message)
     is_cut_off = any(isinstance(block.get("input"), str) for block in original)
-    if is_cut_off or _said(original, None) != (message.text, calls_of(message)):
-        thinking = [block for block in original if block["type"] in _THINKING]
-        return thinking + _rebuilt(message.text, calls_of(message))
+    if is_cut_off or _said(original, None) != (message.text, calls):
+        return [block for block in original if block["type"] in _THINKING] + _rebuilt(message.text, calls)
     kept = (block for block in original if not (block["type"] == "text" and _is_blank(block["text"])))
-    return [_acceptable_use(block) if block["type"] == "tool_use" else block for block in kept]
+    asked = iter(calls)
+    return [block | _acceptable(next(asked)) if block["type"] == "tool_use" else block for block in kept]
 
 
-def _acceptable_use(block: Block) -> Block:
-    return block | {"id": wire_id(block["id"]), "name": wire_name(block["name"])}
+def _acceptable(call: Call) -> Block:
+    return {"id": wire_id(call.id), "name": wire_name(call.name)}
 
 
 def _rebuilt(text: str, calls: Sequence[Call]) -> list[Block]:
     spoken: list[Block] = [] if _is_blank(text) else [{"type": "text", "text": text}]
     return spoken + [
-        {
-            "type": "tool_use",
-            "id": wire_id(call.id),
-            "name": wire_name(call.name),
-            "input": arguments_object(call.arguments),
-        }
-        for call in calls
+        {"type": "tool_use", **_acceptable(call), "input": arguments_object(call.arguments)} for call in calls
     ]
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from .base import Delta, StreamAssembler
 from .errors import error_from_http
-from .history import arguments_text
+from .history import arguments_text, content_text
 
 
 class ChatStream(StreamAssembler):
@@ -51,7 +51,7 @@ class ChatStream(StreamAssembler):
         deltas = []
         if thinking := delta.get("reasoning_content") or delta.get("reasoning"):
             deltas.append(Delta("thinking", thinking))
-        if text := delta.get("content"):
+        if text := content_text(delta.get("content") or ""):
             self._text.append(text)
             deltas.append(Delta("text", text))
         return deltas

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import sys
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import iscoroutinefunction
@@ -38,6 +39,11 @@ class SdkNames:
     """One that the SDK does not read itself; it comes first."""
     options: tuple[tuple[str, Any], ...] = ()
     """Further arguments of the client."""
+
+    async def load(self) -> None:
+        """Imports the SDK, which takes up to a second, beside the event loop."""
+        if self.module not in sys.modules:
+            await asyncio.to_thread(import_module, self.module)
 
 
 def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:

@@ -44,7 +44,7 @@ def wire_id(call_id: str) -> str:
 
 def call_id(given: Any, index: int, response_id: Any) -> str:
     """The id of a call; made from its place when the server gave none, so that its result can be matched."""
-    return given or f"call_{index}_{str(response_id or '')[-12:]}"
+    return given if given and isinstance(given, str) else f"call_{index}_{str(response_id or '')[-12:]}"
 
 
 def compact_json(value: Any) -> str:
@@ -74,6 +74,15 @@ def arguments_object(arguments: str) -> dict[str, Any]:
         return parse_tool_arguments(arguments)
     except ToolArgumentError:
         return {"unparsed_arguments": arguments}
+
+
+def content_text(content: Any) -> str:
+    """The text of a Chat message's content; some servers send parts instead. TypeError for anything else."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type") == "text")
+    if not isinstance(content, str):
+        raise TypeError(f"expected text, got {content!r}")
+    return content
 
 
 def only_text(parts: list[Part]) -> str | None:

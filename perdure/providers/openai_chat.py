@@ -10,7 +10,7 @@ from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, 
 from .base import StreamAssembler
 from .chat_stream import ChatStream
 from .functions import FunctionDefinition, offered_functions
-from .history import arguments_text, call_id, only_text, wire_name
+from .history import arguments_text, call_id, content_text, only_text, wire_name
 from .media import as_url, input_audio
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
@@ -77,10 +77,10 @@ class OpenAIChat(WireFormat):
             )
             for index, call in enumerate(message.get("tool_calls") or [])
         ]
-        text = message.get("content")
+        content = message.get("content")
         finish_reason = choice.get("finish_reason")
         return Answer(
-            text=(message.get("refusal") or "") if text is None else text,
+            text=content_text((message.get("refusal") or "") if content is None else content),
             tool_calls=calls,
             usage=_usage(response.get("usage") or {}),
             finish_reason=finish_reason,

@@ -98,28 +98,31 @@ def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict
     text, calls = _said(original, None)
     has_same_calls = calls == calls_of(message)
     if has_same_calls and text == message.text:
-        yield from _acceptable(original)
+        yield from _acceptable(original, calls)
     elif has_same_calls and calls:
         yield from _text_item(message)
-        yield from _acceptable([item for item in original if item["type"] != "message"])
+        yield from _acceptable([item for item in original if item["type"] != "message"], calls)
     else:
         yield from _rebuilt(message)
 
 
-def _acceptable(items: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def _acceptable(items: Sequence[dict[str, Any]], calls: Sequence[Call]) -> Iterator[dict[str, Any]]:
     end = len(items)
     while end and items[end - 1]["type"] == "reasoning":
         end -= 1
-    return [
-        item | {"name": wire_name(item["name"])} if item["type"] == "function_call" else item for item in items[:end]
-    ]
+    asked = iter(calls)
+    for item in items[:end]:
+        yield item | _named(next(asked)) if item["type"] == "function_call" else item
+
+
+def _named(call: Call) -> dict[str, str]:
+    return {"call_id": call.id, "name": wire_name(call.name)}
 
 
 def _rebuilt(message: Message) -> Iterator[dict[str, Any]]:
     yield from _text_item(message)
     for call in calls_of(message):
-        name = wire_name(call.name)
-        yield {"type": "function_call", "call_id": call.id, "name": name, "arguments": call.arguments}
+        yield {"type": "function_call", **_named(call), "arguments": call.arguments}
 
 
 def _text_item(message: Message) -> Iterator[dict[str, Any]]:

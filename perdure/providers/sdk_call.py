@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from contextlib import aclosing
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import ModelError
 from .base import Delta, StreamAssembler
@@ -16,6 +16,8 @@ from .clients import SdkNames
 from .errors import UNEXPECTED_FORMAT, error_from_exception
 from .json_body import BodyEncoder
 from .sse import EventDecoder
+
+T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 _END = "[DONE]"
@@ -82,7 +84,7 @@ class SdkCall:
             raise ModelError(f"Model refused: {assembler.refusal}", kind="refusal", provider=self.provider)
         if not assembler.is_complete:
             raise ModelError("The stream ended before the answer did", kind="connection", provider=self.provider)
-        return assembler.response()
+        return _understood(assembler.response)
 
     async def _send(self, payload: dict[str, Any], *, stream: bool) -> Any:
         import httpx2
@@ -131,11 +133,16 @@ def _added(assembler: StreamAssembler, data: str) -> list[Delta]:
         assembler.is_complete = True
         return []
     event = _json_object(data)
+    deltas = _understood(lambda: assembler.add(event))
+    return [] if assembler.refusal else deltas
+
+
+def _understood(read: Callable[[], T]) -> T:
+    """What `read` gives; ValueError when the provider sent what the API does not say."""
     try:
-        deltas = assembler.add(event)
+        return read()
     except (LookupError, TypeError, AttributeError) as error:
         raise ValueError(UNEXPECTED_FORMAT) from error
-    return [] if assembler.refusal else deltas
 
 
 def _json_object(text: str | bytes) -> dict[str, Any]:

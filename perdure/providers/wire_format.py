@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pydantic import ValidationError
+
 from ..agent import Agent
 from ..errors import ModelError
 from ..messages import Message, ModelReply, ToolCall, Usage
@@ -15,6 +17,8 @@ from .clients import SdkNames, client_for
 from .errors import UNEXPECTED_FORMAT, error_from_http
 from .sdk_call import SdkCall
 from .structured import StructuredResult, output_faults, structured_value
+
+_STREAMING_ONLY = ("stream", "stream_options")
 
 
 @dataclass(frozen=True)
@@ -68,9 +72,9 @@ class WireFormat(Provider):
         return ModelReply(
             message=self._message(answer),
             usage=answer.usage,
-            finish_reason=answer.finish_reason,
-            model=response.get("model"),
-            response_id=response.get("id"),
+            finish_reason=_text(answer.finish_reason),
+            model=_text(response.get("model")),
+            response_id=_text(response.get("id")),
             output=output,
             warnings=warnings,
         )
@@ -84,13 +88,13 @@ class WireFormat(Provider):
         on_delta: Callable[[Delta], None] | None = None,
         stream: bool = False,
     ) -> dict[str, Any]:
-        connection = agent.model.connection if agent.model else None
-        client = client_for(self.sdk, connection, provider=self.key)
+        await self.sdk.load()
+        client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
         call = SdkCall(self.sdk, client, self.path, timeout, provider=self.key)
         if stream:
-            return await call.stream(self.streaming(request), self.assembler(), on_delta or _ignore)
-        body = {key: value for key, value in request.items() if key not in ("stream", "stream_options")}
-        response = await call.post(body)
+            response = await call.stream(self.streaming(request), self.assembler(), on_delta or _ignore)
+        else:
+            response = await call.post({key: request[key] for key in request if key not in _STREAMING_ONLY})
         if response.get("error"):
             raise error_from_http(200, {}, response, provider=self.key)
         return response
@@ -98,7 +102,7 @@ class WireFormat(Provider):
     def _answer(self, response: Mapping[str, Any]) -> Answer:
         try:
             return self.read(response)
-        except (LookupError, TypeError, AttributeError) as error:
+        except (LookupError, TypeError, AttributeError, ValidationError) as error:
             raise ValueError(UNEXPECTED_FORMAT) from error
 
     def _message(self, answer: Answer) -> Message:
@@ -112,6 +116,10 @@ def original_content(message: Message, api: str) -> list[Any] | None:
     """The provider's own content that the message carries for this API; None for another's, or none at all."""
     kept = message.metadata.get("provider_content")
     return kept["content"] if kept and kept.get("api") == api else None
+
+
+def _text(value: Any) -> str | None:
+    return value if isinstance(value, str) else None
 
 
 def _output(agent: Agent, answer: Answer) -> tuple[Any, list[str]]:

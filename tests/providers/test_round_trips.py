@@ -142,10 +142,11 @@ async def test_malformed_answers(api: Api, recorded: RecordedServer, stream: boo
     assert caught.value.kind == "invalid_response"
 
 
-async def test_an_error_in_an_answer_of_status_200(api: Api, recorded: RecordedServer) -> None:
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+async def test_an_error_in_an_answer_of_status_200(api: Api, recorded: RecordedServer, stream: bool) -> None:
     recorded.answers(Recorded.of_json({"error": {"message": "Busy", "code": "rate_limit_exceeded"}}))
     with pytest.raises(ModelError, match="^Busy$") as caught:
-        await ask(api, recorded)
+        await ask(api, recorded, stream=stream)
     assert caught.value.kind == "rate_limit"
 
 

@@ -21,7 +21,7 @@ def offered(api: Api, tools: list[dict[str, Any]], **more: Any) -> dict[str, Any
 
 
 EMPTY = {"type": "object", "properties": {}}
-CITY = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+CITY: dict[str, Any] = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
 PARAMETERS = [{"name": "city", "required": True}, {"name": "unit", "required": True}]
 
 
@@ -41,7 +41,7 @@ def test_a_function_without_parameters_takes_none(api: Api) -> None:
 @pytest.mark.parametrize("api", APIS)
 def test_prompty_and_custom_tools_are_functions_when_they_declare_parameters(api: Api) -> None:
     parameters = [{"name": "city", "required": True}]
-    tools = [
+    tools: list[dict[str, Any]] = [
         {"kind": "prompty", "name": "p", "path": "x.prompty", "parameters": parameters},
         {"kind": "prompty", "name": "q", "path": "x.prompty"},
         {"kind": "my_kind", "name": "c", "parameters": parameters},
@@ -55,7 +55,7 @@ def test_prompty_and_custom_tools_are_functions_when_they_declare_parameters(api
 @pytest.mark.parametrize("api", APIS)
 def test_tools_known_elsewhere_are_added_once(api: Api) -> None:
     declared = {"kind": "function", "name": "f"}
-    extra = [
+    extra: list[dict[str, Any]] = [
         {"name": "search", "description": "S", "parameters": CITY},
         {"name": "f", "parameters": CITY},
         {"name": "g"},
