@@ -10,6 +10,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import deepcopy
 from typing import Any, TypeVar
 
 from ..activities.hooks import Compactor, Hooks, conversation_text
@@ -197,13 +198,14 @@ class InProcessRun:
     ) -> GuardrailResult:
         arguments: tuple[Any, ...] = (subject,)
         if isinstance(subject, ToolRequest):
-            arguments = (subject.name, dict(subject.arguments))
+            arguments = (subject.name, subject.arguments)
         elif point == "input" and conversation is not None:
-            arguments = (list(conversation.messages),)
-        return await self._unless_cancelled(self._hooks.judge("", point, *arguments))
+            arguments = (conversation.messages,)
+        # Copies, as on a worker: what a guardrail does to them changes nothing.
+        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(arguments)))
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        dropped = conversation.messages[head : head + drop]
+        dropped = deepcopy(conversation.messages[head : head + drop])
         if not callable(self._compactor):
             return (await self._ask(*_compaction(self._compactor, dropped))).message.text
         summary = self._compactor(dropped)

@@ -140,6 +140,10 @@ class ToolBox:
                 text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds"
                 return ToolResult.failure(text, kind="timeout", status="timeout")
             return self._raised(name, error)
+        except asyncio.CancelledError as error:
+            if _is_being_cancelled():
+                raise
+            return self._raised(name, error)
         except (Exception, SystemExit) as error:
             return self._raised(name, error)
 
@@ -149,6 +153,12 @@ class ToolBox:
 
     def _failure(self, text: str, kind: str) -> ToolResult:
         return to_result(ToolResult.failure(text, kind=kind), self._limits)
+
+
+def _is_being_cancelled() -> bool:
+    """Whether somebody cancels this execution, as opposed to the tool letting an inner cancellation escape."""
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _prepare_call(

@@ -1,0 +1,147 @@
+"""Where the loop's tests play: a scripted model, tools, and a run whose waits take no time."""
+
+from __future__ import annotations
+
+import inspect
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from perdure.agent import Agent
+from perdure.errors import ModelError
+from perdure.events import EventLog, EventType
+from perdure.messages import Message, ModelReply, ToolCall, Usage
+from perdure.options import RunOptions
+from perdure.run import RunResult
+from perdure.testing.in_process import InProcessRun
+
+Said = ModelReply | ModelError
+Step = Said | Callable[[], Said | Awaitable[Said]]
+"""What the model does when it is called once: reply, fail, or whatever the function does."""
+
+
+_OPTIONS = RunOptions.model_fields.keys() - {"guardrails", "compactor"}
+
+
+def call(name: str, arguments: str = "{}", *, id: str = "") -> ToolCall:
+    return ToolCall(id=id or f"call_{name}", name=name, arguments=arguments)
+
+
+def asks(*calls: ToolCall, text: str = "", tokens: int = 0) -> ModelReply:
+    """A reply that asks for tools."""
+    return ModelReply(message=Message.assistant(text, calls), usage=Usage(total_tokens=tokens))
+
+
+def says(text: str, *, tokens: int = 0, **more: Any) -> ModelReply:
+    """A final answer."""
+    return ModelReply(message=Message.assistant(text), usage=Usage(total_tokens=tokens), **more)
+
+
+def fails(kind: Any, text: str = "it broke", *, retry_after: float | None = None) -> ModelError:
+    return ModelError(text, kind=kind, provider="scripted", retry_after=retry_after)
+
+
+class Clocked(InProcessRun):
+    """A run with a clock of its own: waiting takes no time and is noted. It also keeps a log, as the workflow does."""
+
+    def __init__(self, *arguments: Any, **named: Any) -> None:
+        super().__init__(*arguments, **named)
+        self.seconds = 1_000_000.0
+        self.waits: list[float] = []
+        self.during_wait: Callable[[], None] = lambda: None
+        self.log = EventLog(self.conversation)
+        self.cancel_at: tuple[str, int] | None = None
+        """Cancels the run at the n-th event of that type."""
+        self._emitted: Counter[str] = Counter()
+
+    def now(self) -> float:
+        return self.seconds
+
+    def random(self) -> float:
+        return 0.5
+
+    async def sleep(self, seconds: float, why: str) -> None:
+        self.waits.append(seconds)
+        self.seconds += seconds
+        self.during_wait()
+        await super().sleep(0, why)
+
+    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+        self.log.append(type, iteration, data, time=self.seconds, call_id=call_id)
+        super().emit(type, iteration, data, call_id=call_id)
+        self._emitted[type] += 1
+        if self.cancel_at == (type, self._emitted[type]):
+            self.cancel()
+
+
+class Stage:
+    """One run to be played: `Stage(says("Hi"), tools={…}, max_iterations=3)`.
+
+    Named arguments are fields of `RunOptions`, else arguments of `InProcessRun`. Tools are declared without
+    parameters when no `agent` is given.
+    """
+
+    def __init__(
+        self,
+        *steps: Step,
+        messages: Sequence[Message] = (Message.system("Be brief."), Message.user("Hi")),
+        tools: dict[str, Callable[..., Any]] | None = None,
+        agent: Agent | None = None,
+        **named: Any,
+    ) -> None:
+        self.events: list[tuple[str, dict[str, Any]]] = []
+        self.seen: list[list[Message]] = []
+        """The conversation of each model call."""
+        self.agents: list[Agent] = []
+        """The agent of each model call."""
+        self._steps = iter(steps)
+        options = {name: named.pop(name) for name in list(named) if name in _OPTIONS}
+        named.setdefault("on_event", lambda type, data: self.events.append((type, data)))
+        declared = [{"kind": "function", "name": name} for name in tools or {}]
+        self.run = Clocked(
+            agent or Agent.model_validate({"name": "staged", "tools": declared}),
+            list(messages),
+            model=self._model,
+            tools=tools or {},
+            options=RunOptions(**options),
+            **named,
+        )
+
+    async def _model(self, agent: Agent, messages: list[Message]) -> ModelReply:
+        self.agents.append(agent)
+        self.seen.append(messages)
+        step = next(self._steps, None)
+        assert step is not None, f"the script has no step {len(self.seen)}"
+        reply = step if isinstance(step, ModelReply | ModelError) else step()
+        if inspect.isawaitable(reply):
+            reply = await reply
+        if isinstance(reply, ModelError):
+            raise reply
+        return reply
+
+    async def play(self) -> RunResult:
+        return await self.run.run()
+
+    @property
+    def messages(self) -> list[Message]:
+        return self.run.conversation.messages
+
+    def types(self, *wanted: str) -> list[str]:
+        """The types of the events in order, only the wanted ones if any are named."""
+        return [type for type, _ in self.events if not wanted or type in wanted]
+
+    def data(self, type: str) -> list[dict[str, Any]]:
+        """The data of the events of one type, without the message list."""
+        return [
+            {key: value for key, value in data.items() if key != "messages"}
+            for kind, data in self.events
+            if kind == type
+        ]
+
+    def said(self) -> list[str]:
+        """The texts of the `status` events."""
+        return [data["message"] for data in self.data("status")]
+
+    def results(self) -> list[str]:
+        """The texts of the tool messages in the conversation."""
+        return [message.text for message in self.messages if message.role == "tool"]

@@ -1,0 +1,79 @@
+"""Tools that need a person's approval."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.loop.effects import Approval, ToolRequest
+from perdure.tools import tool
+
+from .stage import Stage, asks, call, says
+
+
+@tool(name="pay", needs_approval=True)
+def pay(amount: int) -> str:
+    return f"paid {amount}"
+
+
+def paying(**named: Any) -> Stage:
+    return Stage(asks(call("pay", '{"amount": 5}')), says("Done"), tools={"pay": pay}, **named)
+
+
+@pytest.mark.parametrize(
+    ("approval", "result"),
+    [
+        (Approval(approved=True), "paid 5"),
+        (Approval(approved=True, arguments={"amount": 3}), "paid 3"),
+        (Approval(approved=True, arguments={"amount": "much"}), "Error: Invalid arguments for tool 'pay': "),
+        (Approval(approved=False, reason="too much"), "Tool denied: too much"),
+        (Approval(approved=False), "Tool denied: no reason was given"),
+    ],
+)
+async def test_verdicts(approval: Approval, result: str) -> None:
+    stage = paying(approve=lambda request: approval)
+    await stage.play()
+    assert stage.results()[0].startswith(result)
+    assert stage.types()[2:6] == ["tool_call_start", "permission_requested", "permission_completed", "tool_result"] or (
+        stage.types()[2:7]
+        == ["tool_call_start", "permission_requested", "permission_completed", "error", "tool_result"]
+    )
+    assert stage.data("permission_requested") == [{"name": "pay", "arguments": {"amount": 5}}]
+    assert stage.data("permission_completed") == [{"name": "pay", "approved": approval.approved}]
+
+
+async def test_the_run_waits_for_the_person() -> None:
+    async def approve(request: ToolRequest) -> Approval:
+        await asyncio.sleep(0.005)
+        return Approval(approved=True)
+
+    stage = paying(approve=approve)
+    await stage.play()
+    assert stage.results() == ["paid 5"]
+
+
+async def test_nobody_there_is_a_denial() -> None:
+    stage = paying()
+    await stage.play()
+    assert stage.results() == ["Tool denied: nobody is there to approve it"]
+
+
+async def test_the_person_sees_what_the_guardrail_let_pass() -> None:
+    asked: list[dict[str, Any]] = []
+
+    def approve(request: ToolRequest) -> Approval:
+        asked.append(request.arguments)
+        return Approval(approved=True)
+
+    def cap(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+        return GuardrailResult(allowed=True, rewrite={"amount": 1})
+
+    stage = paying(approve=approve, guardrails=Guardrails(tool=cap))
+    await stage.play()
+    assert (asked, stage.results()) == ([{"amount": 1}], ["paid 1"])
+    stage = paying(approve=approve, guardrails=Guardrails(tool=lambda name, arguments: False))  # type: ignore[arg-type, return-value]
+    await stage.play()
+    assert asked == [{"amount": 1}], "what is denied is not asked for"
