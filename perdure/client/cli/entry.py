@@ -30,7 +30,7 @@ def run(arguments: Sequence[str]) -> int:
     from .app import app
 
     try:
-        app(arguments)
+        app(arguments, prog_name="perdure")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED
     except KeyboardInterrupt:

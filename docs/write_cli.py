@@ -1,0 +1,50 @@
+"""Writes docs/cli.md from the command line's own help: `make docs`. A test fails when the two differ."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+PAGE = Path(__file__).with_name("cli.md")
+INTRODUCTION = """\
+# What can I type?
+
+`perdure COMMAND --help` says it too; this page is written from it (`make docs`).
+
+The answer of a command is on stdout and nothing else; progress, thinking and errors are on stderr. `--json` is for
+programs. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (a service that is sent SIGTERM ends with 0).
+
+The server is the one that Temporal's own configuration names (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`,
+`TEMPORAL_API_KEY`, `TEMPORAL_TLS_…`, or a profile of `temporal.toml`), so Temporal Cloud works without code. Without
+one it is the embedded server: one per data folder (`PERDURE_HOME`), shared by all perdure commands that are running,
+ended with the last of them, its runs kept in a file.
+"""
+
+
+def page() -> str:
+    """The whole page, as it should be."""
+    commands = re.findall(r"^  ([a-z]+) ", help_of().partition("Commands:")[2], re.MULTILINE)
+    sections = [_section("perdure"), *(_section(f"perdure {command}", command) for command in commands)]
+    return "\n".join([INTRODUCTION, *sections])
+
+
+def help_of(*command: str) -> str:
+    """What `perdure … --help` prints on 80 columns."""
+    return subprocess.run(
+        [sys.executable, "-m", "perdure.client.cli", *command, "--help"],
+        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def _section(title: str, *command: str) -> str:
+    return f"## {title}\n\n```text\n{help_of(*command).strip()}\n```\n"
+
+
+if __name__ == "__main__":
+    PAGE.write_text(page())

@@ -1,0 +1,52 @@
+"""Importing has no effect, and brings no more than is needed."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+
+def run(*arguments: str) -> str:
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=True, timeout=100)
+    return done.stdout
+
+
+def loaded_after(code: str, *packages: str) -> list[str]:
+    """Which of the packages are loaded once `code` has run in a fresh process."""
+    lines = run("-c", f"import sys\n{code}\nprint([p for p in {packages!r} if p in sys.modules])").splitlines()
+    return list(eval(lines[-1]))
+
+
+def test_every_module_can_be_imported_alone_and_does_nothing_else() -> None:
+    effects = json.loads(run(str(Path(__file__).with_name("import_each.py"))))
+    assert len(effects) > 100
+    assert {name: found for name, found in effects.items() if found} == {}
+
+
+WORKFLOWS = """
+import importlib, pkgutil, perdure.workflows
+for module in pkgutil.walk_packages(perdure.workflows.__path__, 'perdure.workflows.'):
+    importlib.import_module(module.name)
+"""
+
+
+def test_workflow_modules_bring_no_provider_no_templates_no_yaml() -> None:
+    assert loaded_after(WORKFLOWS, "openai", "anthropic", "yaml", "jinja2", "httpx2") == []
+
+
+@pytest.mark.parametrize("code", ["import perdure", "import perdure.client", "import perdure.client.cli"])
+def test_packages_load_lazily(code: str) -> None:
+    assert loaded_after(code, "openai", "anthropic", "yaml", "jinja2", "temporalio") == []
+
+
+def test_help_loads_no_sdk() -> None:
+    code = "from perdure.client.cli.entry import run\nassert run(['--help']) == 0"
+    assert loaded_after(code, "temporalio", "openai", "anthropic", "pydantic", "yaml", "jinja2", "rich") == []
+
+
+def test_the_command_line_does_not_need_the_scripted_model() -> None:
+    assert loaded_after("import perdure.client.cli.app", "perdure.testing") == []
