@@ -1,7 +1,7 @@
 """Writes requests as JSON bytes; what a conversation has already been sent with is not encoded again.
 
 Encoding 400 messages of 1 KB costs about as much as sending them, and an agent sends all of them at every
-iteration. Comparing them with what was sent before costs a thirtieth of that, and can't go stale.
+iteration. Comparing them with what was sent before costs a thirtieth of that, and is safe whoever changes them.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ class _Encoded(NamedTuple):
     """One for each item, behind a comma."""
     size: int
     """Bytes of all texts."""
+    inexact: list[int]
+    """Where the items with numbers or truth values are: Python takes 1, 1.0 and True for equal."""
 
 
 class BodyEncoder:
@@ -68,7 +70,7 @@ class BodyEncoder:
     def _take(self, key: bytes) -> _Encoded:
         """What is known of the list that begins so; the caller owns it until it gives it back."""
         with self._lock:
-            known = self._known.pop(key, None) or _Encoded([], [], 0)
+            known = self._known.pop(key, None) or _Encoded([], [], 0, [])
             self._size -= known.size
             return known
 
@@ -84,9 +86,12 @@ class BodyEncoder:
 def _continued(known: _Encoded, items: list[Any]) -> _Encoded:
     """The items encoded, taking over those at the start that are equal to the known ones."""
     same = _common_start(known.items, items)
-    fresh = items[same:]
-    texts = known.texts[:same] + [b"," + _json(item) for item in fresh]
-    return _Encoded(known.items[:same] + _copy(fresh), texts, sum(map(len, texts)))
+    texts = known.texts[:same] + [b"," + _json(item) for item in items[same:]]
+    inexact = [index for index in known.inexact if index < same]
+    for index in inexact:
+        texts[index] = b"," + _json(items[index])
+    inexact += [index for index in range(same, len(items)) if _has_inexact(items[index])]
+    return _Encoded(known.items[:same] + _copy(items[same:]), texts, sum(map(len, texts)), inexact)
 
 
 def _common_start(old: list[Any], new: list[Any]) -> int:
@@ -100,6 +105,12 @@ def _copy(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _copy(item) for key, item in value.items()}
     return [_copy(item) for item in value] if isinstance(value, list) else value
+
+
+def _has_inexact(value: Any) -> bool:
+    if isinstance(value, dict):
+        return any(map(_has_inexact, value.values()))
+    return any(map(_has_inexact, value)) if isinstance(value, list) else isinstance(value, int | float)
 
 
 def _json(value: Any) -> bytes:

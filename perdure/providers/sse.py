@@ -17,8 +17,9 @@ class EventDecoder:
 
     def feed(self, chunk: bytes) -> Iterator[str]:
         """The events that this chunk completes; UnicodeDecodeError when one is no UTF-8."""
+        held_back = self._rest.endswith(b"\r")
         self._rest += chunk
-        if b"\n" not in chunk and b"\r" not in chunk:
+        if b"\n" not in chunk and b"\r" not in chunk and not held_back:
             return
         end = len(self._rest) - self._rest.endswith(b"\r")  # the LF of a CRLF may still be on its way
         *lines, unfinished = _LINE_END.split(bytes(self._rest[:end]))

@@ -59,3 +59,12 @@ def test_values_that_json_cannot_say() -> None:
     assert encoder.encode({"a": float("nan")}) == b'{"a":null}'
     with pytest.raises((TypeError, ValueError)):
         encoder.encode({"a": object()})
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (True, 1), (1, 1.0), (0.0, -0.0), (0, False)])
+def test_what_python_takes_for_equal_is_not_mixed_up(before: Any, after: Any) -> None:
+    encoder, messages = BodyEncoder(), conversation()
+    messages[LONG]["input"] = {"n": [before]}
+    encoder.encode({"messages": messages})
+    messages[LONG] = messages[LONG] | {"input": {"n": [after]}}
+    assert json.dumps({"messages": messages}, separators=(",", ":")).encode() == encoder.encode({"messages": messages})
