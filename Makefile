@@ -23,6 +23,7 @@ endif
 run: $(VENV)/installed  ## ask the example agent a question about a source tree
 	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
 		--input question="$(QUESTION)" --input root="$(ROOT)"
+	@echo "(perdure is $(BIN)/perdure here)" >&2
 
 dev: $(VENV)/installed  ## server, UI and a worker with the example's tools, in this terminal
 	@$(BIN)/perdure dev --tools $(EXAMPLE)/tools.py
@@ -60,13 +61,14 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
 		echo "perdure needs Python 3.11 or newer, and $(PYTHON) is $$($(PYTHON) --version 2>&1)." >&2; \
 		echo "Name another one: make PYTHON=python3.12 $(MAKECMDGOALS)" >&2; exit 1; }
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@echo "Making the environment $(VENV); the first time takes a minute." >&2
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 $(VENV)/installed: $(BIN)/python pyproject.toml constraints.txt
-	$(INSTALL) --upgrade pip
-	$(INSTALL) --editable '.[local]'
+	@$(INSTALL) --upgrade pip
+	@$(INSTALL) --editable '.[local]'
 	@touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	$(INSTALL) --group dev
+	@$(INSTALL) --group dev
 	@touch $@
