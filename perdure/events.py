@@ -101,7 +101,7 @@ class EventLog:
 
     def page(self, after: int) -> EventPage:
         """The events behind `after`, as many as fit into one answer."""
-        start = max(after + 1 - self._first, 0)
+        start = min(max(after + 1 - self._first, 0), len(self._events))
         base = self._events[start - 1].version if start else self._conversation.first_version
         events: list[LoggedEvent] = []
         operations: list[Operation] = []

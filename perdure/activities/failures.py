@@ -36,7 +36,8 @@ def typed_failures() -> Iterator[None]:
             non_retryable=True,
             # An expected condition: kept out of the worker's error logs and failure metrics.
             category=ApplicationErrorCategory.BENIGN if error.retryable else ApplicationErrorCategory.UNSPECIFIED,
-        ) from error
+            # Without its cause: the provider's own words may hold the key that it was given.
+        ) from None
     except (ConfigurationError, InvokerError) as error:
         raise ApplicationError(str(error), type=wire.CONFIGURATION_ERROR, non_retryable=True) from error
     except RunError as error:

@@ -12,13 +12,24 @@ from ..options import RunOptions
 from ..providers.base import Delta, Provider
 from ..providers.registry import provider_for
 from .heartbeat import Heart
+from .redaction import redact
 from .size import MAX_RESULT_BYTES, size_of
 
 
 async def ask_model(
     agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, *, with_tools: bool = True
 ) -> ModelReply:
-    """The model's reply. Raises `ModelError`."""
+    """The model's reply. Raises `ModelError`, whose text holds no key."""
+    try:
+        return await _ask(agent, messages, options, heart, with_tools=with_tools)
+    except ModelError as error:
+        error.message = redact(error.message, agent)
+        raise
+
+
+async def _ask(
+    agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, *, with_tools: bool
+) -> ModelReply:
     provider = provider_for(agent)
     request = provider.to_request(agent, messages, may_call_tools=with_tools)
 

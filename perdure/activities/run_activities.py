@@ -9,7 +9,7 @@ from typing import Any
 from temporalio import activity
 
 from ..conversation import Conversation
-from ..errors import ToolNotRegisteredError
+from ..errors import RunCancelled, ToolNotRegisteredError
 from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
 from ..run import Preparation, RunInput
@@ -17,6 +17,7 @@ from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import shorten
 from . import wire
+from .attempts import cancelled_meanwhile
 from .failures import typed_failures
 from .heartbeat import heartbeats
 from .hooks import Hooks, conversation_text
@@ -67,6 +68,8 @@ class RunActivities:
         """One attempt of one model call, with the conversation at exactly the version that the workflow meant."""
         with typed_failures():
             async with heartbeats() as heart:
+                if await cancelled_meanwhile():
+                    raise RunCancelled("The run was cancelled")
                 run, messages = await self._runs.messages_at(input.conversation)
                 if run.options.stream:
                     heart.speak(input.iteration, activity.info().attempt)
@@ -78,6 +81,8 @@ class RunActivities:
         request, (workflow_id, run_id) = input.request, current_run()
         with typed_failures():
             async with heartbeats() as heart:
+                if await cancelled_meanwhile():
+                    return wire.lost_tool(request.name, status="cancelled")
                 run = await self._runs.current()
                 context = ToolContext(
                     run_id=workflow_id,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel
 
@@ -10,7 +10,7 @@ from ..agent import Agent
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
 from ..loop.effects import ToolRequest
-from ..messages import Message
+from ..messages import Message, ToolResult
 from ..options import RunOptions
 
 PREPARE = "perdure.prepare"
@@ -96,3 +96,9 @@ class ModelFailure(BaseModel):
     status: int | None = None
     request_id: str | None = None
     retry_after: float | None = None
+
+
+def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:
+    """What the model is told about an execution that was lost with its worker and is not started again."""
+    text = f"Error: Tool '{name}' failed: its worker was lost while it ran; whether it took effect is not known"
+    return ToolResult.failure(text, kind="worker_lost", status=status)

@@ -15,7 +15,7 @@ from ..workflows.names import EVENTS
 from .links import Link, first_run_id, is_running, read_link
 from .replay import replay
 
-QUERY_TIMEOUT = timedelta(seconds=5)
+QUERY_TIMEOUT = timedelta(seconds=2)
 """When no worker has answered a query by then, the history is replayed here instead."""
 
 
@@ -94,7 +94,11 @@ class RunLog:
                 return False
             self._take(page)
             if not page.more:
-                return True
+                break
+        if self.ended and await is_running(self._client, self._id, link.run_id):
+            # Not recorded yet: the run takes its end back when a message has come meanwhile.
+            self.events.pop()
+        return True
 
     async def _replay(self, link: Link) -> Link:
         """Read what is new by replaying the link's history as it is now."""

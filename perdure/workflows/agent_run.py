@@ -48,7 +48,7 @@ class AgentRun:
         self._input = input
         self._state = carried.loop if carried else LoopState(started_at=workflow.time())
         self._preparation = carried.preparation if carried else Preparation()
-        self._inbox = Inbox(carried.steering, carried.decisions) if carried else Inbox()
+        self._inbox = Inbox(carried.steering if carried else ())
         self._conversation = Conversation(
             input.messages,
             version=carried.version if carried else 0,

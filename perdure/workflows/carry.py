@@ -77,7 +77,6 @@ class Crossing:
                 digest=self.conversation.digest,
                 last_seq=self.last_seq,
                 steering=list(self.inbox.steering),
-                decisions=self.inbox.decisions,
                 conversation=in_pieces,
                 first_run_id=previous.first_run_id if previous else workflow.info().run_id,
                 links=previous.links + 1 if previous else 1,
@@ -126,7 +125,6 @@ def _largest_part(value: RunInput) -> str:
         "the agent": value.agent,
         "the inputs that bindings refer to": value.inputs,
         "the state of the loop": value.carried.loop,
-        "the decided approvals": value.carried.decisions,
         "the pending steering messages": value.carried.steering,
     }
     sizes = {name: _recorded_bytes(part) for name, part in parts.items()}

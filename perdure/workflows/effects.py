@@ -175,9 +175,10 @@ class TemporalEffects:
             raise CompactionError(explain(error)[1]) from error
 
     async def approve(self, request: ToolRequest) -> Approval:
-        self._inbox.ask(request)
-        await workflow.wait_condition(lambda: self.cancelled() or self._inbox.decided(request.call_id))
-        decision = self._inbox.take_decision(request.call_id)
+        question = self._inbox.ask(request)
+        await workflow.wait_condition(lambda: self.cancelled() or question.decision is not None)
+        self._inbox.close(question)
+        decision = question.decision
         if decision is None:
             raise Cancelled
         return Approval(approved=decision.approved, reason=decision.reason, arguments=decision.arguments)

@@ -20,13 +20,14 @@ class HistorySize:
     def suggests_continuing(self) -> bool:
         """Whether Temporal suggests it, and not merely because the link began with a large conversation.
 
-        Such a link goes on until it has doubled, so that what is carried over and over costs as much as what is new.
+        Such a link goes on until it has doubled, so that what is carried over and over costs no more than what is new.
         """
         if not workflow.info().is_continue_as_new_suggested():
             return False
         events, size = _now()
-        doubled = size >= min(2 * self._bytes, MAX_HISTORY_BYTES)
-        return self._bytes < LARGE_START_BYTES or doubled or events - self._events >= MIN_EVENTS
+        is_large = self._bytes >= LARGE_START_BYTES
+        enough_events = max(self._events, MIN_EVENTS if is_large else 0)
+        return size >= min(2 * self._bytes, MAX_HISTORY_BYTES) or events - self._events >= enough_events
 
 
 def _now() -> tuple[int, int]:

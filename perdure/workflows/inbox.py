@@ -2,46 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from temporalio import workflow
+
 from ..loop.effects import ToolRequest
 from ..run import ApprovalDecision, PendingApproval
+
+
+class Question:
+    """A tool call that waits for a person's verdict."""
+
+    def __init__(self, request: ToolRequest) -> None:
+        self.call_id = request.call_id
+        self.pending = PendingApproval(
+            call_id=request.call_id, name=request.name, arguments=request.arguments, iteration=request.iteration
+        )
+        self.decision: ApprovalDecision | None = None
 
 
 class Inbox:
     """Filled by signals at any time, emptied by the loop at its own points."""
 
-    def __init__(self, steering: list[str] | None = None, decisions: list[ApprovalDecision] | None = None) -> None:
+    def __init__(self, steering: Sequence[str] = ()) -> None:
         self.cancelled = False
-        self.steering: list[str] = list(steering or [])
-        self._decisions = {decision.call_id: decision for decision in decisions or []}
-        self._asked: dict[str, PendingApproval] = {}
+        self.steering = list(steering)
+        self._questions: list[Question] = []
 
     def drain(self) -> list[str]:
         """All steering messages in the order they came, each once."""
         texts, self.steering = self.steering, []
         return texts
 
-    def ask(self, request: ToolRequest) -> None:
+    def ask(self, request: ToolRequest) -> Question:
         """Note that a tool call waits for a person."""
-        self._asked[request.call_id] = PendingApproval(
-            call_id=request.call_id, name=request.name, arguments=request.arguments, iteration=request.iteration
-        )
+        question = Question(request)
+        self._questions.append(question)
+        return question
+
+    def close(self, question: Question) -> None:
+        self._questions.remove(question)
 
     def decide(self, decision: ApprovalDecision) -> None:
-        """Take a person's verdict; the first one on a call counts."""
-        self._decisions.setdefault(decision.call_id, decision)
+        """Take a person's verdict on a call that waits for one.
 
-    def decided(self, call_id: str) -> bool:
-        return call_id in self._decisions
-
-    def take_decision(self, call_id: str) -> ApprovalDecision | None:
-        self._asked.pop(call_id, None)
-        return self._decisions.pop(call_id, None)
+        Every other verdict is dropped: kept, it could open a later call of the same id, which nobody has seen.
+        """
+        for question in self._open:
+            if question.call_id == decision.call_id:
+                question.decision = decision
+                return
+        workflow.logger.warning("a verdict on tool call %r, which does not wait for one", decision.call_id)
 
     @property
     def pending_approvals(self) -> list[PendingApproval]:
-        return [asked for call_id, asked in self._asked.items() if call_id not in self._decisions]
+        return [question.pending for question in self._open]
 
     @property
-    def decisions(self) -> list[ApprovalDecision]:
-        """Verdicts that came before their call asked for them."""
-        return list(self._decisions.values())
+    def _open(self) -> list[Question]:
+        return [question for question in self._questions if question.decision is None]

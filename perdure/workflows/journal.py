@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from itertools import pairwise
 
 from temporalio import workflow
@@ -34,19 +33,18 @@ async def hand_over(conversation: Conversation, *, all_of_it: bool = False) -> N
 
 
 async def load_pieces(carried: CarriedConversation) -> list[Message]:
-    """The conversation that the link before this one left behind."""
-    loaded = await asyncio.gather(
-        *[
-            workflow.execute_activity(
-                wire.LOAD_PIECE,
-                wire.PieceInput(run_id=carried.run_id, reference=carried.reference, start=start, end=end),
-                result_type=list[Message],
-                start_to_close_timeout=4 * MARGIN,
-                heartbeat_timeout=HEARTBEAT_TIMEOUT,
-                retry_policy=LOST_WORKER_RETRIES,
-                summary=f"conversation, messages {start + 1} to {end}",
-            )
-            for start, end in pairwise([0, *carried.ends])
-        ]
-    )
-    return [message for piece in loaded for message in piece]
+    """The conversation that the link before this one left behind.
+
+    One piece after the other: Temporal holds at most 2 MB of results back while a decision is being made.
+    """
+    messages: list[Message] = []
+    for start, end in pairwise([0, *carried.ends]):
+        messages += await workflow.execute_activity(
+            wire.LOAD_PIECE,
+            wire.PieceInput(run_id=carried.run_id, reference=carried.reference, start=start, end=end),
+            result_type=list[Message],
+            start_to_close_timeout=4 * MARGIN,
+            retry_policy=LOST_WORKER_RETRIES,
+            summary=f"conversation, messages {start + 1} to {end}",
+        )
+    return messages

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 
+from ..activities.wire import lost_tool
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
+
+WORKER_SHUTDOWN = "WorkerShutdown"
+"""The error type by which Temporal's SDK reports an activity that its worker did not wait for any longer."""
 
 
 def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:
@@ -17,9 +21,9 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
     if isinstance(cause, TimeoutError) and cause.type == TimeoutType.START_TO_CLOSE:
         return ToolResult.failure(f"{prefix} timed out after {timeout:g} seconds", kind="timeout", status="timeout")
     if isinstance(cause, TimeoutError):
-        return ToolResult.failure(
-            f"{prefix} its worker was lost while it ran; whether it took effect is not known", kind="worker_lost"
-        )
+        return lost_tool(name)
     if isinstance(cause, ApplicationError):
+        if cause.type == WORKER_SHUTDOWN:
+            return lost_tool(name)
         return ToolResult.failure(f"{prefix} {cause.message}", kind=cause.type or "error")
     return ToolResult.failure(f"{prefix} {error}", kind="error")

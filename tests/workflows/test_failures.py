@@ -192,9 +192,10 @@ async def test_an_unknown_tool_where_the_run_is_strict(stage: Stage, scripted: S
 
 @pytest.mark.parametrize("hook", ["guardrails", "compactor"])
 async def test_a_hook_that_no_worker_has(stage: Stage, scripted: Scripted, hook: str) -> None:
+    options: dict[str, Any] = {hook: "unheard-of"}
     model = scripted([says("never asked")])
     async with stage.worker(guardrails=GUARDRAILS):
-        error = await failure(stage, await stage.start(scripted_agent(model), **{hook: "unheard-of"}))
+        error = await failure(stage, await stage.start(scripted_agent(model), **options))
     assert error.kind == "configuration"
     assert f"no {hook} named 'unheard-of'" in str(error)
     assert model.requests == []

@@ -144,4 +144,3 @@ async def test_another_handle_gives_the_same_result(stage: Stage, scripted: Scri
         run = await stage.start(scripted_agent(scripted([asks(call("shout", text="x")), says("done")]), ["shout"]))
         result = await run.result()
     assert await get_run(stage.client, run.id).result() == result
-

@@ -1,0 +1,132 @@
+"""Tools that a person must agree to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from perdure.client import RunHandle
+from perdure.run import PendingApproval
+from perdure.testing import ScriptedModel
+from perdure.testing.script import Script
+from perdure.tools import tool
+from tests.conftest import wait_for
+
+from .agents import asks, call, says, scripted_agent
+from .stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+done: list[str] = []
+
+
+@tool(needs_approval=True)
+def delete(text: str) -> str:
+    """Delete something."""
+    done.append(text)
+    return f"deleted {text}"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_done() -> None:
+    done.clear()
+
+
+async def asked(run: RunHandle, count: int = 1) -> list[PendingApproval]:
+    async def pending() -> list[PendingApproval]:
+        waiting = (await run.status()).pending_approvals
+        return waiting if len(waiting) == count else []
+
+    return await wait_for(pending)
+
+
+async def last_result(run: RunHandle) -> str:
+    return [message.text for message in (await run.result()).messages if message.role == "tool"][-1]
+
+
+async def test_approve(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("delete", text="all")), says("done")])
+    async with stage.worker([delete]):
+        run = await stage.start(scripted_agent(model, ["delete"]))
+        [pending] = await asked(run)
+        assert pending == PendingApproval(call_id="call_1", name="delete", arguments={"text": "all"}, iteration=1)
+        assert (await run.status()).status == "waiting_for_approval"
+        assert done == []
+        await run.approve("call_1")
+        assert await last_result(run) == "deleted all"
+    events = [(event.type, event.data) for event in await run.events() if event.type.startswith("permission")]
+    assert events == [
+        ("permission_requested", {"name": "delete", "arguments": {"text": "all"}}),
+        ("permission_completed", {"name": "delete", "approved": True}),
+    ]
+
+
+async def test_approve_with_other_arguments(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker([delete]):
+        run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
+        await asked(run)
+        await run.approve("call_1", arguments={"text": "one"})
+        assert await last_result(run) == "deleted one"
+    assert done == ["one"]
+
+
+async def test_deny(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker([delete]):
+        run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
+        await asked(run)
+        await run.deny("call_1", "not today")
+        assert await last_result(run) == "Tool denied: not today"
+    assert done == []
+
+
+async def test_a_verdict_counts_for_one_call_only(stage: Stage, scripted: Scripted) -> None:
+    """Some models use one call id again and again; a verdict given twice must not open the next call."""
+    again = asks(call("delete", text="all"))
+    async with stage.worker([delete]):
+        run = await stage.start(scripted_agent(scripted([again, again, says("done")]), ["delete"]))
+        await asked(run)
+        await run.approve("call_1")
+        await run.approve("call_1")
+        await run.approve("call_unheard_of")
+        await wait_for(lambda: iteration_is(run, 2))
+        await asked(run)
+        assert done == ["all"]
+        await run.deny("call_1", "once is enough")
+        assert await last_result(run) == "Tool denied: once is enough"
+
+
+async def iteration_is(run: RunHandle, iteration: int) -> bool:
+    return (await run.status()).iteration == iteration
+
+
+async def test_parallel_calls_are_decided_one_by_one(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(*(call("delete", f"call_{text}", text=text) for text in "abc")), says("done")])
+    async with stage.worker([delete]):
+        run = await stage.start(scripted_agent(model, ["delete"]), parallel_tool_calls=True)
+        assert [pending.call_id for pending in await asked(run, 3)] == ["call_a", "call_b", "call_c"]
+        await run.deny("call_b", "no")
+        await run.approve("call_c")
+        assert [pending.call_id for pending in await asked(run)] == ["call_a"]
+        await run.approve("call_a")
+        result = await run.result()
+    assert [message.text for message in result.messages if message.role == "tool"] == [
+        "deleted a",
+        "Tool denied: no",
+        "deleted c",
+    ]
+
+
+async def test_two_calls_of_one_id_are_asked_for_apart(stage: Stage, scripted: Scripted) -> None:
+    twins = asks(call("delete", "same", text="a"), call("delete", "same", text="b"))
+    async with stage.worker([delete]):
+        run = await stage.start(scripted_agent(scripted([twins, says("done")]), ["delete"]))
+        await asked(run)
+        await run.approve("same")
+        await wait_for(lambda: next_is_asked(run, "b"))
+        await run.deny("same", "no")
+        await run.result()
+    assert done == ["a"]
+
+
+async def next_is_asked(run: RunHandle, text: str) -> bool:
+    return [pending.arguments["text"] for pending in (await run.status()).pending_approvals] == [text]
