@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import sys
 from dataclasses import dataclass
 from importlib import import_module
 from inspect import iscoroutinefunction
@@ -20,6 +19,7 @@ NO_KEY = "no-key"
 """Sent where a server wants none: the SDKs refuse to start without one."""
 
 _ClientKey = tuple[str | None, ...]
+_imported: set[str] = set()
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = WeakKeyDictionary()
 
 
@@ -41,9 +41,11 @@ class SdkNames:
     """Further arguments of the client."""
 
     async def load(self) -> None:
-        """Imports the SDK, which takes up to a second, beside the event loop."""
-        if self.module not in sys.modules:
+        """Imports the SDK beside the event loop: it takes seconds on a busy machine, and heartbeats must go on."""
+        # Not sys.modules: it holds a module that another call is only beginning to import.
+        if self.module not in _imported:
             await asyncio.to_thread(import_module, self.module)
+            _imported.add(self.module)
 
 
 def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
