@@ -42,8 +42,8 @@ class Provider(ABC):
         """The keyword arguments of the SDK's call, model included (§7).
 
         `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself.
-        With `may_call_tools=False` the tools are declared, because the conversation may mention them, but
-        the model has to answer without them.
+        With `may_call_tools=False` the model has to answer without tools; they are declared all the same
+        where the API refuses a conversation that mentions undeclared ones.
         """
 
     @abstractmethod

@@ -51,10 +51,9 @@ class OpenAIChat(WireFormat):
     ) -> dict[str, Any]:
         request: dict[str, Any] = {"model": model_id(agent), "messages": [_message(message) for message in messages]}
         add_options(request, agent, _OPTIONS)
-        if functions := offered_functions(agent, extra_tools):
+        functions = offered_functions(agent, extra_tools) if may_call_tools else []
+        if functions:
             request["tools"] = [_tool(definition) for definition in functions]
-            if not may_call_tools:
-                request["tool_choice"] = "none"
         if agent.outputs:
             schema = object_schema(agent.outputs, STRICT)
             json_schema = {"name": "structured_output", "strict": True, "schema": schema}

@@ -45,10 +45,9 @@ class OpenAIResponses(WireFormat):
         if instructions := [message.text for message in messages if message.role in _INSTRUCTIONS and message.text]:
             request["instructions"] = "\n\n".join(instructions)
         add_options(request, agent, _OPTIONS)
-        if functions := offered_functions(agent, extra_tools):
+        functions = offered_functions(agent, extra_tools) if may_call_tools else []
+        if functions:
             request["tools"] = [_tool(definition) for definition in functions]
-            if not may_call_tools:
-                request["tool_choice"] = "none"
         if agent.outputs:
             schema = object_schema(agent.outputs, STRICT)
             form = {"type": "json_schema", "name": "structured_output", "strict": True, "schema": schema}

@@ -23,7 +23,7 @@ def to_request(
 
     `provider` and `api_type` stand in for what the agent's model says. `extra_tools` holds `{name,
     description?, parameters?}` of tools that are not in the file itself, `parameters` being a JSON Schema.
-    With `may_call_tools=False` the tools are declared, but the model has to answer without them.
+    With `may_call_tools=False` the model has to answer without tools.
     """
     neutral = [message if isinstance(message, Message) else Message.model_validate(message) for message in messages]
     found = provider_for(agent, provider=provider, api_type=api_type)

@@ -13,8 +13,8 @@ from temporalio.worker import Worker
 from ..activities.heartbeat import STREAM_SECONDS
 from ..activities.hooks import Compactor
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
-from ..guardrails import Guardrails
 from ..converter import with_converter
+from ..guardrails import Guardrails
 from .plugin import PerdurePlugin
 
 WORKER_DEFAULTS: dict[str, Any] = {

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from os import PathLike
 from typing import Any
 
@@ -14,6 +17,7 @@ from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..converter import perdure_data_converter
 from ..guardrails import Guardrails
+from ..providers.clients import close_clients
 from ..tools.dispatch import ToolBox
 from ..workflows.agent_run import AgentRun
 
@@ -48,4 +52,22 @@ class PerdurePlugin(SimplePlugin):
             data_converter=lambda given: perdure_data_converter if given in (None, DataConverter.default) else given,
             workflows=[AgentRun],
             activities=self.activities_of_runs.all,
+            run_context=_closing_clients,
         )
+
+
+_workers: Counter[asyncio.AbstractEventLoop] = Counter()
+
+
+@asynccontextmanager
+async def _closing_clients() -> AsyncIterator[None]:
+    """Closes the providers' HTTP connections when the last worker of this event loop has ended."""
+    loop = asyncio.get_running_loop()
+    _workers[loop] += 1
+    try:
+        yield
+    finally:
+        _workers[loop] -= 1
+        if not _workers[loop]:
+            del _workers[loop]
+            await close_clients()

@@ -69,10 +69,15 @@ def test_bindings_of_a_tool_whose_parameters_are_known_elsewhere() -> None:
     assert offered(CHAT, [tool], extra_tools=[{"name": "p", "parameters": both}]) == {"p": CITY}
 
 
-@pytest.mark.parametrize(("api", "choice"), [(CHAT, "none"), (RESPONSES, "none"), (ANTHROPIC, {"type": "none"})])
-def test_a_model_that_may_not_call_tools_still_sees_them(api: Api, choice: Any) -> None:
+@pytest.mark.parametrize("api", [CHAT, RESPONSES])
+def test_a_model_that_may_not_call_tools_is_offered_none(api: Api) -> None:
     tools = [{"kind": "function", "name": "f"}]
-    request = to_request(agent(api, tools=tools), [], may_call_tools=False)
+    assert "tools" not in to_request(agent(api, tools=tools), [], may_call_tools=False)
+
+
+def test_anthropic_declares_the_tools_that_the_conversation_may_mention() -> None:
+    tools = [{"kind": "function", "name": "f"}]
+    request = to_request(agent(ANTHROPIC, tools=tools), [], may_call_tools=False)
     assert len(request["tools"]) == 1
-    assert request["tool_choice"] == choice
-    assert "tool_choice" not in to_request(agent(api), [], may_call_tools=False)
+    assert request["tool_choice"] == {"type": "none"}
+    assert "tool_choice" not in to_request(agent(ANTHROPIC), [], may_call_tools=False)
