@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
@@ -41,6 +40,16 @@ def fails(kind: Any, text: str = "it broke", *, retry_after: float | None = None
     return ModelError(text, kind=kind, provider="scripted", retry_after=retry_after)
 
 
+def _raised(said: Said) -> ModelReply:
+    if isinstance(said, ModelError):
+        raise said
+    return said
+
+
+async def _later(said: Awaitable[Said]) -> ModelReply:
+    return _raised(await said)
+
+
 class Clocked(InProcessRun):
     """A run with a clock of its own: waiting takes no time and is noted. It also keeps a log, as the workflow does."""
 
@@ -48,7 +57,7 @@ class Clocked(InProcessRun):
         super().__init__(*arguments, **named)
         self.seconds = 1_000_000.0
         self.waits: list[float] = []
-        self.during_wait: Callable[[], None] = lambda: None
+        self.after_wait: Callable[[], None] = lambda: None
         self.log = EventLog(self.conversation)
         self.cancel_at: tuple[str, int] | None = None
         """Cancels the run at the n-th event of that type."""
@@ -63,8 +72,8 @@ class Clocked(InProcessRun):
     async def sleep(self, seconds: float, why: str) -> None:
         self.waits.append(seconds)
         self.seconds += seconds
-        self.during_wait()
         await super().sleep(0, why)
+        self.after_wait()
 
     def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
         self.log.append(type, iteration, data, time=self.seconds, call_id=call_id)
@@ -107,17 +116,13 @@ class Stage:
             **named,
         )
 
-    async def _model(self, agent: Agent, messages: list[Message]) -> ModelReply:
+    def _model(self, agent: Agent, messages: list[Message]) -> ModelReply | Awaitable[ModelReply]:
         self.agents.append(agent)
         self.seen.append(messages)
         step = next(self._steps, None)
         assert step is not None, f"the script has no step {len(self.seen)}"
         reply = step if isinstance(step, ModelReply | ModelError) else step()
-        if inspect.isawaitable(reply):
-            reply = await reply
-        if isinstance(reply, ModelError):
-            raise reply
-        return reply
+        return _raised(reply) if isinstance(reply, ModelReply | ModelError) else _later(reply)
 
     async def play(self) -> RunResult:
         return await self.run.run()

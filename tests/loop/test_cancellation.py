@@ -15,7 +15,7 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.effects import Approval, ToolRequest
 from perdure.messages import Message
 
-from .stage import Said, Stage, asks, call, fails, says
+from .stage import Said, Stage, asks, call, says
 
 
 async def cancelled(stage: Stage) -> RunCancelled:
@@ -110,13 +110,6 @@ def _approved() -> Any:
     from perdure.loop.effects import ToolSpec
 
     return ToolSpec(name="work", needs_approval=True)
-
-
-async def test_in_the_wait_before_a_retry() -> None:
-    stage = Stage(fails("server"), says("never"))
-    stage.run.during_wait = stage.run.cancel
-    await cancelled(stage)
-    assert len(stage.seen) == 1
 
 
 async def test_a_started_tool_is_awaited_and_its_result_recorded() -> None:

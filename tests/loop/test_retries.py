@@ -118,9 +118,13 @@ async def test_each_model_call_has_its_own_attempts() -> None:
     assert (await stage.play()).iterations == 2
 
 
-async def test_a_cancel_during_the_wait_ends_the_run() -> None:
+@pytest.mark.parametrize("moment", ["before", "after"])
+async def test_a_cancel_during_the_wait_ends_the_run(moment: str) -> None:
     stage = Stage(fails("server"), says("never"))
-    stage.run.during_wait = stage.run.cancel
+    if moment == "before":
+        stage.run.cancel_at = ("status", 1)
+    else:
+        stage.run.after_wait = stage.run.cancel
     with pytest.raises(RunCancelled):
         await stage.play()
     assert len(stage.seen) == 1
