@@ -41,7 +41,7 @@ format: $(VENV)/installed-dev
 	$(BIN)/ruff format .
 
 bench: $(VENV)/installed-dev  ## measure: speed, history growth, memory
-	$(BIN)/python -m benchmarks $(ARGS)
+	@for each in benchmarks/bench_*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
 chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
 	$(BIN)/python -m pytest tests/chaos $(ARGS)

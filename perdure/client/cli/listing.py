@@ -41,7 +41,7 @@ async def _list(limit: int, status: Status | None, as_json: bool) -> None:
 
     query = f"WorkflowType = '{WORKFLOW}'" + (f" AND ExecutionStatus = '{_EXECUTION_STATUS[status]}'" if status else "")
     async with open_session() as session:
-        rows = [_row(run) async for run in session.client.list_workflows(query, limit=limit)]
+        rows = [await _row(run) async for run in session.client.list_workflows(query, limit=limit)]
         place = session.place
     if as_json:
         answer(rows)
@@ -52,15 +52,13 @@ async def _list(limit: int, status: Status | None, as_json: bool) -> None:
         answer(line)
 
 
-def _row(run: WorkflowExecution) -> dict[str, Any]:
-    from ... import search_attributes
-
+async def _row(run: WorkflowExecution) -> dict[str, Any]:
     words = {value: word for word, value in _EXECUTION_STATUS.items()}
     name = run.status.name.title().replace("_", "") if run.status else ""
     end = run.close_time or datetime.now(UTC)
     return {
         "id": run.id,
-        "agent": run.typed_search_attributes.get(search_attributes.AGENT, ""),
+        "agent": (await run.memo()).get("agent", ""),
         "status": words.get(name, name.lower()),
         "started": run.start_time.isoformat(timespec="seconds"),
         "seconds": round((end - run.start_time).total_seconds(), 1),

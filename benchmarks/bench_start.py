@@ -1,0 +1,44 @@
+"""How long a person waits for the command line: `python benchmarks/bench_start.py`.
+
+Each command is a process of its own, as typed; printed are the median and the slowest of the rounds. The exit
+code is 1 when the median of `perdure --help` is over its limit.
+"""
+
+from __future__ import annotations
+
+import statistics
+import subprocess
+import sys
+import time
+
+ROUNDS = 20
+LIMIT_MS = 300.0
+"""For `perdure --help`."""
+
+COMMANDS = {
+    "python -c pass": ["-c", "pass"],
+    "perdure --help": ["-m", "perdure.client.cli", "--help"],
+    "perdure run --help": ["-m", "perdure.client.cli", "run", "--help"],
+    "import perdure": ["-c", "import perdure"],
+}
+
+
+def milliseconds(arguments: list[str]) -> float:
+    """The wall time of one process."""
+    start = time.perf_counter()
+    subprocess.run([sys.executable, *arguments], stdout=subprocess.DEVNULL, check=True)
+    return (time.perf_counter() - start) * 1000
+
+
+def main() -> int:
+    print(f"{'command':<20} {'median ms':>10} {'slowest ms':>11}")
+    medians = {}
+    for name, arguments in COMMANDS.items():
+        times = [milliseconds(arguments) for _ in range(ROUNDS)]
+        medians[name] = statistics.median(times)
+        print(f"{name:<20} {medians[name]:>10.0f} {max(times):>11.0f}")
+    return int(medians["perdure --help"] > LIMIT_MS)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
