@@ -127,14 +127,17 @@ async def _start(client: Client, input: RunInput, workflow_id: str, task_queue: 
 
 def _first_words(messages: Sequence[Message]) -> str:
     text = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    words = " ".join(text.split())
-    return words if len(words) <= 120 else words[:117] + "..."
+    return _shortened(" ".join(text.split()), 120)
+
+
+def _shortened(text: str, limit: int) -> str:
+    return text if len(text) <= limit else text[: limit - 3] + "..."
 
 
 def _details(input: RunInput) -> str:
     """What the Temporal UI shows about the run, as Markdown."""
     model = input.agent.model
-    lines = [input.agent.description or "", ""]
+    lines = [_shortened(input.agent.description or "", 2000), ""]
     if model:
         lines.append(f"- model: `{model.id}` ({model.provider or 'openai'}, {model.api_type})")
     if tools := [tool.name for tool in input.agent.tools or []]:

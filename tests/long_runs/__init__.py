@@ -1,0 +1,1 @@
+"""Runs that outlive one history: continue-as-new, large conversations, external storage."""

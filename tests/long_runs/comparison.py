@@ -1,0 +1,56 @@
+"""The same run without Temporal, to compare with: what its model received, and what came out."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio.client import Client
+
+from perdure.agent import Agent
+from perdure.client.links import Link, read_links
+from perdure.messages import Message, ModelReply
+from perdure.options import RunOptions
+from perdure.providers.registry import provider_for
+from perdure.run import RunResult
+from perdure.testing import ScriptedModel
+from perdure.testing.in_process import InProcessRun
+
+from ..workflows.agents import QUESTION
+
+
+async def run_in_process(
+    agent: Agent, tools: Any = (), messages: Sequence[Message] = QUESTION, **options: Any
+) -> RunResult:
+    """Run the agent in this process, its model over the same HTTP."""
+
+    async def ask(asked: Agent, conversation: list[Message]) -> ModelReply:
+        provider = provider_for(asked)
+        return provider.reply(asked, await provider.call(asked, provider.to_request(asked, conversation), timeout=60))
+
+    return await InProcessRun(agent, messages, model=ask, tools=tools, options=RunOptions(**options)).run()
+
+
+def fingerprints(model: ScriptedModel) -> list[str]:
+    """SHA-256 of the conversation in each request that the model answered, in order."""
+    return [fingerprint(request.body) for request in model.requests]
+
+
+def fingerprint(body: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(body["messages"]).encode()).hexdigest()
+
+
+async def links(client: Client, workflow_id: str) -> list[Link]:
+    """The workflow runs that the run is made of."""
+    return [link async for link in read_links(client, workflow_id)]
+
+
+def activity_types(link: Link) -> list[str]:
+    """The types of the activities that a history records, in order."""
+    return [
+        event.activity_task_scheduled_event_attributes.activity_type.name
+        for event in link.history
+        if event.HasField("activity_task_scheduled_event_attributes")
+    ]

@@ -1,0 +1,114 @@
+"""Conversations that are larger than anything that Temporal carries at once."""
+
+from __future__ import annotations
+
+import base64
+import random
+from collections.abc import Callable
+
+import pytest
+
+from perdure.activities import wire
+from perdure.client import get_run
+from perdure.messages import ImagePart, Message, TextPart
+from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing.script import Script
+from perdure.tools import tool
+
+from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.stage import Stage
+from .comparison import activity_types, fingerprints, links, run_in_process
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+def noise(size: int, seed: object) -> str:
+    """So many characters that hardly compress."""
+    return base64.b64encode(random.Random(str(seed)).randbytes(size)).decode()[:size]
+
+
+@tool
+def read(text: str = "") -> str:
+    """Read."""
+    return noise(60_000, text)
+
+
+def rounds(count: int) -> list[ScriptedReply]:
+    """So many rounds of two tool calls each, and the answer."""
+    names = [[f"{number}_{index}" for index in range(2)] for number in range(count)]
+    return [*[asks(*[call("read", name, text=name) for name in pair]) for pair in names], says("done")]
+
+
+async def test_five_megabytes_give_the_same_bytes_as_a_run_in_process(stage: Stage, scripted: Scripted) -> None:
+    count = 45
+    model, other = scripted(rounds(count)), scripted(rounds(count))
+    expected = await run_in_process(scripted_agent(other, ["read"]), [read], max_iterations=100)
+    async with stage.worker([read]):
+        run = await stage.start(scripted_agent(model, ["read"]), max_iterations=100)
+        live = [event async for event in run.stream()]
+        result = await run.result()
+    assert sum(len(message.text) for message in result.messages) > 5_000_000
+    chain = await links(stage.client, run.id)
+    assert len(chain) >= 4
+    assert any(wire.LOAD_PIECE in activity_types(link) for link in chain)
+    assert fingerprints(model) == fingerprints(other)
+    assert result.messages == expected.messages
+    reader = get_run(stage.client, run.id)
+    assert await reader.messages() == expected.messages
+    assert await reader.events() == live
+    assert live[-1].data["messages"] == expected.messages
+
+
+async def test_ten_large_images_in_one_round(roomy_stage: Stage, scripted: Scripted) -> None:
+    @tool
+    def draw(text: str = "") -> ImagePart:
+        """Draw."""
+        return ImagePart(source=noise(900_000, text), mediaType="image/png")
+
+    stage = roomy_stage
+    script = [asks(*[call("draw", f"c{number}", text=str(number)) for number in range(10)]), says("done")]
+    model = scripted(script)
+    async with stage.worker([draw]):
+        run = await stage.start(scripted_agent(model, ["draw"]), parallel_tool_calls=True)
+        result = await run.result()
+    assert result.output == "done"
+    images = [part for message in result.messages for part in message.parts if isinstance(part, ImagePart)]
+    assert [len(image.source) for image in images] == [900_000] * 10
+    first, *_ = await links(stage.client, run.id)
+    assert activity_types(first).count(wire.JOURNAL) >= 9
+
+
+async def test_a_run_that_fails_with_more_at_hand_than_its_failure_can_carry(stage: Stage, scripted: Scripted) -> None:
+    @tool
+    def draw(text: str = "") -> ImagePart:
+        """Draw."""
+        return ImagePart(source=noise(900_000, text), mediaType="image/png")
+
+    script = [asks(*[call("draw", f"c{number}", text=str(number)) for number in range(4)])] * 3
+    async with stage.worker([draw]):
+        run = await stage.start(scripted_agent(scripted(script), ["draw"]), max_iterations=1)
+        with pytest.raises(Exception, match="exceeded 1 iterations") as raised:
+            await run.result()
+    assert len(raised.value.messages) == 2 + 1 + 4  # type: ignore[attr-defined]
+    assert await run.messages() == raised.value.messages  # type: ignore[attr-defined]
+
+
+async def test_an_answer_of_more_than_a_megabyte(stage: Stage, scripted: Scripted) -> None:
+    text = noise(1_400_000, "answer")
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([says(text)])))
+        result = await run.result()
+    assert result.output == text
+    assert result.messages == [*QUESTION, Message.assistant(text)]
+    assert await get_run(stage.client, run.id).messages() == result.messages
+
+
+async def test_a_large_seed_that_compresses_well(stage: Stage, scripted: Scripted) -> None:
+    seed = [*QUESTION, *[Message(role="user", parts=[TextPart(value=f"{number} " * 50_000)]) for number in range(60)]]
+    model = scripted(rounds(3))
+    async with stage.worker([read]):
+        run = await stage.start(scripted_agent(model, ["read"]), seed)
+        result = await run.result()
+    assert sum(len(message.text) for message in seed) > 8_000_000
+    assert result.messages[: len(seed)] == seed
+    assert model.requests[0].messages == seed

@@ -1,0 +1,156 @@
+"""Across continue-as-new, a run says and does exactly what it would have said and done in one history."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from perdure.client import RunHandle, get_run
+from perdure.events import RunEvent
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing.script import Script
+from perdure.tools import tool
+from perdure.tools.context import ToolContext
+
+from ..conftest import wait_for
+from ..workflows.agents import asks, call, says, scripted_agent
+from ..workflows.stage import Stage
+from .comparison import fingerprints, links, run_in_process
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+@tool
+def shout(text: str = "") -> str:
+    """Shout."""
+    return text.upper()
+
+
+def rounds(count: int, **more: object) -> list[ScriptedReply]:
+    """So many rounds of one tool call, and the answer."""
+    asked = [
+        asks(call("shout", f"call_{number}", text=f"round {number}"), text=f"Round {number}.", input_tokens=number)
+        for number in range(1, count + 1)
+    ]
+    return [*asked, says("done", input_tokens=1000)]
+
+
+async def follow(run: RunHandle) -> list[RunEvent]:
+    return [event async for event in run.stream()]
+
+
+def told(events: list[RunEvent]) -> list[tuple[str, int, object]]:
+    """What the events say, without the clock."""
+    return [(event.type, event.iteration, event.data) for event in events]
+
+
+async def test_the_conversation_the_events_and_the_usage(stage: Stage, scripted: Scripted) -> None:
+    model, other = scripted(rounds(20)), scripted(rounds(20))
+    expected = await run_in_process(scripted_agent(other, ["shout"]), [shout], max_iterations=30)
+    async with stage.worker([shout]):
+        run = await stage.start(scripted_agent(model, ["shout"]), max_iterations=30)
+        live = await follow(run)
+        result = await run.result()
+        status = await run.status()
+    assert len(await links(stage.client, run.id)) >= 4
+
+    assert fingerprints(model) == fingerprints(other)
+    assert result.output == "done"
+    assert result.iterations == 21
+    assert result.messages == expected.messages
+    assert result.usage == expected.usage
+    assert result.iteration_usage == expected.iteration_usage
+    assert (status.status, status.iteration, status.model_calls) == ("done", 21, 21)
+    assert status.usage == result.usage
+
+    assert [event.seq for event in live] == list(range(1, len(live) + 1))
+    assert live[-1].type == "done"
+    assert status.last_seq == live[-1].seq
+    # With the worker gone, another reader finds the same in the closed histories.
+    reader = get_run(stage.client, run.id)
+    assert await reader.events() == live
+    assert [event.seq for event in await reader.events(after=live[-3].seq)] == [live[-2].seq, live[-1].seq]
+    assert await reader.messages() == expected.messages
+
+
+async def test_an_observer_who_comes_late_reads_everything(stage: Stage, scripted: Scripted) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "waited"
+
+    script = [*rounds(9)[:-1], asks(call("wait", "call_wait")), says("done")]
+    async with stage.worker([shout, wait]):
+        run = await stage.start(scripted_agent(scripted(script), ["shout", "wait"]), max_iterations=30)
+        await wait_for(lambda: _iteration(run, 10))
+        so_far = await run.events()
+        messages = await run.messages()
+        late = asyncio.create_task(follow(get_run(stage.client, run.id)))
+        gate.set()
+        live = await late
+    assert so_far == live[: len(so_far)]
+    assert [event.seq for event in live] == list(range(1, len(live) + 1))
+    assert messages == (await run.messages())[: len(messages)]
+    assert len(messages) == 2 + 9 * 2
+
+
+async def _iteration(run: RunHandle, number: int) -> bool:
+    return (await run.status()).iteration >= number
+
+
+async def test_idempotency_keys_are_unique_in_the_whole_run(stage: Stage, scripted: Scripted) -> None:
+    contexts: list[ToolContext] = []
+
+    @tool
+    def note(context: ToolContext) -> str:
+        """Note."""
+        contexts.append(context)
+        return "noted"
+
+    count = 12
+    # The same call id in every round, as some models have it.
+    script = [asks(call("note", "same"), call("note", "same_too")) for _ in range(count)]
+    async with stage.worker([note]):
+        run = await stage.start(scripted_agent(scripted([*script, says("done")]), ["note"]), max_iterations=30)
+        await run.result()
+    assert len(await links(stage.client, run.id)) > 2
+    keys = [context.idempotency_key for context in contexts]
+    assert len(set(keys)) == 2 * count
+    assert [key.partition("/")[2] for key in keys] == [
+        f"{iteration}/{index}" for iteration in range(1, count + 1) for index in range(2)
+    ]
+    assert {context.run_id for context in contexts} == {run.id}
+
+
+async def test_what_trimming_drops_stays_readable(stage: Stage, scripted: Scripted) -> None:
+    # Trimming hides assistant turns from the script, so it counts the rounds by the last tool result.
+    def script(request: object) -> ScriptedReply:
+        messages: list[Message] = request.messages  # type: ignore[attr-defined]
+        last = messages[-1].text
+        number = int(last.rpartition(" ")[2]) + 1 if messages[-1].role == "tool" else 1
+        if number > 25:
+            return says("done")
+        return asks(call("shout", f"call_{number}", text=f"{'x' * 300} {number}"))
+
+    model, other = scripted(script), scripted(script)
+    options: dict[str, Any] = {"max_iterations": 30, "context_budget": 3000}
+    expected = await run_in_process(scripted_agent(other, ["shout"]), [shout], **options)
+    async with stage.worker([shout]):
+        run = await stage.start(scripted_agent(model, ["shout"]), **options)
+        live = await follow(run)
+        result = await run.result()
+    assert len(await links(stage.client, run.id)) > 4
+    assert fingerprints(model) == fingerprints(other)
+    assert result.messages == expected.messages
+    assert max(len(event.data["messages"]) for event in live if event.type == "messages_updated") <= 12
+    complete = await run.messages()
+    assert len(complete) == 2 + 25 * 2 + 1
+    assert [message.text.rpartition(" ")[2] for message in complete if message.role == "tool"] == [
+        str(number) for number in range(1, 26)
+    ]
+    assert await get_run(stage.client, run.id).events() == live

@@ -1,0 +1,97 @@
+"""What is too large for Temporal is noticed before it is sent, and said with its name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from temporalio.api.enums.v1 import EventType
+
+from perdure.agent import Agent
+from perdure.client import RunHandle
+from perdure.errors import PayloadTooLargeError
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing.script import Script, ScriptedRequest
+from perdure.tools import tool
+
+from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.stage import Stage
+from .comparison import links
+from .test_large_conversations import noise
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+@tool
+def nod() -> str:
+    """Nod."""
+    return "nodded"
+
+
+def wordy_agent(model: ScriptedModel, description_chars: int) -> Agent:
+    """An agent that takes much of every link's input."""
+    return scripted_agent(model, ["nod"], description=noise(description_chars, "description"))
+
+
+def chatty_round(number: int, chars: int) -> ScriptedReply:
+    """A round in which the model says so many characters beside its tool call."""
+    return asks(call("nod", f"c{number}"), text=noise(chars, number))
+
+
+async def failed_tasks(stage: Stage, run: RunHandle) -> list[str]:
+    """Why decisions failed, in all links of the run."""
+    return [
+        str(event.workflow_task_failed_event_attributes.cause)
+        for link in await links(stage.client, run.id)
+        for event in link.history
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED
+    ]
+
+
+async def test_a_conversation_that_does_not_fit_beside_the_agent_goes_in_pieces(
+    stage: Stage, scripted: Scripted
+) -> None:
+    # Trimmed, the conversation never grows beyond what one payload holds; the agent leaves less than that.
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        number = int(request.messages[-1].metadata.get("tool_call_id", "c0")[1:])
+        return chatty_round(number + 1, 100_000) if number < 20 else says("done")
+
+    async with stage.worker([nod]):
+        run = await stage.start(wordy_agent(scripted(script), 2_400_000), max_iterations=30, context_budget=480_000)
+        result = await run.result()
+    assert result.output == "done"
+    chain = await links(stage.client, run.id)
+    assert len(chain) >= 2
+    carried = chain[1].recorded.input.carried
+    assert carried is not None
+    assert carried.conversation is not None
+    assert carried.conversation.reference.operations == []
+    assert await failed_tasks(stage, run) == []
+
+
+async def test_a_state_that_does_not_fit_ends_the_run_with_a_typed_failure(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([*[chatty_round(number, 300_000) for number in range(9)], says("done")])
+    async with stage.worker([nod]):
+        run = await stage.start(wordy_agent(model, 2_500_000))
+        # A verdict that comes before its call asks for it is carried along, with all that it says.
+        await run.approve("c_never", arguments={"text": noise(300_000, "arguments")})
+        with pytest.raises(PayloadTooLargeError) as raised:
+            await run.result()
+    assert raised.value.kind == "payload_too_large"
+    assert "the largest part is the agent (2500" in str(raised.value)
+    assert raised.value.messages[:2] == QUESTION
+    assert len(raised.value.messages) == 2 + raised.value.iterations * 2
+    events = await run.events()
+    assert (events[-1].type, events[-1].data["kind"]) == ("failed", "payload_too_large")
+    assert (await run.status()).status == "failed"
+    # The input was never sent: Temporal would have failed the decision, and asked for it again, for ever.
+    assert await failed_tasks(stage, run) == []
+
+
+async def test_a_run_is_not_started_with_more_than_fits(stage: Stage, scripted: Scripted) -> None:
+    agent = scripted_agent(scripted([]))
+    messages = [Message.user(noise(3_000_000, "seed"))]
+    with pytest.raises(PayloadTooLargeError, match="2[0-9]{6} bytes after compression, at most 2031616"):
+        await stage.start(agent, messages)
+    assert stage.runs == []

@@ -1,0 +1,195 @@
+"""What is sent to a run while it goes on in a new history arrives, once and in order."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure.client import RunHandle, get_run
+from perdure.errors import LimitExceededError, MaxIterationsError, RunCancelled
+from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing.script import Script, ScriptedRequest
+from perdure.tools import tool
+
+from ..conftest import wait_for
+from ..workflows.agents import asks, call, says, scripted_agent
+from ..workflows.stage import Stage
+from .comparison import links
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+@tool
+def shout(text: str = "") -> str:
+    """Shout."""
+    return text.upper()
+
+
+def goes_on_for(rounds: int, *, until_told: int = 0) -> Callable[[ScriptedRequest], ScriptedReply]:
+    """A model that asks for a tool at least so many times, and until it was told so many messages."""
+
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        count = Counter(message.role for message in request.messages)
+        if count["tool"] >= rounds and count["user"] > until_told:
+            return says("done")
+        return asks(call("shout", f"call_{count['tool']}", text=str(count["tool"])))
+
+    return reply
+
+
+async def test_steering_messages_of_many_senders(stage: Stage, scripted: Scripted) -> None:
+    senders, each = 8, 25
+
+    async def send(run: RunHandle, sender: int) -> None:
+        own = get_run(stage.client, run.id)
+        for number in range(each):
+            await own.steer(f"sender {sender} message {number}")
+
+    async with stage.worker([shout]):
+        model = scripted(goes_on_for(30, until_told=senders * each))
+        run = await stage.start(scripted_agent(model, ["shout"]), max_iterations=500)
+        await asyncio.gather(*[send(run, sender) for sender in range(senders)])
+        result = await run.result()
+    assert len(await links(stage.client, run.id)) >= 3
+    texts = [message.text for message in result.messages if message.text.startswith("sender ")]
+    assert Counter(texts) == Counter(
+        f"sender {sender} message {number}" for sender in range(senders) for number in range(each)
+    )
+    for sender in range(senders):
+        own = [text for text in texts if text.startswith(f"sender {sender} ")]
+        assert own == [f"sender {sender} message {number}" for number in range(each)]
+
+
+async def test_more_steering_than_one_payload_holds_is_read_before_going_on(stage: Stage, scripted: Scripted) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "waited"
+
+    script = [*[asks(call("shout", f"c{number}")) for number in range(2)], asks(call("wait", "w")), *[says("done")] * 2]
+    async with stage.worker([shout, wait]):
+        run = await stage.start(scripted_agent(scripted(script), ["shout", "wait"]))
+        await wait_for(lambda: _has_reached(run, 3))
+        # The next check point is the first at which continue-as-new is due: 4 MB wait there.
+        texts = [f"{number}: {'x' * 500_000}" for number in range(8)]
+        for text in texts:
+            await run.steer(text)
+        gate.set()
+        result = await run.result()
+    assert [message.text for message in result.messages if message.role == "user"][1:] == texts
+
+
+async def _has_reached(run: RunHandle, iteration: int) -> bool:
+    return (await run.status()).iteration >= iteration
+
+
+async def test_approvals_that_are_decided_early(stage: Stage, scripted: Scripted) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "waited"
+
+    @tool(needs_approval=True)
+    def delete(text: str = "") -> str:
+        """Delete."""
+        return f"deleted {text}"
+
+    rounds = [asks(call("shout", f"c{number}")) for number in range(8)]
+    approvals = [asks(call("delete", name, text=name)) for name in ("first", "second", "third")]
+    model = scripted([asks(call("wait", "w")), *rounds, *approvals, says("done")])
+    async with stage.worker([shout, wait, delete]):
+        run = await stage.start(scripted_agent(model, ["wait", "shout", "delete"]), max_iterations=30)
+        await wait_for(lambda: _has_reached(run, 1))
+        await run.approve("first")
+        await run.deny("second", "too early")
+        await run.approve("third", arguments={"text": "something else"})
+        gate.set()
+        result = await run.result()
+    assert len(await links(stage.client, run.id)) >= 3
+    texts = [message.text for message in result.messages if message.role == "tool"]
+    assert texts[-3:] == ["deleted first", "Tool denied: too early", "deleted something else"]
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "reason"),
+    [
+        ({"max_tool_calls": 13}, LimitExceededError, "max_tool_calls: 13 used"),
+        ({"max_total_tokens": 1300}, LimitExceededError, "max_total_tokens: 1300 used"),
+        ({"max_repeated_calls": 13}, LimitExceededError, "13 times in a row"),
+        ({"max_iterations": 13}, MaxIterationsError, "13 times in a row"),
+    ],
+)
+async def test_budgets_count_the_whole_run(
+    stage: Stage, scripted: Scripted, options: dict[str, Any], error: type[Exception], reason: str
+) -> None:
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        return asks(call("shout", "c"), input_tokens=90, output_tokens=10)
+
+    async with stage.worker([shout]):
+        run = await stage.start(scripted_agent(scripted(reply), ["shout"]), **{"max_iterations": 50, **options})
+        with pytest.raises(error) as raised:
+            await run.result()
+    assert raised.value.iterations == 13  # type: ignore[attr-defined]
+    assert reason in raised.value.reason  # type: ignore[attr-defined]
+    assert len(raised.value.messages) == 2 + 13 * 2  # type: ignore[attr-defined]
+    assert len(await links(stage.client, run.id)) >= 3
+    events = await run.events()
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert events[-1].type == "failed"
+
+
+async def test_the_age_of_the_whole_run_counts(stage: Stage, scripted: Scripted) -> None:
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        return asks(call("shout", f"c{request.step}"), delay=0.1)
+
+    async with stage.worker([shout]):
+        run = await stage.start(scripted_agent(scripted(reply), ["shout"]), max_iterations=500, max_seconds=2)
+        with pytest.raises(LimitExceededError) as raised:
+            await run.result()
+    assert raised.value.reason is not None
+    assert raised.value.reason.startswith("max_seconds: ")
+    events = await run.events()
+    assert 2 <= events[-1].time - events[0].time < 4
+    assert len(await links(stage.client, run.id)) >= 3
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.003, 0.01, 0.05, 0.11])
+async def test_a_cancel_at_the_boundary(stage: Stage, scripted: Scripted, delay: float) -> None:
+    async with stage.worker([shout]):
+        run = await stage.start(scripted_agent(scripted(goes_on_for(400)), ["shout"]), max_iterations=500)
+        handle = stage.client.get_workflow_handle(run.id)
+        first = await handle.describe()
+        async for event in stage.client.get_workflow_handle(run.id, run_id=first.run_id).fetch_history_events(
+            wait_new_event=True
+        ):
+            if event.HasField("workflow_execution_continued_as_new_event_attributes"):
+                break
+        await asyncio.sleep(delay)
+        await run.cancel("at the boundary")
+        with pytest.raises(RunCancelled):
+            await run.result()
+    await _check_cancelled(stage, run)
+
+
+async def _check_cancelled(stage: Stage, run: RunHandle) -> None:
+    description = await stage.client.get_workflow_handle(run.id).describe()
+    assert description.status is not None
+    assert description.status.name == "CANCELED"
+    events = await get_run(stage.client, run.id).events()
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    assert [event.type for event in events if event.type in ("done", "cancelled", "failed")] == ["cancelled"]
+    assert events[-1].type == "cancelled"
+    called = [event.iteration for event in events if event.type == "llm_start"]
+    assert called == list(itertools.islice(itertools.count(1), len(called)))
+    assert (await run.status()).status == "cancelled"
