@@ -73,13 +73,12 @@ async def test_a_conversation_that_does_not_fit_beside_the_agent_goes_in_pieces(
 async def test_a_state_that_does_not_fit_ends_the_run_with_a_typed_failure(stage: Stage, scripted: Scripted) -> None:
     model = scripted([*[chatty_round(number, 300_000) for number in range(9)], says("done")])
     async with stage.worker([nod]):
-        run = await stage.start(wordy_agent(model, 2_500_000))
-        # A verdict that comes before its call asks for it is carried along, with all that it says.
-        await run.approve("c_never", arguments={"text": noise(300_000, "arguments")})
+        # It just fits at the start, and no longer with what the model said last.
+        run = await stage.start(wordy_agent(model, 2_661_000))
         with pytest.raises(PayloadTooLargeError) as raised:
             await run.result()
     assert raised.value.kind == "payload_too_large"
-    assert "the largest part is the agent (2500" in str(raised.value)
+    assert "the largest part is the agent (2661" in str(raised.value)
     assert raised.value.messages[:2] == QUESTION
     assert len(raised.value.messages) == 2 + raised.value.iterations * 2
     events = await run.events()

@@ -91,34 +91,32 @@ async def _has_reached(run: RunHandle, iteration: int) -> bool:
     return (await run.status()).iteration >= iteration
 
 
-async def test_approvals_that_are_decided_early(stage: Stage, scripted: Scripted) -> None:
-    gate = asyncio.Event()
-
-    @tool
-    async def wait() -> str:
-        """Wait."""
-        await gate.wait()
-        return "waited"
-
+async def test_approvals_in_every_history(stage: Stage, scripted: Scripted) -> None:
     @tool(needs_approval=True)
     def delete(text: str = "") -> str:
         """Delete."""
         return f"deleted {text}"
 
-    rounds = [asks(call("shout", f"c{number}")) for number in range(8)]
-    approvals = [asks(call("delete", name, text=name)) for name in ("first", "second", "third")]
-    model = scripted([asks(call("wait", "w")), *rounds, *approvals, says("done")])
-    async with stage.worker([shout, wait, delete]):
-        run = await stage.start(scripted_agent(model, ["wait", "shout", "delete"]), max_iterations=30)
-        await wait_for(lambda: _has_reached(run, 1))
-        await run.approve("first")
-        await run.deny("second", "too early")
-        await run.approve("third", arguments={"text": "something else"})
-        gate.set()
+    # The same call id in each round, and other rounds between them: every question is a new one.
+    rounds = [[asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))] for number in range(6)]
+    model = scripted([*itertools.chain(*rounds), says("done")])
+    async with stage.worker([shout, delete]):
+        run = await stage.start(scripted_agent(model, ["shout", "delete"]), max_iterations=30)
+        async for event in run.stream():
+            if event.type != "permission_requested":
+                continue
+            number = int(event.data["arguments"]["text"])
+            if number % 3 == 0:
+                await run.approve("c")
+            elif number % 3 == 1:
+                await run.deny("c", "not this one")
+            else:
+                await run.approve("c", arguments={"text": "something else"})
         result = await run.result()
     assert len(await links(stage.client, run.id)) >= 3
     texts = [message.text for message in result.messages if message.role == "tool"]
-    assert texts[-3:] == ["deleted first", "Tool denied: too early", "deleted something else"]
+    verdicts = ["Tool denied: not this one", "deleted something else"]
+    assert texts[::2] == ["deleted 0", *verdicts, "deleted 3", *verdicts]
 
 
 @pytest.mark.parametrize(
