@@ -27,7 +27,7 @@ class Append(BaseModel):
 
 
 class Trim(BaseModel):
-    """Drop `drop` messages behind the first `head`, and put `summary` in their place (§13.3)."""
+    """Put `summary` in the place of `drop` messages behind the first `head`; system messages among them stay (§13.3)."""
 
     op: Literal["trim"] = "trim"
     head: int
@@ -119,7 +119,8 @@ class Conversation:
             case Append(messages=messages):
                 self._replace(len(self.messages), 0, messages)
             case Trim(head=head, drop=drop, summary=summary):
-                self._replace(head, drop, [summary])
+                instructions = [message for message in self.messages[head : head + drop] if message.instructs]
+                self._replace(head, drop, [*instructions, summary])
             case Rewrite(messages=messages):
                 self._replace(0, len(self.messages), messages)
         self.operations.append(operation)
@@ -212,6 +213,7 @@ class Conversation:
                 f"the conversation is at version {self.version}, the operations lead from "
                 f"{reference.base} to {reference.version}"
             )
+        _ = self.digest  # The seed's can't be taken any more once it has changed.
         for operation in reference.operations[self.version - reference.base :]:
             self.apply(operation)
         if self.version != reference.version or self.digest != reference.digest:

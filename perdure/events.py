@@ -70,6 +70,7 @@ class EventPage(BaseModel):
 
 
 PAGE_CHARS = 512 * 1024
+"""A page holds more only when one event alone does."""
 
 
 class EventLog:
@@ -107,12 +108,12 @@ class EventLog:
         operations: list[Operation] = []
         chars = 0
         for event in self._events[start:]:
-            if chars > PAGE_CHARS:
-                break
             news = self._between(base + len(operations), event.version)
+            chars += 200 + len(str(event.data)) + sum(map(operation_bytes, news))
+            if events and chars > PAGE_CHARS:
+                break
             operations += news
             events.append(event)
-            chars += 200 + len(str(event.data)) + sum(map(operation_bytes, news))
         more = start + len(events) < len(self._events)
         return EventPage(events=events, operations=operations, base=base, more=more)
 

@@ -75,6 +75,11 @@ class Message(BaseModel):
         return "".join(part.value for part in self.parts if isinstance(part, TextPart))
 
     @property
+    def instructs(self) -> bool:
+        """Whether it is a system (or developer) message: trimming never drops one (§13.3)."""
+        return self.role in ("system", "developer")
+
+    @property
     def tool_calls(self) -> list[ToolCall]:
         """The tool calls that this assistant message asks for; [] when there is none."""
         return [
@@ -139,9 +144,7 @@ class ToolResult(BaseModel):
         return cls(parts=[TextPart(value=text)])
 
     @classmethod
-    def failure(
-        cls, text: str, *, kind: str, status: Literal["error", "cancelled", "timeout"] = "error"
-    ) -> ToolResult:
+    def failure(cls, text: str, *, kind: str, status: Literal["error", "cancelled", "timeout"] = "error") -> ToolResult:
         """A result that tells the model what went wrong; `text` is what the model reads."""
         return cls(parts=[TextPart(value=text)], status=status, error_kind=kind, error_message=text)
 

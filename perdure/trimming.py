@@ -5,21 +5,26 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from .conversation import Conversation
 from .message_sizes import message_chars
 from .messages import Message
 
 KEPT_AT_LEAST = 2
-"""So many messages behind the leading system messages are never dropped."""
+"""So many messages beside the system messages are never dropped."""
 SUMMARY_CHARS = 4000
 QUOTE_CHARS = 200
 
 
 @dataclass(frozen=True)
 class TrimPlan:
-    """Drop `drop` messages behind the first `head`."""
+    """Drop `drop` messages behind the first `head`, except system messages."""
 
     head: int
     drop: int
+
+    def dropped(self, messages: Sequence[Message]) -> list[Message]:
+        """What a summary has to stand for."""
+        return [message for message in messages[self.head : self.head + self.drop] if not message.instructs]
 
 
 def estimate_chars(messages: Sequence[Message]) -> int:
@@ -30,22 +35,24 @@ def estimate_chars(messages: Sequence[Message]) -> int:
 def plan_trim(messages: Sequence[Message], sizes: Sequence[int], budget_chars: int) -> TrimPlan | None:
     """What to drop so that the messages fit, or None when they fit already or nothing may be dropped.
 
-    Dropped are the oldest whole groups (an assistant message with its tool results) behind the leading
-    system messages, until what is left fits beside a summary; at least two messages stay.
+    Dropped are the oldest whole groups (an assistant message with its tool results), until what is left
+    fits beside a summary. System messages stay, wherever they stand, and at least two others.
     """
     total = sum(sizes)
     if total <= budget_chars:
         return None
-    head = 0
-    while head < len(messages) and messages[head].role == "system":
-        head += 1
     target = budget_chars - summary_budget(budget_chars)
+    head = end = next((index for index, message in enumerate(messages) if not message.instructs), len(messages))
+    left = sum(not message.instructs for message in messages)
     drop = 0
-    while total > target:
-        end = _group_end(messages, head + drop)
-        if len(messages) - end < KEPT_AT_LEAST:
+    while total > target and end < len(messages):
+        start, end = end, _group_end(messages, end)
+        if messages[start].instructs:
+            continue
+        left -= end - start
+        if left < KEPT_AT_LEAST:
             break
-        total -= sum(sizes[head + drop : end])
+        total -= sum(sizes[start:end])
         drop = end - head
     return TrimPlan(head, drop) if drop else None
 
@@ -89,8 +96,8 @@ def trim_to_context_window(messages: Sequence[Message], budget_chars: int) -> tu
     messages and the last two others exceed the budget, these are returned.
     """
     plan = plan_trim(messages, [message_chars(message) for message in messages], budget_chars)
-    if plan is None:
-        return list(messages), []
-    end = plan.head + plan.drop
-    dropped = list(messages[plan.head : end])
-    return [*messages[: plan.head], summary_message(summarize_dropped(dropped)), *messages[end:]], dropped
+    trimmed = Conversation(messages)
+    dropped = plan.dropped(messages) if plan else []
+    if plan:
+        trimmed.trim(plan.head, plan.drop, summary_message(summarize_dropped(dropped)))
+    return trimmed.messages, dropped

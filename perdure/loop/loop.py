@@ -11,7 +11,7 @@ from ..errors import GuardrailError, RunCancelled, RunError
 from ..events import EventType
 from ..messages import Message, ModelReply, TextPart, ToolCall
 from ..options import RunOptions
-from ..trimming import plan_trim, summarize_dropped, summary_message
+from ..trimming import TrimPlan, plan_trim, summarize_dropped, summary_message
 from .effects import Cancelled, Effects, ToolSpec
 from .limits import partial_text, reached_limit
 from .retry import call_with_retry
@@ -114,16 +114,16 @@ class AgentLoop:
         plan = plan_trim(self._conversation.messages, self._conversation.sizes, budget)
         if plan is None:
             return
-        summary = await self._compact(plan.head, plan.drop) if self._compacted else ""
-        dropped = self._conversation.messages[plan.head : plan.head + plan.drop]
-        self._conversation.trim(plan.head, plan.drop, summary_message(summary or summarize_dropped(dropped)))
+        summary = await self._compact(plan) if self._compacted else ""
+        built_in = summarize_dropped(plan.dropped(self._conversation.messages))
+        self._conversation.trim(plan.head, plan.drop, summary_message(summary or built_in))
         self._emit("messages_updated", {})
 
-    async def _compact(self, head: int, drop: int) -> str:
+    async def _compact(self, plan: TrimPlan) -> str:
         """The compactor's summary, or "" when it failed: then the built-in one is used."""
         self._emit("compaction_start", {})
         try:
-            summary = await self._effects.compact(self._conversation, head, drop)
+            summary = await self._effects.compact(self._conversation, plan.head, plan.drop)
         except Cancelled:
             raise
         except Exception as error:
@@ -132,8 +132,9 @@ class AgentLoop:
         if not summary.strip():
             self._emit("compaction_failed", {"message": "the compactor gave an empty summary"})
             return ""
-        remaining = len(self._conversation.messages) - drop + 1
-        self._emit("compaction_complete", {"removed": drop, "remaining": remaining})
+        messages = self._conversation.messages
+        removed = len(plan.dropped(messages))
+        self._emit("compaction_complete", {"removed": removed, "remaining": len(messages) - removed + 1})
         return summary
 
     async def _check_input(self) -> None:

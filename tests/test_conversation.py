@@ -1,0 +1,260 @@
+"""The journaled conversation: whoever follows its references has the same messages, or notices that not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perdure.conversation import (
+    BATCH_BYTES,
+    Append,
+    Conversation,
+    ConversationRef,
+    DigestMismatchError,
+    Rewrite,
+    Trim,
+    operation_bytes,
+)
+from perdure.message_sizes import message_chars, total_bytes
+from perdure.messages import ImagePart, Message, ToolCall, ToolResult
+from perdure.transcript import Transcript
+
+CALL = ToolCall(id="1", name="look", arguments='{"at": "sky"}')
+HELLO = [Message.system("Be brief."), Message.user("Hi")]
+
+
+def messages() -> st.SearchStrategy[list[Message]]:
+    texts = st.sampled_from(["", "Hi", "ü✓🟦", "words " * 50, "x" * 100_000, "y" * 300_000])
+    image = Message(role="user", parts=[ImagePart(source="https://example.org/a.png", detail="low")])
+    one = st.one_of(
+        st.builds(Message.user, texts),
+        st.builds(lambda text: Message.assistant(text, [CALL]), texts),
+        st.builds(lambda text: Message.tool(CALL, ToolResult.failure(text, kind="odd")), texts),
+        st.just(image),
+    )
+    return st.lists(one, max_size=4)
+
+
+@dataclass
+class Actors:
+    """The one who changes the conversation, one who follows every reference, and one who reads the history."""
+
+    writer: Conversation
+    follower: Conversation
+    reader: Conversation
+    recorded: list[ConversationRef] = field(default_factory=list)
+    changes: int = 0
+
+    def step(self, kind: str, news: list[Message], number: int) -> None:
+        match kind:
+            case "append":
+                self.writer.append(news)
+            case "rewrite":
+                self.writer.rewrite(news)
+            case "trim":
+                head = number % (len(self.writer.messages) + 1)
+                drop = number % (len(self.writer.messages) - head + 1)
+                self.writer.trim(head, drop, Message.user(f"[Context summary: {number}]"))
+            case "look":
+                self.follow(self.writer.ref(hand_over=False))
+            case "call":
+                self.record(self.writer.ref())
+            case "ahead":
+                for reference in self.writer.partial_refs(1000 * number):
+                    self.record(reference)
+            case "forget":
+                self.follower.forget_operations()
+
+    def record(self, reference: ConversationRef) -> None:
+        self.recorded.append(reference)
+        self.follow(reference)
+
+    def follow(self, reference: ConversationRef) -> None:
+        self.follower.follow(travelled(reference))
+
+
+def travelled(reference: ConversationRef) -> ConversationRef:
+    """The reference as it arrives in another process."""
+    return ConversationRef.model_validate_json(reference.model_dump_json())
+
+
+STEPS = st.tuples(
+    st.sampled_from(["append", "append", "append", "rewrite", "trim", "look", "call", "ahead", "forget"]),
+    messages(),
+    st.integers(0, 500),
+)
+
+
+@settings(max_examples=80, deadline=None)
+@given(messages(), st.lists(STEPS, max_size=15))
+def test_followers_always_have_equal_messages_and_digest(seed: list[Message], steps: list[Any]) -> None:
+    writer = Conversation(seed)
+    assert writer.digest == Conversation(seed).digest
+    actors = Actors(writer, Conversation(seed), Conversation(seed))
+    for kind, news, number in steps:
+        actors.step(kind, news, number)
+    actors.record(writer.ref())
+    for reference in actors.recorded:
+        actors.reader.follow(travelled(reference))
+    for copy in (actors.follower, actors.reader):
+        assert (copy.messages, copy.version, copy.digest) == (writer.messages, writer.version, writer.digest)
+    assert [(ref.base, ref.version) for ref in actors.recorded if ref.base == ref.version or ref.operations] == [
+        (ref.base, ref.version) for ref in actors.recorded
+    ]
+    assert [operation for ref in actors.recorded for operation in ref.operations] == writer.operations
+    assert writer.sizes == [message_chars(message) for message in writer.messages]
+    assert writer.recorded_bytes == total_bytes(writer.messages)
+
+
+@settings(max_examples=40, deadline=None)
+@given(messages(), st.lists(messages(), max_size=5), st.integers(1, 700_000))
+def test_references_ahead_are_bounded(seed: list[Message], appended: list[list[Message]], limit: int) -> None:
+    writer = Conversation(seed)
+    assert writer.digest
+    for news in appended:
+        writer.append(news)
+    for reference in writer.partial_refs(limit):
+        size = sum(map(operation_bytes, reference.operations))
+        assert size <= limit or len(reference.operations) == 1
+    assert len(writer.pending) <= 1 or sum(map(operation_bytes, writer.pending)) <= limit
+
+
+def test_no_operation_outgrows_a_batch_unless_one_message_does() -> None:
+    writer = Conversation()
+    news = [Message.user("a" * (BATCH_BYTES // 3))] * 7
+    writer.append(news)
+    writer.rewrite([*news, Message.user("b" * (2 * BATCH_BYTES))])
+    assert [len(operation.messages) for operation in writer.operations if not isinstance(operation, Trim)] == [
+        *[2, 2, 2, 1],
+        *[2, 2, 2, 1, 1],
+    ]
+    assert [type(operation) for operation in writer.operations[4:]] == [Rewrite, *[Append] * 4]
+
+
+def test_a_rewrite_to_nothing_is_recorded() -> None:
+    writer, follower = Conversation(HELLO), Conversation(HELLO)
+    assert writer.digest
+    writer.rewrite([])
+    follower.follow(travelled(writer.ref()))
+    assert follower.messages == []
+
+
+def test_appending_nothing_changes_nothing() -> None:
+    writer = Conversation(HELLO)
+    writer.append([])
+    assert (writer.version, writer.operations) == (0, [])
+
+
+def changed(reference: ConversationRef, **fields: Any) -> ConversationRef:
+    return reference.model_copy(update=fields)
+
+
+def test_what_does_not_fit_is_noticed() -> None:
+    writer = Conversation(HELLO)
+    assert writer.digest
+    writer.append([Message.assistant("Hello")])
+    writer.append([Message.user("Bye")])
+    reference = writer.ref()
+    first, second = reference.operations
+    other = Append(messages=[Message.user("Good-bye")])
+    for wrong in (
+        changed(reference, operations=[first, other]),
+        changed(reference, operations=[second, first]),
+        changed(reference, operations=[first]),
+        changed(reference, operations=[first, second, other]),
+        changed(reference, digest="0" * 32),
+        changed(reference, base=1),
+        changed(reference, version=3),
+    ):
+        with pytest.raises(DigestMismatchError):
+            Conversation(HELLO).follow(wrong)
+    with pytest.raises(DigestMismatchError):
+        Conversation([Message.user("Hi")]).follow(reference)
+    ahead = Conversation(HELLO)
+    ahead.follow(reference)
+    ahead.append([Message.user("more")])
+    with pytest.raises(DigestMismatchError, match="is at version 3, the operations lead from 0 to 2"):
+        ahead.follow(reference)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (Message.user("a"), Message.assistant("a")),
+        (Message.user("a"), Message(role="user", parts=[*Message.user("a").parts, *Message.user("").parts])),
+        (Message.assistant("", [CALL]), Message.assistant("", [CALL.model_copy(update={"arguments": "{}"})])),
+        (Message.tool(CALL, ToolResult.of_text("a")), Message.tool(CALL, ToolResult.failure("a", kind="k"))),
+        *[
+            (
+                Message.model_validate({"role": "user", "parts": [{"kind": "image", "source": "a"}]}),
+                Message.model_validate({"role": "user", "parts": [{"kind": kind, "source": "a"}]}),
+            )
+            for kind in ("file", "audio")
+        ],
+    ],
+)
+def test_different_messages_have_different_digests(one: Message, other: Message) -> None:
+    assert Conversation([one]).digest != Conversation([other]).digest
+    digests = set()
+    for message in (one, other):
+        for way in ("append", "rewrite"):
+            writer = Conversation([])
+            assert writer.digest
+            getattr(writer, way)([message])
+            digests.add(writer.digest)
+    assert len(digests) == 4
+
+
+def test_the_digest_of_the_seed_cannot_be_taken_too_late() -> None:
+    writer = Conversation(HELLO)
+    writer.append(HELLO)
+    with pytest.raises(ValueError, match="before the first operation"):
+        _ = writer.digest
+
+
+def test_a_conversation_goes_on_from_a_version_and_a_digest() -> None:
+    writer, follower = Conversation(HELLO), Conversation(HELLO)
+    assert writer.digest
+    writer.append([Message.assistant("Hello")])
+    follower.follow(writer.ref())
+    next_link = Conversation(writer.messages, version=writer.version, digest=writer.digest)
+    next_link.append([Message.user("Bye")])
+    follower.follow(travelled(next_link.ref()))
+    assert follower.messages == next_link.messages
+    loaded = Conversation([], version=writer.version, digest=writer.digest)
+    loaded.load(writer.messages)
+    assert (loaded.messages, loaded.digest, loaded.version) == (writer.messages, writer.digest, writer.version)
+    with pytest.raises(ValueError, match="only an empty conversation"):
+        loaded.load(HELLO)
+
+
+def test_the_transcript_keeps_what_trimming_drops() -> None:
+    writer, transcript = Conversation(HELLO), Transcript(HELLO)
+    said = [Message.user(f"{number}") for number in range(5)]
+    for message in said:
+        writer.append([message])
+    writer.trim(1, 4, Message.user("[Context summary: …]"))
+    writer.append([Message.assistant("Done")])
+    transcript.follow(writer.operations)
+    assert transcript.messages == [*HELLO, *said, Message.assistant("Done")]
+
+
+def test_the_transcript_holds_what_a_guardrail_put_in_place() -> None:
+    writer, transcript = Conversation(HELLO), Transcript(HELLO)
+    writer.append([Message.user("My number is 555")])
+    writer.trim(1, 1, Message.user("[Context summary: …]"))
+    writer.rewrite([HELLO[0], Message.user("My number is […]")])
+    transcript.follow(writer.operations)
+    assert [message.text for message in transcript.messages] == ["Hi", "Be brief.", "My number is […]"]
+
+
+def test_the_transcript_goes_on_over_links() -> None:
+    transcript = Transcript(HELLO)
+    transcript.follow([Append(messages=[Message.assistant("Hello")])])
+    transcript.begin_link([*HELLO, Message.assistant("Hello"), Message.user("not handed over")])
+    transcript.follow([Trim(head=1, drop=3, summary=Message.user("[…]")), Append(messages=[Message.assistant("Bye")])])
+    assert [message.text for message in transcript.messages] == ["Be brief.", "Hi", "Hello", "not handed over", "Bye"]

@@ -1,0 +1,181 @@
+"""§13.3: what the context costs, what is dropped, and what stands in its place."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from perdure.messages import AudioPart, ImagePart, Message, TextPart, ToolCall, ToolResult
+from perdure.trimming import (
+    estimate_chars,
+    plan_trim,
+    summarize_dropped,
+    summary_budget,
+    summary_message,
+    trim_to_context_window,
+)
+
+CALL = ToolCall(id="1", name="look", arguments='{"at": "ü"}')
+OTHER = ToolCall(id="2", name="hear", arguments="")
+SYSTEM = Message.system("Be brief.")
+
+
+@pytest.mark.parametrize(
+    ("message", "chars"),
+    [
+        (Message.user(""), 8),
+        (Message.user("Hi ü"), 4 + 4 + 4),
+        (Message.assistant("Hi"), 9 + 4 + 2),
+        (Message(role="user", parts=[TextPart(value="a"), TextPart(value="bc")]), 4 + 4 + 3),
+        (Message(role="user", parts=[ImagePart(source="x" * 9999), AudioPart(source="y")]), 4 + 4 + 400),
+        (Message.tool(CALL, ToolResult.of_text("seen")), 4 + 4 + 4),
+        (Message.assistant("", [CALL]), 9 + 4 + len(json.dumps([CALL.to_metadata()]))),
+        (
+            Message.assistant("Hi", [CALL, OTHER]),
+            9 + 4 + 2 + len(json.dumps([CALL.to_metadata(), OTHER.to_metadata()])),
+        ),
+    ],
+)
+def test_estimate(message: Message, chars: int) -> None:
+    assert estimate_chars([message]) == chars
+    assert estimate_chars([message, message]) == 2 * chars
+
+
+@pytest.mark.parametrize(
+    ("budget", "reserved"), [(1, 0), (19, 0), (20, 1), (500, 25), (100_000, 5000), (1_000_000, 5000)]
+)
+def test_the_room_for_the_summary(budget: int, reserved: int) -> None:
+    assert summary_budget(budget) == reserved
+
+
+def test_summary() -> None:
+    dropped = [
+        SYSTEM,
+        Message.user("What is " + "very " * 50 + "old?"),
+        Message.assistant("Stones.", [CALL, OTHER]),
+        Message.tool(CALL, ToolResult.of_text("seen")),
+        Message.assistant("", [CALL]),
+        Message.assistant("a" * 300),
+        Message(role="user", parts=[ImagePart(source="x")]),
+    ]
+    assert summarize_dropped(dropped).split("\n") == [
+        ("User asked: What is " + "very " * 50)[: 12 + 200],
+        "Assistant: Stones.",
+        "  Called tools: look, hear",
+        "  Called tools: look",
+        "Assistant: " + "a" * 200,
+        "User asked: ",
+    ]
+
+
+def test_the_summary_is_bounded() -> None:
+    assert len(summarize_dropped([Message.user("a" * 300)] * 100)) == 4000
+
+
+def test_what_fits_exactly_is_left_alone() -> None:
+    messages = [SYSTEM, *[Message.user("Hello")] * 5]
+    assert trim_to_context_window(messages, estimate_chars(messages)) == (messages, [])
+    kept, dropped = trim_to_context_window(messages, estimate_chars(messages) - 1)
+    assert (len(kept), len(dropped)) == (6, 1)
+
+
+def test_the_oldest_are_dropped_and_summed_up_behind_the_system_messages() -> None:
+    messages = [SYSTEM, SYSTEM, *[Message.user(f"{number}" * 100) for number in range(5)]]
+    kept, dropped = trim_to_context_window(messages, 300)
+    assert dropped == messages[2:5]
+    assert kept == [SYSTEM, SYSTEM, summary_message(summarize_dropped(dropped)), *messages[5:]]
+    assert kept[2].role == "user"
+    assert kept[2].text.startswith("[Context summary: User asked: 000")
+    assert kept[2].text.endswith("222]")
+
+
+def answered(*calls: ToolCall, chars: int = 100) -> list[Message]:
+    return [Message.assistant("", calls), *[Message.tool(call, ToolResult.of_text("r" * chars)) for call in calls]]
+
+
+def test_groups_are_dropped_whole() -> None:
+    messages = [*answered(CALL, OTHER), *answered(CALL), Message.user("b")]
+    # One of the first two results would do, but a result without its call is no conversation.
+    for budget in (estimate_chars(messages) - 1, 300):
+        _, dropped = trim_to_context_window(messages, budget)
+        assert dropped == messages[:3]
+
+
+def test_the_last_two_stay_and_the_last_group_stays_whole() -> None:
+    for rest in ([Message.user("a" * 99), Message.user("b" * 99)], answered(CALL, OTHER), answered(CALL)):
+        messages = [SYSTEM, *rest]
+        assert trim_to_context_window(messages, 10) == (messages, [])
+        _, dropped = trim_to_context_window([SYSTEM, Message.user("old"), *rest], 10)
+        assert dropped == [Message.user("old")]
+
+
+def test_a_system_message_among_the_dropped_stays() -> None:
+    later = Message.system("Now in French.")
+    messages = [SYSTEM, Message.user("a" * 99), later, Message.user("b" * 99), Message.user("c"), Message.user("d")]
+    kept, dropped = trim_to_context_window(messages, 90)
+    assert dropped == [messages[1], messages[3]]
+    assert kept[:2] == [SYSTEM, later]
+    assert kept[3:] == messages[4:]
+    again, _ = trim_to_context_window([*kept, Message.user("e" * 99)], 90)
+    assert again[:2] == [SYSTEM, later]
+
+
+def test_developer_messages_are_system_messages() -> None:
+    developer = Message(role="developer", parts=[TextPart(value="Be kind.")])
+    messages = [developer, SYSTEM, *[Message.user("a" * 99)] * 4]
+    kept, _ = trim_to_context_window(messages, 100)
+    assert kept[:2] == [developer, SYSTEM]
+
+
+@pytest.mark.parametrize("messages", [[], [SYSTEM], [SYSTEM] * 3, [SYSTEM, Message.user("a" * 50)]])
+def test_what_may_not_be_dropped_is_kept_whatever_it_costs(messages: list[Message]) -> None:
+    assert trim_to_context_window(messages, 1) == (messages, [])
+
+
+groups = st.lists(
+    st.one_of(
+        st.builds(lambda size: [Message.user("u" * size)], st.integers(0, 300)),
+        st.builds(lambda size: [Message.assistant("a" * size)], st.integers(0, 300)),
+        st.builds(
+            lambda calls, size: answered(*calls, chars=size),
+            st.lists(st.just(CALL), min_size=1, max_size=3),
+            st.integers(0, 300),
+        ),
+        st.just([SYSTEM]),
+    ),
+    max_size=12,
+)
+
+
+@settings(max_examples=200, deadline=None)
+@given(groups, st.integers(1, 3000))
+def test_what_holds_of_every_trim(groups: list[list[Message]], budget: int) -> None:
+    messages = [message for group in groups for message in group]
+    kept, dropped = trim_to_context_window(messages, budget)
+    if not dropped:
+        assert kept == messages
+        droppable = [group for group in groups if not group[0].instructs]
+        assert estimate_chars(messages) <= budget or sum(map(len, droppable[1:])) < 2
+        return
+    assert estimate_chars(messages) > budget
+    systems = [message for message in messages if message.instructs]
+    assert [message for message in kept if message.instructs] == systems
+    others = [message for group in groups for message in group if not message.instructs]
+    assert others[: len(dropped)] == dropped
+    remaining = [message for message in kept if not message.instructs and not message.text.startswith("[Context")]
+    assert remaining == others[len(dropped) :]
+    assert len(remaining) >= 2
+    assert remaining[0].role != "tool", "no group is split"
+    plan = plan_trim(messages, [estimate_chars([message]) for message in messages], budget)
+    assert plan is not None
+    target = budget - summary_budget(budget)
+    assert estimate_chars([*systems, *remaining]) <= target or _is_one_group_too_many(remaining)
+
+
+def _is_one_group_too_many(remaining: list[Message]) -> bool:
+    """Whether dropping one more group would leave less than two messages."""
+    end = next((index for index, message in enumerate(remaining[1:], 1) if message.role != "tool"), len(remaining))
+    return len(remaining) - end < 2
