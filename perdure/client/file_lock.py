@@ -25,7 +25,9 @@ class FileLock:
         self._descriptor: int | None = None
 
     def try_acquire(self, mode: Mode) -> bool:
-        """Take the lock if nobody stands in the way; says whether it is held now."""
+        """Take the lock if nobody stands in the way, or keep it; says whether it is held now."""
+        if self._descriptor is not None:
+            return True
         if sys.platform == "win32":
             raise ConfigurationError(
                 "The embedded Temporal server needs Linux or macOS. On Windows start one with "
@@ -43,11 +45,14 @@ class FileLock:
         return True
 
     async def acquire(self, mode: Mode, *, timeout: float) -> None:
-        """Wait for the lock; raises TimeoutError after `timeout` seconds."""
+        """Wait for the lock; raises ConfigurationError after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while not self.try_acquire(mode):
             if time.monotonic() > deadline:
-                raise TimeoutError(f"another process holds {str(self.path)!r}")
+                raise ConfigurationError(
+                    f"Another process has held {str(self.path)!r} for {timeout:g} s, expected it free by now: end the "
+                    "perdure process that hangs, or take another data folder (--data-dir, PERDURE_HOME)."
+                )
             await asyncio.sleep(0.02)
 
     def release(self) -> None:

@@ -30,11 +30,19 @@ class LocalServer:
     def __init__(
         self, folder: str | Path | None = None, *, port: int | None = None, ui_port: int | None = None
     ) -> None:
-        """Ports left open are 7233 and 8233, or any free ones when those are taken."""
-        self.folder = Path(folder) if folder else data_folder()
+        """The folder is by default `data_folder()` as it is at `start`.
+
+        Ports left open are 7233 and 8233, or any free ones when those are taken.
+        """
+        self._folder = Path(folder) if folder else None
         self._port, self._ui_port = port, ui_port
-        self._use = FileLock(self.folder / "users.lock")
+        self._use: FileLock | None = None
         self._state: ServerState | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Where the server keeps its database, its state and its log."""
+        return self._use.path.parent if self._use else self._folder or data_folder()
 
     @property
     def is_started(self) -> bool:
@@ -65,15 +73,17 @@ class LocalServer:
     async def start(self) -> None:
         """Return when a server answers; raises ConfigurationError with the end of its log when none does."""
         self._make_folder()
+        use = self._use or FileLock(self.folder / "users.lock")
         starting = FileLock(self.folder / "start.lock")
         await starting.acquire("exclusive", timeout=2 * _START_SECONDS)
         try:
-            await self._use.acquire("shared", timeout=_START_SECONDS)
+            await use.acquire("shared", timeout=_START_SECONDS)
+            self._use = use
             self._state = await self._running() or await launch(
                 self.folder, port=self._port, ui_port=self._ui_port, timeout=_START_SECONDS
             )
         except BaseException:
-            self._use.release()
+            use.release()
             raise
         finally:
             starting.release()
@@ -81,7 +91,8 @@ class LocalServer:
     def leave(self) -> None:
         """Use the server no longer; it ends a second later unless another process uses it."""
         self._state = None
-        self._use.release()
+        if self._use:
+            self._use.release()
 
     async def stop(self) -> None:
         """Leave the server and wait until it has ended; returns at once when another process still uses it."""
