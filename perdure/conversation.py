@@ -27,7 +27,7 @@ class Append(BaseModel):
 
 
 class Trim(BaseModel):
-    """Put `summary` in the place of `drop` messages behind the first `head`; system messages among them stay (§13.3)."""
+    """Put `summary` in the place of `drop` messages behind the first `head`, except system messages (§13.3)."""
 
     op: Literal["trim"] = "trim"
     head: int

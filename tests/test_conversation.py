@@ -28,7 +28,7 @@ HELLO = [Message.system("Be brief."), Message.user("Hi")]
 
 
 def messages() -> st.SearchStrategy[list[Message]]:
-    texts = st.sampled_from(["", "Hi", "ü✓🟦", "words " * 50, "x" * 100_000, "y" * 300_000])
+    texts = st.sampled_from(["", "Hi", "ü✓🟦", "words " * 50]) | st.sampled_from([100_000, 300_000]).map("x".__mul__)
     image = Message(role="user", parts=[ImagePart(source="https://example.org/a.png", detail="low")])
     one = st.one_of(
         st.builds(Message.user, texts),
@@ -102,9 +102,6 @@ def test_followers_always_have_equal_messages_and_digest(seed: list[Message], st
         actors.reader.follow(travelled(reference))
     for copy in (actors.follower, actors.reader):
         assert (copy.messages, copy.version, copy.digest) == (writer.messages, writer.version, writer.digest)
-    assert [(ref.base, ref.version) for ref in actors.recorded if ref.base == ref.version or ref.operations] == [
-        (ref.base, ref.version) for ref in actors.recorded
-    ]
     assert [operation for ref in actors.recorded for operation in ref.operations] == writer.operations
     assert writer.sizes == [message_chars(message) for message in writer.messages]
     assert writer.recorded_bytes == total_bytes(writer.messages)
