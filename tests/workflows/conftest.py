@@ -7,10 +7,12 @@ from contextlib import ExitStack
 
 import pytest
 from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
 
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 
+from .kill_scenarios import KillScenarios
 from .stage import Stage
 
 
@@ -27,3 +29,21 @@ def scripted() -> Iterator[Callable[[Script], ScriptedModel]]:
     """Makes scripted models that end with the test."""
     with ExitStack() as models:
         yield lambda script: models.enter_context(ScriptedModel(script))
+
+
+@pytest.fixture(scope="session")
+async def kills(server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[KillScenarios]:
+    """Runs that are interrupted by SIGKILL, under way from the first test of this folder on."""
+    async with KillScenarios.under_way(server.client, tmp_path_factory.mktemp("kills")) as scenarios:
+        yield scenarios
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _kills_under_way(request: pytest.FixtureRequest) -> None:
+    if any(item.path.name == "test_kills.py" for item in request.session.items):
+        request.getfixturevalue("kills")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """The kill tests come last: their scenarios go on beside all others."""
+    items.sort(key=lambda item: item.path.name == "test_kills.py")

@@ -1,0 +1,180 @@
+"""Conversations that are interrupted by SIGKILL, and what became of them."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+from temporalio.client import Client
+
+from perdure.agent import Agent
+from perdure.client import RunHandle, start_run
+from perdure.messages import Message
+from perdure.options import RunOptions
+from perdure.run import RunResult
+from perdure.testing import ScriptedModel, ScriptedReply
+from tests.conftest import wait_for
+
+from .agents import QUESTION, asks, call, says, scripted_agent
+from .stage import replay_run
+from .worker_process import HELD_SECONDS, WorkerJob
+from .workers import Nursery, WorkerProcess, count, read_diary
+
+ROUNDS = 5
+
+
+class Point(NamedTuple):
+    """A moment of the conversation: while the n-th model call, or the n-th tool, is under way."""
+
+    kind: Literal["model", "tool"]
+    number: int
+
+    def __str__(self) -> str:
+        return f"{self.kind}-{self.number}"
+
+
+POINTS = [Point(kind, number) for number in range(1, ROUNDS + 1) for kind in ("model", "tool")]
+
+
+def conversation(held: Point | None = None) -> list[ScriptedReply | list[ScriptedReply]]:
+    """Five rounds of one model call and one tool, and an answer; the first call of the held step takes its time."""
+    replies: list[ScriptedReply | list[ScriptedReply]] = [
+        asks(call("step", f"call_{number}", text=str(number)), text=f"Round {number}.")
+        for number in range(1, ROUNDS + 1)
+    ]
+    replies.append(says("All done."))
+    if held is not None and held.kind == "model":
+        reply = replies[held.number - 1]
+        assert isinstance(reply, ScriptedReply)
+        replies[held.number - 1] = [reply.model_copy(update={"delay": HELD_SECONDS}), reply]
+    return replies
+
+
+@dataclass
+class Scene:
+    """One run, with a model, a diary of its tools and worker processes of its own."""
+
+    client: Client
+    nursery: Nursery
+    model: ScriptedModel
+    root: Path
+    """Where the runs have their folders."""
+    address: str
+    id: str = field(default_factory=lambda: f"kill-{uuid.uuid4()}")
+    """Of the run, and the name of its task queue."""
+    vector: str | None = None
+    run: RunHandle | None = None
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True)
+
+    @property
+    def folder(self) -> Path:
+        return self.root / self.id
+
+    async def start(
+        self, agent: Agent, *, task_queue: str | None = None, messages: list[Message] | None = None, **options: Any
+    ) -> RunHandle:
+        self.run = await start_run(
+            self.client,
+            agent,
+            messages=messages or QUESTION,
+            task_queue=task_queue or self.id,
+            id=self.id,
+            options=RunOptions(**options),
+        )
+        return self.run
+
+    async def worker(self) -> WorkerProcess:
+        return await self.nursery.start(
+            WorkerJob(address=self.address, task_queue=self.id, folder=str(self.root), vector=self.vector)
+        )
+
+    def hold(self, point: Point) -> None:
+        """Keep the tool of that moment from ending soon; for a model call, the script does it."""
+        if point.kind == "tool":
+            (self.folder / "held").write_text(f"call_{point.number}")
+
+    async def reach(self, point: Point) -> None:
+        """Return while the model call or tool of that moment is under way."""
+        await wait_for(lambda: self._reached(point), timeout=60.0)
+        await asyncio.sleep(0.05)
+
+    async def _reached(self, point: Point) -> bool:
+        if point.kind == "model":
+            return any(request.step == point.number - 1 for request in self.model.requests)
+        return f"call_{point.number}" in count(self.folder, "start")
+
+    def next_start(self, moment: float) -> float:
+        """Seconds from that moment to the next beginning of a model call or a tool."""
+        requests = [request.received_at for request in self.model.requests]
+        starts: list[float] = [entry["at"] for entry in read_diary(self.folder) if entry["event"] == "start"]
+        return min(at for at in requests + starts if at > moment) - moment
+
+    async def outcome(self) -> Outcome:
+        assert self.run is not None
+        result = await asyncio.wait_for(self.run.result(), 60)
+        await replay_run(self.client, self.run.id)
+        steps = [request.step for request in self.model.requests]
+        answered = [request.step for request in self.model.requests if not request.aborted]
+        return Outcome(
+            result=result,
+            asked={step: steps.count(step) for step in steps},
+            answered={step: answered.count(step) for step in answered},
+            started=count(self.folder, "start"),
+            ended=count(self.folder, "end"),
+        )
+
+
+@dataclass
+class Outcome:
+    """What a run gave, and what it took."""
+
+    result: RunResult
+    asked: dict[int, int]
+    """Step → model calls that reached the model."""
+    answered: dict[int, int]
+    """Step → model calls whose answer was sent to the end."""
+    started: dict[str, int]
+    """Call id → beginnings of tool executions."""
+    ended: dict[str, int]
+    """Call id → ends of tool executions."""
+    resumed_after: float = 0.0
+    """Seconds from the kill to the next model call or tool."""
+
+
+async def undisturbed(scene: Scene) -> Outcome:
+    await scene.worker()
+    await scene.start(scripted_agent(scene.model, ["step"]))
+    return await scene.outcome()
+
+
+async def worker_killed_at(scene: Scene, point: Point, tool: str = "step") -> Outcome:
+    """SIGKILL the only worker at that moment, and start another one."""
+    scene.hold(point)
+    worker = await scene.worker()
+    await scene.start(scripted_agent(scene.model, [tool]))
+    await scene.reach(point)
+    killed = worker.kill()
+    await scene.worker()
+    outcome = await scene.outcome()
+    outcome.resumed_after = scene.next_start(killed)
+    return outcome
+
+
+async def tool_that_kills_its_workers(scene: Scene) -> Outcome:
+    """Each worker that starts the tool is gone at once; there is always another one."""
+    await scene.worker()
+    run = await scene.start(scripted_agent(scene.model, ["kill_worker"]))
+    finished = asyncio.create_task(run.result())
+    replaced = 0
+    while not finished.done():
+        deaths = sum(count(scene.folder, "start").values())
+        if deaths > replaced:
+            replaced = deaths
+            await scene.worker()
+        await asyncio.wait([finished], timeout=0.1)
+    return await scene.outcome()
