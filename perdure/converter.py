@@ -6,15 +6,16 @@ import dataclasses
 from collections.abc import Sequence
 
 import zstandard
-from temporalio.client import Client
 from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter, ExternalStorage, PayloadCodec
+
+from .storage import open_storage, storage_from_environment
 
 ENCODING = b"binary/zstd"
 COMPRESS_FROM_BYTES = 16 * 1024
 """Smaller payloads stay as they are, so that the Temporal UI shows them."""
-STORE_FROM_BYTES = 256 * 1024
 
 
 class ZstdCodec(PayloadCodec):
@@ -44,12 +45,23 @@ class ZstdCodec(PayloadCodec):
 
 
 def data_converter(
-    *, storage: ExternalStorage | None = None, compress_from_bytes: int = COMPRESS_FROM_BYTES
+    *, storage: ExternalStorage | str | None = None, compress_from_bytes: int = COMPRESS_FROM_BYTES
 ) -> DataConverter:
-    """The converter that perdure's clients and workers share."""
+    """The converter that perdure's clients and workers share.
+
+    `storage` is where values go that are too large for Temporal: a URL as `open_storage` takes it, or the SDK's own
+    `ExternalStorage`. Raises `ConfigurationError` for a URL that can't be used.
+    """
+    if not isinstance(storage, ExternalStorage):
+        storage = open_storage(storage)
     return dataclasses.replace(
         pydantic_data_converter, payload_codec=ZstdCodec(compress_from_bytes), external_storage=storage
     )
+
+
+def converter_from_environment() -> DataConverter:
+    """The converter with the storage that `PERDURE_STORAGE` names. Raises `ConfigurationError`."""
+    return data_converter(storage=storage_from_environment())
 
 
 perdure_data_converter = data_converter()
@@ -57,10 +69,13 @@ perdure_data_converter = data_converter()
 
 
 def with_converter(client: Client) -> Client:
-    """The client, or one on the same connection with perdure's converter when it had Temporal's default one."""
+    """The client, or one on the same connection with perdure's converter when it had Temporal's default one.
+
+    Raises `ConfigurationError` for a storage in the environment that can't be used.
+    """
     if client.data_converter != DataConverter.default:
         return client
     settings = client.config(active_config=True)
-    settings["data_converter"] = perdure_data_converter
+    settings["data_converter"] = converter_from_environment()
     settings["plugins"] = []
     return Client(**settings)

@@ -8,7 +8,7 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 
-from ..converter import perdure_data_converter
+from ..converter import converter_from_environment
 from ..errors import ConfigurationError
 
 DEFAULT_ADDRESS = "localhost:7233"
@@ -21,6 +21,7 @@ async def connect(address: str | None = None, *, namespace: str | None = None, *
 
     What the arguments leave open comes from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
     `TEMPORAL_TLS…` and the profile of `temporal.toml`; then `localhost:7233` and the namespace `default`.
+    `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.storage`).
     `options` go to `temporalio.client.Client.connect`.
     """
     given = {"target_host": address, "namespace": namespace}
@@ -39,7 +40,8 @@ def environment_names_a_server() -> bool:
 
 
 async def _open(*, target_host: str, **settings: Any) -> Client:
-    settings.setdefault("data_converter", perdure_data_converter)
+    if "data_converter" not in settings:
+        settings["data_converter"] = converter_from_environment()
     try:
         return await asyncio.wait_for(Client.connect(target_host, **settings), CONNECT_SECONDS)
     except TimeoutError as error:

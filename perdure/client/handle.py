@@ -14,6 +14,7 @@ from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
 from ..messages import Message, Usage
 from ..run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
+from ..storage.lost import STORAGE_ERROR
 from ..workflows.names import DECIDE, STATUS, STEER
 from .links import cancel_reason, last_link, read_link
 from .log import QUERY_TIMEOUT, RunLog
@@ -39,7 +40,7 @@ class RunHandle:
         try:
             output: RunOutput = await self._workflow.result()
         except WorkflowFailureError as failure:
-            raise await self._run_error(failure.cause) from failure
+            raise await self._error_of(failure.cause) from failure
         messages = output.messages
         if messages is None:
             messages = await conversation_at_end(self._client, self.id, await last_link(self._client, self.id))
@@ -100,6 +101,16 @@ class RunHandle:
         status = (await replay(self.id, link.history, self._client.data_converter)).status()
         ended = _ENDED.get(description.status) if description.status else None
         return status.model_copy(update={"status": ended}) if ended else status
+
+    async def _error_of(self, cause: BaseException) -> RunError:
+        try:
+            return await self._run_error(cause)
+        except ApplicationError as error:
+            if error.type != STORAGE_ERROR or not isinstance(cause, ApplicationError):
+                raise
+            # What the run has said was stored outside Temporal and is lost: its last error is all that is left.
+            kind = cause.type or "failed"
+            return RUN_ERRORS.get(kind, RunError)(cause.message, kind=kind)
 
     async def _run_error(self, cause: BaseException) -> RunError:
         link = await last_link(self._client, self.id)

@@ -15,9 +15,10 @@ from temporalio.plugin import SimplePlugin
 from ..activities.hooks import Compactor, Hooks
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
-from ..converter import perdure_data_converter
+from ..converter import converter_from_environment
 from ..guardrails import Guardrails
 from ..providers.clients import close_clients
+from ..storage import close_storage
 from ..tools.dispatch import ToolBox
 from ..workflows.agent_run import AgentRun
 
@@ -49,11 +50,15 @@ class PerdurePlugin(SimplePlugin):
         self.prompt_root = prompt_root
         super().__init__(
             "perdure",
-            data_converter=lambda given: perdure_data_converter if given in (None, DataConverter.default) else given,
+            data_converter=_converter,
             workflows=[AgentRun],
             activities=self.activities_of_runs.all,
             run_context=_closing_clients,
         )
+
+
+def _converter(given: DataConverter | None) -> DataConverter:
+    return converter_from_environment() if given in (None, DataConverter.default) else given
 
 
 _workers: Counter[asyncio.AbstractEventLoop] = Counter()
@@ -61,7 +66,7 @@ _workers: Counter[asyncio.AbstractEventLoop] = Counter()
 
 @asynccontextmanager
 async def _closing_clients() -> AsyncIterator[None]:
-    """Closes the providers' HTTP connections when the last worker of this event loop has ended."""
+    """Closes the HTTP connections to providers and storage when the last worker of this event loop has ended."""
     loop = asyncio.get_running_loop()
     _workers[loop] += 1
     try:
@@ -71,3 +76,4 @@ async def _closing_clients() -> AsyncIterator[None]:
         if not _workers[loop]:
             del _workers[loop]
             await close_clients()
+            await close_storage()

@@ -1,0 +1,89 @@
+"""Where values go that are too large for Temporal: a folder, S3 or Google Cloud Storage, chosen by one URL."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import SplitResult, urlsplit
+from urllib.request import url2pathname
+
+from temporalio.converter import ExternalStorage, StorageDriver
+
+from ..errors import ConfigurationError
+from .elsewhere import Elsewhere
+from .files import FileDriver
+from .lazy import close_storage
+
+__all__ = ["STORE_FROM_BYTES", "VARIABLE", "FileDriver", "close_storage", "open_storage", "storage_from_environment"]
+
+VARIABLE = "PERDURE_STORAGE"
+STORE_FROM_BYTES = 256 * 1024
+"""Values that take as much after compression are stored; smaller ones stay in Temporal's history."""
+
+DRIVERS = {
+    FileDriver.NAME: "file:///folder",
+    "aws.s3driver": "s3://bucket/prefix",
+    "gcp.gcsdriver": "gs://bucket/prefix",
+}
+"""The names that histories know the drivers by, and the URLs that choose them."""
+
+
+def storage_from_environment() -> ExternalStorage:
+    """The storage that `PERDURE_STORAGE` names; raises like `open_storage`."""
+    return open_storage(os.environ.get(VARIABLE) or None)
+
+
+def open_storage(url: str | None) -> ExternalStorage:
+    """The storage at `file:///folder`, `s3://bucket/prefix` or `gs://bucket/prefix`; nothing is contacted yet.
+
+    None stores nothing, and says what is missing when it meets a value that somebody else has stored. Raises
+    `ConfigurationError` for any other URL, and for a package that is not installed.
+    """
+    chosen = _driver(url) if url else None
+    others = [Elsewhere(name, f"{VARIABLE}={form}") for name, form in DRIVERS.items() if not _is(chosen, name)]
+    return ExternalStorage(
+        drivers=[*([chosen] if chosen else []), *others],
+        driver_selector=lambda context, payload: chosen,
+        payload_size_threshold=STORE_FROM_BYTES,
+    )
+
+
+def _is(driver: StorageDriver | None, name: str) -> bool:
+    return driver is not None and driver.name() == name
+
+
+def _driver(url: str) -> StorageDriver:
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        return FileDriver(_folder(parts, url))
+    if parts.scheme == "s3":
+        from .s3 import s3_driver
+
+        return s3_driver(*_bucket(parts, url))
+    if parts.scheme == "gs":
+        from .gcs import gcs_driver
+
+        return gcs_driver(*_bucket(parts, url))
+    raise _wrong(url, f"the scheme is {parts.scheme!r}")
+
+
+def _folder(parts: SplitResult, url: str) -> Path:
+    if parts.netloc not in ("", "localhost"):
+        raise _wrong(url, f"{parts.netloc!r} is read as a host; an absolute folder has three slashes before it")
+    folder = Path(url2pathname(parts.path))
+    if not folder.is_absolute() or folder == Path(folder.anchor):
+        raise _wrong(url, "the folder must be absolute, and not the root")
+    return folder
+
+
+def _bucket(parts: SplitResult, url: str) -> tuple[str, str]:
+    """Bucket and prefix; the prefix is empty or ends with a slash."""
+    if not parts.hostname or parts.query or parts.fragment:
+        raise _wrong(url, "expected a bucket, and a prefix if any")
+    prefix = parts.path.strip("/")
+    return parts.netloc, f"{prefix}/" if prefix else ""
+
+
+def _wrong(url: str, reason: str) -> ConfigurationError:
+    forms = ", ".join(DRIVERS.values())
+    return ConfigurationError(f"{VARIABLE}={url!r} can't be used: {reason}. Expected one of {forms}")

@@ -1,0 +1,95 @@
+"""Stores values as files in a folder: for one machine, or for several that share the folder."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import os
+import re
+import secrets
+from collections.abc import Sequence
+from pathlib import Path
+from typing import ClassVar
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from .lost import lost
+
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+
+
+class FileDriver(StorageDriver):
+    """One file per value, named by the SHA-256 of its content, which is checked when it is read.
+
+    The same value is stored once. Nothing is ever removed: what is older than the namespace's retention
+    period and belongs to no open run may be deleted at any time.
+    """
+
+    NAME: ClassVar[str] = "perdure.files"
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def name(self) -> str:
+        return self.NAME
+
+    def type(self) -> str:
+        return self.NAME
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        """Write what is not there yet. Raises OSError."""
+        return [await asyncio.to_thread(self._store, payload.SerializeToString()) for payload in payloads]
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """Read values back. Raises OSError when the folder can't be read at all, which may pass.
+
+        A file that is missing or damaged is an `ApplicationError` of type `storage`, which ends the run.
+        """
+        return [await asyncio.to_thread(self._retrieve, dict(claim.claim_data)) for claim in claims]
+
+    def _path(self, digest: str) -> Path:
+        return self.folder / digest[:2] / digest
+
+    def _store(self, data: bytes) -> StorageDriverClaim:
+        digest = hashlib.sha256(data).hexdigest()
+        path = self._path(digest)
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            _write(path, data)
+        return StorageDriverClaim(claim_data={"sha256": digest})
+
+    def _retrieve(self, claim: dict[str, str]) -> Payload:
+        digest = claim.get("sha256", "")
+        if not _DIGEST.fullmatch(digest):
+            raise lost(f"the reference to a stored value holds no SHA-256: {claim!r}")
+        path = self._path(digest)
+        try:
+            data = path.read_bytes()
+        except FileNotFoundError:
+            os.stat(self.folder)
+            raise lost(f"the stored value {str(path)!r} is gone") from None
+        if hashlib.sha256(data).hexdigest() != digest:
+            raise lost(f"the stored value {str(path)!r} is damaged: its content does not have the SHA-256 of its name")
+        return Payload.FromString(data)
+
+
+def _write(path: Path, data: bytes) -> None:
+    """Put the whole file in its place at once: a reader sees it complete or not at all, whatever fails here."""
+    unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+    try:
+        with unfinished.open("xb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        unfinished.replace(path)
+    except BaseException:
+        unfinished.unlink(missing_ok=True)
+        raise

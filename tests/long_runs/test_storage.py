@@ -1,0 +1,158 @@
+"""Runs whose large values are stored outside Temporal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.client import RunHandle, get_run
+from perdure.converter import data_converter
+from perdure.errors import ConfigurationError, RunError
+from perdure.messages import ImagePart, Message, TextPart
+from perdure.testing import ScriptedModel
+from perdure.testing.script import Script
+from perdure.tools import tool
+
+from ..conftest import wait_for
+from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.stage import Stage
+from .comparison import fingerprints, links, run_in_process
+from .test_large_conversations import noise
+
+Scripted = Callable[[Script], ScriptedModel]
+LARGE = 3_000_000
+
+
+@tool
+def draw(text: str = "") -> ImagePart:
+    """Draw."""
+    return ImagePart(source=noise(900_000, text), mediaType="image/png")
+
+
+def files(folder: Path) -> list[Path]:
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+def storing_client(environment: WorkflowEnvironment, folder: Path) -> Client:
+    settings = environment.client.config(active_config=True)
+    settings["data_converter"] = data_converter(storage=folder.as_uri())
+    return Client(**settings)
+
+
+@pytest.fixture
+async def stage(short_histories: WorkflowEnvironment, task_queue: str, tmp_path: Path) -> AsyncIterator[Stage]:
+    stage = Stage(storing_client(short_histories, tmp_path), task_queue)
+    yield stage
+    if any(files(tmp_path)):
+        await stage.replay()
+
+
+async def history_bytes(stage: Stage, run: RunHandle) -> int:
+    sizes = 0
+    for link in await links(stage.client, run.id):
+        handle = stage.client.get_workflow_handle(run.id, run_id=link.run_id)
+        sizes += (await handle.describe()).raw_description.workflow_execution_info.history_size_bytes
+    return sizes
+
+
+async def test_values_of_three_megabytes(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    seed = [*QUESTION, Message.user(noise(LARGE, "seed"))]
+    names = [[f"{number}_{index}" for index in range(2)] for number in range(6)]
+    script = [*[asks(*[call("draw", name, text=name) for name in pair]) for pair in names], says("done")]
+    model, other = scripted(script), scripted(script)
+    expected = await run_in_process(scripted_agent(other, ["draw"]), [draw], seed)
+    async with stage.worker([draw]):
+        run = await stage.start(scripted_agent(model, ["draw"]), seed)
+        result = await run.result()
+    assert result.messages == expected.messages
+    assert fingerprints(model) == fingerprints(other)
+    assert len(await links(stage.client, run.id)) >= 3
+    assert await history_bytes(stage, run) < 600_000
+    assert sum(file.stat().st_size for file in files(tmp_path)) > 15_000_000
+    assert await get_run(stage.client, run.id).messages() == expected.messages
+
+
+async def test_a_steering_message_of_three_megabytes(stage: Stage, scripted: Scripted) -> None:
+    text = noise(LARGE, "steering")
+    model = scripted([says("wait for it", delay=1.0), says("read it")])
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model))
+        await wait_for(lambda: _asked(model))
+        await run.steer(text)
+        result = await run.result()
+    assert result.output == "read it"
+    assert result.messages[-2] == Message(role="user", parts=[TextPart(value=text)])
+
+
+async def _asked(model: ScriptedModel) -> bool:
+    return bool(model.requests)
+
+
+async def test_a_lost_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    run = await stage.start(scripted_agent(scripted([says("never")])), [Message.user(noise(LARGE, "seed"))])
+    for file in files(tmp_path):
+        file.unlink()
+    async with stage.worker():
+        with pytest.raises(RunError, match="is gone") as raised:
+            await run.result()
+    assert raised.value.kind == "storage"
+    assert raised.value.messages == []
+
+
+async def test_a_damaged_value_ends_the_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    run = await stage.start(scripted_agent(scripted([says("never")])), [Message.user(noise(LARGE, "seed"))])
+    for file in files(tmp_path):
+        file.write_bytes(b"something else")
+    async with stage.worker():
+        with pytest.raises(RunError, match="is damaged") as raised:
+            await run.result()
+    assert raised.value.kind == "storage"
+    for file in files(tmp_path):
+        file.unlink()
+
+
+async def test_a_value_that_is_lost_while_the_run_goes_on(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    @tool
+    def destroy() -> str:
+        """Destroy."""
+        for file in files(tmp_path):
+            file.unlink()
+        return "destroyed"
+
+    script = [asks(call("draw", "a")), asks(call("destroy", "b")), says("done")]
+    async with stage.worker([draw, destroy], conversation_cache_bytes=0):
+        run = await stage.start(scripted_agent(scripted(script), ["draw", "destroy"]))
+        with pytest.raises(RunError, match="is gone") as raised:
+            await run.result()
+    assert raised.value.kind == "storage"
+
+
+async def test_a_reader_without_the_storage(
+    stage: Stage, scripted: Scripted, short_histories: WorkflowEnvironment
+) -> None:
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([says("done")])), [Message.user(noise(LARGE, "seed"))])
+        await run.result()
+    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE=file:///folder"):
+        await get_run(short_histories.client, run.id).messages()
+
+
+async def test_a_worker_without_the_storage_leaves_the_run_to_one_that_has_it(
+    stage: Stage, scripted: Scripted, short_histories: WorkflowEnvironment
+) -> None:
+    run = await stage.start(scripted_agent(scripted([says("done")])), [Message.user(noise(LARGE, "seed"))])
+    unaware = Stage(short_histories.client, stage.task_queue)
+    async with unaware.worker(max_cached_workflows=0):
+        handle = stage.client.get_workflow_handle(run.id)
+        await wait_for(lambda: _has_failed_a_task(handle))
+    async with stage.worker():
+        assert (await run.result()).output == "done"
+
+
+async def _has_failed_a_task(handle: object) -> bool:
+    history = [event async for event in handle.fetch_history_events()]  # type: ignore[attr-defined]
+    return any(event.HasField("workflow_task_failed_event_attributes") for event in history)

@@ -1,0 +1,1 @@
+"""The storage of values that are too large for Temporal."""

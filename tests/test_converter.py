@@ -1,0 +1,80 @@
+"""How values become payloads, and come back."""
+
+from __future__ import annotations
+
+import base64
+import random
+
+import pytest
+from temporalio.api.common.v1 import Payload
+from temporalio.client import Client
+from temporalio.contrib.pydantic import pydantic_data_converter
+from temporalio.converter import DataConverter
+
+from perdure.conversation import Append, ConversationRef
+from perdure.converter import ENCODING, ZstdCodec, data_converter, perdure_data_converter, with_converter
+from perdure.messages import Message
+
+NOISE = base64.b64encode(random.Random(1).randbytes(30_000)).decode()
+
+
+async def encoded(value: object, converter: DataConverter = perdure_data_converter) -> Payload:
+    (payload,) = await converter.encode([value])
+    return payload
+
+
+async def test_small_values_stay_readable() -> None:
+    payload = await encoded({"text": "x" * 1000})
+    assert payload.metadata["encoding"] == b"json/plain"
+
+
+async def test_large_values_are_compressed() -> None:
+    text = "the same again " * 10_000
+    payload = await encoded(text)
+    assert payload.metadata["encoding"] == ENCODING
+    assert payload.ByteSize() < 1000
+    assert await perdure_data_converter.decode([payload], [str]) == [text]
+
+
+async def test_the_threshold_is_the_callers() -> None:
+    assert (await encoded("x" * 2000, data_converter(compress_from_bytes=1000))).metadata["encoding"] == ENCODING
+
+
+async def test_what_does_not_compress_stays_as_it_is() -> None:
+    noise = random.Random(2).randbytes(50_000)
+    payload = await encoded(noise)
+    assert payload.metadata["encoding"] == b"binary/plain"
+    assert await perdure_data_converter.decode([payload], [bytes]) == [noise]
+
+
+async def test_every_value_of_a_call_by_itself() -> None:
+    payloads = await perdure_data_converter.encode(["small", NOISE])
+    assert [payload.metadata["encoding"] for payload in payloads] == [b"json/plain", ENCODING]
+    assert await perdure_data_converter.decode(payloads, [str, str]) == ["small", NOISE]
+
+
+async def test_what_others_wrote_can_be_read() -> None:
+    reference = ConversationRef(base=0, version=1, digest="d", operations=[Append(messages=[Message.user("hi")])])
+    payloads = await pydantic_data_converter.encode([reference])
+    assert await perdure_data_converter.decode(payloads, [ConversationRef]) == [reference]
+
+
+async def test_damaged_data_is_an_error() -> None:
+    payload = await encoded(NOISE)
+    payload.data = payload.data[:100]
+    with pytest.raises(Exception, match="decompress"):
+        await ZstdCodec().decode([payload])
+
+
+def test_a_client_with_its_own_converter_keeps_it(client: Client) -> None:
+    assert with_converter(client) is client
+
+
+def test_a_client_with_the_default_converter_gets_ours(client: Client) -> None:
+    settings = client.config(active_config=True)
+    settings["data_converter"] = DataConverter.default
+    plain = Client(**settings)
+    converted = with_converter(plain)
+    assert converted is not plain
+    assert converted.service_client is plain.service_client
+    assert isinstance(converted.data_converter.payload_codec, ZstdCodec)
