@@ -1,21 +1,21 @@
 """Everything that perdure raises.
 
-    Exception
-    ├── LoadError (ValueError)            the file is wrong: says file, field, line (§2, §4)
-    │   └── ReferencedFileNotFoundError   a `${file:…}` names no file; also a FileNotFoundError
-    ├── RenderError (ValueError)          the template is wrong, or an input forged a role marker (§5, §6)
-    ├── InvokerError                      no renderer, parser or provider under that key (§11)
-    ├── ToolArgumentError (ValueError)    the model's tool arguments are no JSON object (§9.8)
-    ├── ModelError                        one model call failed, classified
-    ├── ConfigurationError                the set-up is wrong: says what to type
-    └── RunError                          a run ended without a result
-        ├── RunCancelled
-        ├── GuardrailError                an input or output guardrail denied (§13.4)
-        ├── MaxIterationsError            the iteration cap (§9.1); also a RuntimeError
-        ├── LimitExceededError            a budget of RunOptions, or the same call over and over
-        ├── ExecuteError                  the model call failed for good (§9.10)
-        ├── ToolNotRegisteredError        no handler for a tool (§9.9); also a ValueError
-        └── PayloadTooLargeError          a value exceeds what Temporal can carry; also a ValueError
+Exception
+├── LoadError (ValueError)            the file is wrong: says file, field, line (§2, §4)
+│   └── ReferencedFileNotFoundError   a `${file:…}` names no file; also a FileNotFoundError
+├── RenderError (ValueError)          the template is wrong, or an input forged a role marker (§5, §6)
+├── InvokerError                      no renderer, parser or provider under that key (§11)
+├── ToolArgumentError (ValueError)    the model's tool arguments are no JSON object (§9.8)
+├── ModelError                        one model call failed, classified
+├── ConfigurationError                the set-up is wrong: says what to type
+└── RunError                          a run ended without a result
+    ├── RunCancelled
+    ├── GuardrailError                an input or output guardrail denied (§13.4)
+    ├── MaxIterationsError            the iteration cap (§9.1); also a RuntimeError
+    ├── LimitExceededError            a budget of RunOptions, or the same call over and over
+    ├── ExecuteError                  the model call failed for good (§9.10)
+    ├── ToolNotRegisteredError        no handler for a tool (§9.9); also a ValueError
+    └── PayloadTooLargeError          a value exceeds what Temporal can carry; also a ValueError
 """
 
 from __future__ import annotations
