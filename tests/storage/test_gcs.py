@@ -1,0 +1,103 @@
+"""Values in Google Cloud Storage, played by a few lines of HTTP; skipped where gcloud-aio-storage is not installed."""
+
+from __future__ import annotations
+
+import json
+import random
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+from urllib.parse import parse_qs, unquote, urlsplit
+
+import pytest
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
+
+from perdure.converter import data_converter
+from perdure.storage import close_storage
+
+pytest.importorskip("gcloud.aio.storage", reason="needs perdure[gcs]")
+
+pytestmark = pytest.mark.filterwarnings("default")
+LARGE = random.Random(1).randbytes(400_000).hex()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: Bucket
+
+    def do_GET(self) -> None:
+        parts = urlsplit(self.path)
+        data = self.server.objects.get(unquote(parts.path.rpartition("/o/")[2]))
+        if data is None:
+            self._send(404, b"{}")
+        else:
+            self._send(200, data if "alt=media" in parts.query else b'{"name": "it is there"}')
+
+    def do_POST(self) -> None:
+        name = parse_qs(urlsplit(self.path).query)["name"][0]
+        self.server.objects[name] = self.rfile.read(int(self.headers["content-length"]))
+        self._send(200, json.dumps({"name": name}).encode())
+
+    def _send(self, status: int, body: bytes) -> None:
+        self.send_response(status)
+        self.send_header("content-type", "application/json")
+        self.send_header("content-length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        """Says nothing."""
+
+
+class Bucket(ThreadingHTTPServer):
+    """The objects of one bucket."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.objects: dict[str, bytes] = {}
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+
+
+@pytest.fixture
+def bucket(monkeypatch: pytest.MonkeyPatch) -> Iterator[Bucket]:
+    bucket = Bucket()
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{bucket.server_port}")
+    yield bucket
+    bucket.shutdown()
+    bucket.server_close()
+
+
+@pytest.fixture
+def converter(bucket: Bucket) -> DataConverter:
+    return data_converter(storage="gs://values/perdure/tests")
+
+
+async def test_a_large_value_is_stored_under_the_prefix(converter: DataConverter, bucket: Bucket) -> None:
+    first = await converter.encode([LARGE])
+    assert first == await converter.encode([LARGE])
+    assert await converter.decode(first, [str]) == [LARGE]
+    (name,) = bucket.objects
+    assert name.startswith("perdure/tests/v0/")
+    await close_storage()
+
+
+async def test_a_missing_object(converter: DataConverter, bucket: Bucket) -> None:
+    payloads = await converter.encode([LARGE])
+    bucket.objects.clear()
+    with pytest.raises(ApplicationError, match="the object is gone") as raised:
+        await converter.decode(payloads, [str])
+    assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
+    await close_storage()
+
+
+async def test_a_damaged_object(converter: DataConverter, bucket: Bucket) -> None:
+    payloads = await converter.encode([LARGE])
+    (name,) = bucket.objects
+    bucket.objects[name] = b"something else"
+    with pytest.raises(ApplicationError, match="integrity check failed"):
+        await converter.decode(payloads, [str])
+    await close_storage()

@@ -1,0 +1,76 @@
+"""Values in S3, on a server that plays S3 in this process; skipped where aioboto3 and moto are not installed."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.converter import DataConverter
+from temporalio.exceptions import ApplicationError
+
+from perdure.converter import data_converter
+from perdure.storage import close_storage
+
+aioboto3 = pytest.importorskip("aioboto3", reason="needs perdure[s3]")
+moto_server = pytest.importorskip("moto.server", reason="needs moto[server,s3]")
+
+pytestmark = pytest.mark.filterwarnings("default")
+LARGE = random.Random(1).randbytes(400_000).hex()
+
+
+@pytest.fixture
+async def converter(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[DataConverter]:
+    server = moto_server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
+    server.start()
+    host, port = server.get_host_and_port()
+    for name, value in {
+        "AWS_ENDPOINT_URL_S3": f"http://{host}:{port}",
+        "AWS_ACCESS_KEY_ID": "test",
+        "AWS_SECRET_ACCESS_KEY": "test",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    async with aioboto3.Session().client("s3") as client:
+        await client.create_bucket(Bucket="values")
+    yield data_converter(storage="s3://values/perdure/tests")
+    await close_storage()
+    server.stop()
+
+
+async def keys() -> list[str]:
+    async with aioboto3.Session().client("s3") as client:
+        listed = await client.list_objects_v2(Bucket="values")
+        return [held["Key"] for held in listed.get("Contents", [])]
+
+
+async def test_a_large_value_is_stored_under_the_prefix(converter: DataConverter) -> None:
+    first = await converter.encode([LARGE])
+    assert first == await converter.encode([LARGE])
+    assert await converter.decode(first, [str]) == [LARGE]
+    (key,) = await keys()
+    assert key.startswith("perdure/tests/v0/")
+
+
+async def test_a_missing_object(converter: DataConverter) -> None:
+    payloads = await converter.encode([LARGE])
+    async with aioboto3.Session().client("s3") as client:
+        await client.delete_object(Bucket="values", Key=(await keys())[0])
+    with pytest.raises(ApplicationError, match="the object is gone") as raised:
+        await converter.decode(payloads, [str])
+    assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
+
+
+async def test_a_damaged_object(converter: DataConverter) -> None:
+    payloads = await converter.encode([LARGE])
+    async with aioboto3.Session().client("s3") as client:
+        await client.put_object(Bucket="values", Key=(await keys())[0], Body=b"something else")
+    with pytest.raises(ApplicationError, match="integrity check failed") as raised:
+        await converter.decode(payloads, [str])
+    assert (raised.value.type, raised.value.non_retryable) == ("storage", True)
+
+
+async def test_a_bucket_that_does_not_exist_may_come(converter: DataConverter) -> None:
+    nowhere = data_converter(storage="s3://no-such-bucket")
+    with pytest.raises(RuntimeError, match="store failed"):
+        await nowhere.encode([LARGE])
