@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
@@ -21,7 +22,7 @@ from . import names
 from .carry import Crossing
 from .effects import TemporalEffects
 from .history_size import HistorySize
-from .inbox import Inbox
+from .inbox import Inbox, understood
 from .journal import load_pieces
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .summary import describe_progress
@@ -185,13 +186,16 @@ class AgentRun:
         """How the conversation changed since that version, which must belong to this link."""
         return self._conversation.since(version)
 
+    # Signals take whatever comes: what a stranger sends wrongly must neither end the run nor block it.
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
-    def steer(self, message: SteeringMessage) -> None:
-        self._inbox.steering.append(message.text)
+    def steer(self, *arguments: Any) -> None:
+        if message := understood(arguments, SteeringMessage):
+            self._inbox.steering.append(message.text)
 
     @workflow.signal(name=names.DECIDE, description="Approve or deny a tool call that waits for a person.")
-    def decide(self, decision: ApprovalDecision) -> None:
-        self._inbox.decide(decision)
+    def decide(self, *arguments: Any) -> None:
+        if decision := understood(arguments, ApprovalDecision):
+            self._inbox.decide(decision)
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:

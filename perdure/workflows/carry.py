@@ -15,13 +15,11 @@ from ..message_sizes import split
 from ..run import Carried, CarriedConversation, Preparation, RunInput
 from .inbox import Inbox
 from .journal import PIECE_BYTES, hand_over
-from .policies import LOST_WORKER_RETRIES, MARGIN
+from .payload_size import CERTAIN_BYTES, encoded_bytes, uncompressed_bytes
 
 MIB = 1024 * 1024
 MAX_START_BYTES = 24 * MIB
 """Half of what a history may hold: a conversation that takes more at its very start can't go on."""
-CERTAIN_BYTES = 3 * MIB // 2
-"""An input of this size fits into Temporal's 2 MB even when it does not compress at all."""
 MAX_STEERING_CHARS = 64 * 1024
 """More than this is first read into the conversation, which can be carried in pieces."""
 
@@ -49,10 +47,10 @@ class Crossing:
 
     async def _fitting(self, in_pieces: CarriedConversation | None) -> RunInput | None:
         next_input = self._next_input(in_pieces)
-        if _recorded_bytes(next_input) <= CERTAIN_BYTES:
+        if uncompressed_bytes(next_input) <= CERTAIN_BYTES:
             return next_input
         waiting = len(self.inbox.steering)
-        size = await _encoded_bytes(next_input)
+        size = await encoded_bytes(next_input)
         if size <= wire.MAX_PAYLOAD_BYTES:
             return next_input if len(self.inbox.steering) == waiting else None
         if in_pieces is None:
@@ -101,23 +99,6 @@ class Crossing:
         )
 
 
-def _recorded_bytes(value: object) -> int:
-    """The size of the value's payload before it is compressed."""
-    return workflow.payload_converter().to_payload(value).ByteSize()
-
-
-async def _encoded_bytes(value: RunInput) -> int:
-    """The size of the value's payload as it would be sent. Measured once, since a replay may compress otherwise."""
-    size: int = await workflow.execute_local_activity(
-        wire.MEASURE,
-        value,
-        result_type=int,
-        start_to_close_timeout=MARGIN,
-        retry_policy=LOST_WORKER_RETRIES,
-    )
-    return size
-
-
 def _largest_part(value: RunInput) -> str:
     """Names the field of the input that takes the most, with its size before compression."""
     assert value.carried is not None
@@ -127,6 +108,6 @@ def _largest_part(value: RunInput) -> str:
         "the state of the loop": value.carried.loop,
         "the pending steering messages": value.carried.steering,
     }
-    sizes = {name: _recorded_bytes(part) for name, part in parts.items()}
+    sizes = {name: uncompressed_bytes(part) for name, part in parts.items()}
     name = max(sizes, key=lambda part: sizes[part])
     return f"{name} ({sizes[name]} bytes before compression)"

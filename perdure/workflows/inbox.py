@@ -3,11 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, TypeVar
 
+from pydantic import BaseModel
 from temporalio import workflow
 
 from ..loop.effects import ToolRequest
 from ..run import ApprovalDecision, PendingApproval
+
+Value = TypeVar("Value", bound=BaseModel)
+
+
+def understood(arguments: Sequence[Any], type_: type[Value]) -> Value | None:
+    """The one value that a signal should carry; None when it carries something else, which is logged."""
+    try:
+        (value,) = arguments
+        return type_.model_validate(value)
+    except ValueError as error:
+        workflow.logger.warning("a signal without a %s was dropped: %s", type_.__name__, error)
+        return None
 
 
 class Question:

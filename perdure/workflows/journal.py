@@ -7,9 +7,11 @@ from itertools import pairwise
 from temporalio import workflow
 
 from ..activities import wire
-from ..conversation import Conversation
+from ..conversation import Conversation, Operation, operation_bytes
+from ..errors import PayloadTooLargeError
 from ..messages import Message
 from ..run import CarriedConversation
+from .payload_size import CERTAIN_BYTES, encoded_bytes
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN
 
 PIECE_BYTES = 512 * 1024
@@ -17,7 +19,12 @@ PIECE_BYTES = 512 * 1024
 
 
 async def hand_over(conversation: Conversation, *, all_of_it: bool = False) -> None:
-    """Let no activity input grow past what Temporal can carry: record what is too much for one in inputs of its own."""
+    """Let no activity input grow past what Temporal can carry: record what is too much for one in inputs of its own.
+
+    Raises `PayloadTooLargeError` for a message that no input can hold.
+    """
+    for operation in conversation.pending:
+        await _check(operation)
     references = list(conversation.partial_refs(PIECE_BYTES))
     if all_of_it and conversation.pending:
         references.append(conversation.ref())
@@ -29,6 +36,18 @@ async def hand_over(conversation: Conversation, *, all_of_it: bool = False) -> N
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
             summary="conversation, ahead of the next call",
+        )
+
+
+async def _check(operation: Operation) -> None:
+    if operation_bytes(operation) <= CERTAIN_BYTES:
+        return
+    size = await encoded_bytes(operation)
+    if size > wire.MAX_PAYLOAD_BYTES:
+        raise PayloadTooLargeError(
+            f"A message of the conversation is too large to be recorded: {size} bytes after compression, at most "
+            f"{wire.MAX_PAYLOAD_BYTES} are possible. Send less, or configure external storage (PERDURE_STORAGE) for "
+            "clients and workers"
         )
 
 
