@@ -12,7 +12,7 @@ from ..conversation import Conversation
 from ..errors import RunCancelled, ToolNotRegisteredError
 from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
-from ..run import Preparation, RunInput
+from ..run import Preparation
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import shorten
@@ -149,8 +149,8 @@ class RunActivities:
                 return messages[input.start : input.end]
 
     @activity.defn(name=wire.MEASURE)
-    async def measure(self, input: RunInput) -> int:
-        """How many bytes the input of a further link takes in a history: compressed, or stored elsewhere."""
+    async def measure(self, input: dict[str, Any]) -> int:
+        """How many bytes a value takes in a history: compressed, or stored elsewhere."""
         return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))
 
 

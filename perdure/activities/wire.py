@@ -37,7 +37,7 @@ COMPACT_SECONDS = 300.0
 """A compactor that has not answered by then has failed."""
 
 MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
-"""Temporal refuses payloads of 2 MB; something is left for what else a request carries."""
+"""Temporal refuses payloads of 2 MB; something is left for what surrounds a value that is recorded once more."""
 
 
 class PrepareInput(BaseModel):

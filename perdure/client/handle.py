@@ -18,6 +18,7 @@ from ..storage.lost import STORAGE_ERROR
 from ..workflows.names import DECIDE, STATUS, STEER
 from .links import cancel_reason, last_link, read_link
 from .log import QUERY_TIMEOUT, RunLog
+from .payload_size import check_size
 from .record import complete_messages, conversation_at_end
 from .replay import replay
 from .watch import watch
@@ -54,8 +55,13 @@ class RunHandle:
         )
 
     async def steer(self, text: str) -> None:
-        """Send the agent a message, which it reads before its next model call (§13.5). Never interrupts a tool."""
-        await self._workflow.signal(STEER, SteeringMessage(text=text))
+        """Send the agent a message, which it reads before its next model call (§13.5). Never interrupts a tool.
+
+        Raises `PayloadTooLargeError`, as do the verdicts on tool calls.
+        """
+        message = SteeringMessage(text=text)
+        await check_size(self._client, message, "The steering message", "Send less")
+        await self._workflow.signal(STEER, message)
 
     async def cancel(self, reason: str = "") -> None:
         """Ask the run to end (§13.2). A tool that has started is awaited for its grace period."""
@@ -63,11 +69,15 @@ class RunHandle:
 
     async def approve(self, call_id: str, *, arguments: dict[str, Any] | None = None) -> None:
         """Let a tool call that waits for a person pass, with other arguments if any are given."""
-        await self._workflow.signal(DECIDE, ApprovalDecision(call_id=call_id, approved=True, arguments=arguments))
+        await self._decide(ApprovalDecision(call_id=call_id, approved=True, arguments=arguments))
 
     async def deny(self, call_id: str, reason: str) -> None:
         """Refuse a tool call that waits for a person; the model is told the reason."""
-        await self._workflow.signal(DECIDE, ApprovalDecision(call_id=call_id, approved=False, reason=reason))
+        await self._decide(ApprovalDecision(call_id=call_id, approved=False, reason=reason))
+
+    async def _decide(self, decision: ApprovalDecision) -> None:
+        await check_size(self._client, decision, "The decision", "Give shorter arguments")
+        await self._workflow.signal(DECIDE, decision)
 
     async def events(self, after: int = 0) -> list[RunEvent]:
         """The events so far whose `seq` is above `after`; of a closed run, all of them."""

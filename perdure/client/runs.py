@@ -13,10 +13,8 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..activities.wire import MAX_PAYLOAD_BYTES
 from ..agent import Agent
 from ..converter import with_converter
-from ..errors import PayloadTooLargeError
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.load import load
@@ -27,6 +25,7 @@ from ..search_attributes import AGENT
 from ..workflows.names import WORKFLOW
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
+from .payload_size import check_size
 
 _without_attributes: WeakSet[Any] = WeakSet()
 """Services whose namespace knows no search attributes of perdure's."""
@@ -90,16 +89,9 @@ def _readable_id(agent: Agent) -> str:
 
 
 async def _check_size(client: Client, input: RunInput) -> None:
-    """Temporal's answer to an oversized input is a bare RPC error: say what is too large instead."""
-    payloads = await client.data_converter.encode([input])
-    size = sum(payload.ByteSize() for payload in payloads)
-    if size > MAX_PAYLOAD_BYTES:
-        conversation = sum(len(message.model_dump_json()) for message in input.messages)
-        raise PayloadTooLargeError(
-            f"The run's input is too large for Temporal: {size} bytes after compression, at most {MAX_PAYLOAD_BYTES} "
-            f"are possible ({conversation} bytes of it are the conversation, before compression). Start from fewer or "
-            "shorter messages, or configure external storage (PERDURE_STORAGE)"
-        )
+    conversation = sum(len(message.model_dump_json()) for message in input.messages)
+    advice = f"Start from less ({conversation} bytes of it, before compression, are the conversation)"
+    await check_size(client, input, "The run's input", advice)
 
 
 async def _start(client: Client, input: RunInput, workflow_id: str, task_queue: str) -> None:

@@ -1,0 +1,18 @@
+"""Says what is too large for Temporal, whose own answer would be a bare RPC error."""
+
+from __future__ import annotations
+
+from temporalio.client import Client
+
+from ..activities.wire import MAX_PAYLOAD_BYTES
+from ..errors import PayloadTooLargeError
+
+
+async def check_size(client: Client, value: object, what: str, advice: str) -> None:
+    """Raises `PayloadTooLargeError` when the value does not fit into one payload, compressed or stored elsewhere."""
+    size = sum(payload.ByteSize() for payload in await client.data_converter.encode([value]))
+    if size > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLargeError(
+            f"{what} is too large for Temporal: {size} bytes after compression, at most {MAX_PAYLOAD_BYTES} are "
+            f"possible. {advice}, or configure external storage (PERDURE_STORAGE) for clients and workers"
+        )
