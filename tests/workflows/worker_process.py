@@ -30,6 +30,8 @@ class WorkerJob(BaseModel):
     """Where each run has a folder, named after its id, with the diary of its tools."""
     vector: str | None = None
     """Serve the tools and guardrails of this upstream vector instead."""
+    options: dict[str, Any] = {}
+    """For `create_worker`."""
 
 
 HELD_SECONDS = 4.0
@@ -64,7 +66,7 @@ class Diary:
 
 
 async def serve(job: WorkerJob) -> None:
-    """Run a worker with perdure's defaults until the process is killed."""
+    """Run a worker, with perdure's defaults where the job says nothing else, until the process is killed."""
     client = await connect(job.address)
     guardrails: dict[str, Guardrails] = {}
     if job.vector is None:
@@ -74,7 +76,7 @@ async def serve(job: WorkerJob) -> None:
         tools = vector_tools(job, case, client)
         if case.guardrails:
             guardrails["vector"] = case.guardrails
-    worker = create_worker(client, task_queue=job.task_queue, tools=tools, guardrails=guardrails)
+    worker = create_worker(client, task_queue=job.task_queue, tools=tools, guardrails=guardrails, **job.options)
     await worker.run()
 
 
