@@ -53,7 +53,7 @@ class _NotJsonError(ValueError):
 
 def _json(text: str) -> Any:
     try:
-        return json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+        return _DECODER.decode(text)
     except RecursionError:
         raise _NotJsonError("nested too deeply") from None
     except ValueError as error:
@@ -69,6 +69,9 @@ def _finite(digits: str) -> float:
     if not math.isfinite(number):
         raise ValueError(f"{digits} is too large a number")
     return number
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
 def _object(value: Any, text: str) -> dict[str, Any]:

@@ -97,9 +97,11 @@ class Conversation:
         self._digests = [digest] if digest else []
         """The digest at `first_version` and behind each operation, as far as anyone has asked."""
         self._handed_over = version
-        self._sizes = [message_chars(message) for message in self.messages]
-        self.recorded_bytes = total_bytes(self.messages)
-        """About how many bytes the messages take when they are recorded, uncompressed."""
+        self._sizes: list[int] = []
+        """Of the first messages, as far as anyone has asked."""
+        self._recorded_bytes = 0
+        """Of all but the last messages, which nobody has asked about yet."""
+        self._unmeasured = list(self.messages)
 
     def append(self, messages: Sequence[Message]) -> None:
         for batch in split(messages, BATCH_BYTES):
@@ -127,9 +129,11 @@ class Conversation:
         self.version += 1
 
     def _replace(self, start: int, count: int, messages: Sequence[Message]) -> None:
-        self.recorded_bytes += total_bytes(messages) - total_bytes(self.messages[start : start + count])
+        if count:
+            self._recorded_bytes = self.recorded_bytes - total_bytes(self.messages[start : start + count])
+        self._unmeasured += messages
         self.messages[start : start + count] = messages
-        self._sizes[start : start + count] = [message_chars(message) for message in messages]
+        del self._sizes[start:]
 
     def load(self, messages: Sequence[Message]) -> None:
         """Set the messages of a conversation that was made without them; version and digest stay as given."""
@@ -140,7 +144,15 @@ class Conversation:
     @property
     def sizes(self) -> Sequence[int]:
         """The size of each message in characters (§13.3)."""
+        self._sizes += map(message_chars, self.messages[len(self._sizes) :])
         return self._sizes
+
+    @property
+    def recorded_bytes(self) -> int:
+        """About how many bytes the messages take when they are recorded, uncompressed."""
+        self._recorded_bytes += total_bytes(self._unmeasured)
+        self._unmeasured.clear()
+        return self._recorded_bytes
 
     @property
     def digest(self) -> str:

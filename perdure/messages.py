@@ -72,7 +72,7 @@ class Message(BaseModel):
     @property
     def text(self) -> str:
         """The text parts, joined without a separator; "" when there is none."""
-        return "".join(part.value for part in self.parts if isinstance(part, TextPart))
+        return "".join([part.value for part in self.parts if isinstance(part, TextPart)])
 
     @property
     def instructs(self) -> bool:
@@ -137,7 +137,7 @@ class ToolResult(BaseModel):
     @property
     def text(self) -> str:
         """The text parts, joined without a separator."""
-        return "".join(part.value for part in self.parts if isinstance(part, TextPart))
+        return "".join([part.value for part in self.parts if isinstance(part, TextPart)])
 
     @classmethod
     def of_text(cls, text: str) -> ToolResult:

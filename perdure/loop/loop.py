@@ -162,7 +162,7 @@ class AgentLoop:
         if self._options.stream and reply.message.text and not reply.message.tool_calls:
             # Watchers saw it in pieces; the record holds it whole. Tool rounds are not shown (§9.3).
             self._emit("token", {"token": reply.message.text})
-        self._emit("llm_complete", {"usage": dict(reply.usage), "finishReason": reply.finish_reason})
+        self._emit("llm_complete", {"usage": {**vars(reply.usage)}, "finishReason": reply.finish_reason})
         for warning in reply.warnings:
             self._emit("status", {"message": warning})
         return reply

@@ -25,11 +25,12 @@ async def call_with_retry(
     Waits for a rate limit cost no attempt, but all of them together at most `rate_limit_seconds`.
     Raises `ExecuteError` (without messages) when it is over, `Cancelled` when the run is.
     """
-    retries = Retries(effects, options)
+    retries: Retries | None = None
     while True:
         try:
             return await attempt_call()
         except ModelError as error:
+            retries = retries or Retries(effects, options)
             delay, text = retries.after(error)
             status(text)
             await effects.sleep(delay, "model retry")

@@ -6,11 +6,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
+from pydantic import TypeAdapter
+
 from ..messages import ToolCall, Usage
 
 LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
 """The state travels in one payload, so what the model wrote is kept in it only up to these sizes."""
+
+UsageCounts = tuple[int, int, int, int, int]
+"""The fields of a `Usage`, in order: short, since a run may have thousands."""
+_COUNTED = tuple(Usage.model_fields)
+_USAGES = TypeAdapter(list[Usage])
 
 
 @dataclass
@@ -24,8 +31,8 @@ class LoopState:
     tool_calls: int = 0
     """Tool executions that were started."""
     usage: Usage = field(default_factory=Usage)
-    iteration_usage: list[tuple[int, int, int, int, int]] = field(default_factory=list)
-    """The usage of each completed model call: the fields of `Usage`, in order."""
+    iteration_usage: list[UsageCounts] = field(default_factory=list)
+    """The usage of each completed model call."""
     last_text: str = ""
     """The last text that the model said beside or instead of tool calls."""
     last_calls: str = ""
@@ -56,6 +63,11 @@ class LoopState:
         asked = _bounded(", ".join([f"{call.name}({call.arguments})" for call in calls]))
         self.repeated = self.repeated + 1 if asked and asked == self.last_calls else 1
         self.last_calls = asked
+
+
+def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
+    """The usage of each completed model call, spelled out."""
+    return _USAGES.validate_python([dict(zip(_COUNTED, counts, strict=True)) for counts in counted])
 
 
 def _bounded(calls: str) -> str:

@@ -21,9 +21,9 @@ from ..events import CONVERSATION_EVENTS, EventType
 from ..guardrails import GuardrailPoint, GuardrailResult, Guardrails
 from ..loop.effects import Approval, Cancelled, ToolRequest, ToolSpec
 from ..loop.loop import AgentLoop, Outcome
-from ..loop.state import LoopState
+from ..loop.state import LoopState, usages
 from ..loop.tools import CANCELLED_TEXT
-from ..messages import Message, ModelReply, ToolResult, Usage
+from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..run import RunResult
 from ..tools.collect import collect_tools
@@ -117,10 +117,7 @@ class InProcessRun:
             messages=list(self.conversation.messages),
             usage=state.usage,
             is_incomplete=outcome.is_incomplete,
-            iteration_usage=[
-                Usage.model_validate(dict(zip(Usage.model_fields, counts, strict=True)))
-                for counts in state.iteration_usage
-            ],
+            iteration_usage=usages(state.iteration_usage),
         )
 
     def steer(self, text: str) -> None:

@@ -6,7 +6,7 @@ import asyncio
 import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -33,8 +33,7 @@ class ToolInventory(NamedTuple):
     """Name → kind of each declared tool that has no handler."""
 
 
-@dataclass(frozen=True)
-class Handler:
+class Handler(NamedTuple):
     """The code behind one declared tool."""
 
     tool: Tool
@@ -179,19 +178,15 @@ def _prepare_call(
 
 async def _call(call: Callable[..., Any], function: Callable[..., Any], name: str, context: ToolContext) -> Any:
     """Call it: an async function here, a plain one in a thread of its own."""
-    context_name = signature_of(function).context_name
-    if _is_async(function):
+    signature = signature_of(function)
+    context_name = signature.context_name
+    if signature.is_async:
         return await (call(**{context_name: context}) if context_name else call())
     if context_name:
         call = partial(call, **{context_name: _for_threads(context)})
     outcome = await call_in_thread(call, f"tool {name}")
     value = _value_of(outcome)
     return await value if inspect.isawaitable(value) else value
-
-
-def _is_async(function: Callable[..., Any]) -> bool:
-    target = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
-    return inspect.iscoroutinefunction(target)
 
 
 def _value_of(outcome: Outcome) -> Any:

@@ -32,6 +32,8 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
 
     Raises ValueError (pydantic's) for a structure that JSON can't hold.
     """
+    if isinstance(value, str):
+        return ToolResult.of_text(shorten(value, limits.text_bytes))
     if isinstance(value, ToolResult):
         message = None if value.error_message is None else shorten(value.error_message, limits.text_bytes)
         return value.model_copy(update={"parts": _bounded(value.parts, limits), "error_message": message})
@@ -39,8 +41,6 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
 
 
 def _parts(value: Any) -> list[Part]:
-    if isinstance(value, str):
-        return [TextPart(value=value)]
     if isinstance(value, _PARTS):
         return [value]
     if isinstance(value, list | tuple) and value and all(isinstance(item, _PARTS) for item in value):
@@ -68,7 +68,7 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
         pool, size = ("text", len(_encoded(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
         if isinstance(part, TextPart) and (size <= left[pool] or left[pool] > 0):
             text = shorten(part.value, left[pool])
-            kept.append(part if text is part.value else TextPart(value=text))
+            kept.append(part if text == part.value else TextPart(value=text))
         elif size <= left[pool]:
             kept.append(part)
         else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import typing
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -46,6 +46,7 @@ class ToolSignature:
     """The parameter that is given the `ToolContext`."""
     takes_anything: bool
     """It has `**kwargs`, or can't be inspected."""
+    is_async: bool
 
     def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """The keyword arguments to call the function with; raises InvalidArguments."""
@@ -63,7 +64,7 @@ class ToolSignature:
         return fitted
 
     def _unexpected(self, arguments: Mapping[str, Any]) -> list[str]:
-        if self.takes_anything:
+        if self.takes_anything or arguments.keys() <= self.parameters.keys():
             return []
         known = ", ".join(self.parameters) or "there are none"
         return [f"'{name}' is not a parameter ({known})" for name in arguments if name not in self.parameters]
@@ -75,14 +76,17 @@ class ToolSignature:
 
 def signature_of(function: Callable[..., Any]) -> ToolSignature:
     """The signature of a tool function; one that takes anything when it can't be inspected."""
-    return _remembered(function) if isinstance(function, Hashable) else _read(function)
+    try:
+        return _remembered(function)
+    except TypeError:  # a callable object that can't be a key
+        return _read(function)
 
 
 def _read(function: Callable[..., Any]) -> ToolSignature:
     try:
         declared = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return ToolSignature({}, None, takes_anything=True)
+        return ToolSignature({}, None, takes_anything=True, is_async=_is_async(function))
     hints = _hints(function)
     parameters: dict[str, Parameter] = {}
     context_name, takes_anything = None, False
@@ -94,10 +98,15 @@ def _read(function: Callable[..., Any]) -> ToolSignature:
             context_name = name
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("self", "cls"):
             parameters[name] = Parameter(name, annotation, _adapter(annotation), parameter.default)
-    return ToolSignature(parameters, context_name, takes_anything)
+    return ToolSignature(parameters, context_name, takes_anything, _is_async(function))
 
 
 _remembered = lru_cache(maxsize=4096)(_read)
+
+
+def _is_async(function: Callable[..., Any]) -> bool:
+    target = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
+    return inspect.iscoroutinefunction(target)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
