@@ -20,6 +20,9 @@ from .payload_size import CERTAIN_BYTES, encoded_bytes, uncompressed_bytes
 MIB = 1024 * 1024
 MAX_START_BYTES = 24 * MIB
 """Half of what a history may hold: a conversation that takes more at its very start can't go on."""
+INLINE_BYTES = 64 * 1024
+"""A conversation up to this size travels in the next link's input, which both histories record; a larger one is
+loaded from the old history, and recorded once."""
 MAX_STEERING_CHARS = 64 * 1024
 """More than this is first read into the conversation, which can be carried in pieces."""
 
@@ -42,7 +45,7 @@ class Crossing:
         """
         if sum(map(len, self.inbox.steering)) > MAX_STEERING_CHARS:
             return None
-        is_large = self.conversation.recorded_bytes > PIECE_BYTES
+        is_large = self.conversation.recorded_bytes > INLINE_BYTES
         return await self._fitting(await self._leave_in_pieces() if is_large else None)
 
     async def _fitting(self, in_pieces: CarriedConversation | None) -> RunInput | None:

@@ -1,0 +1,87 @@
+"""History and time per iteration of one run, from 10 to 2,000 iterations (10,000 with --long)."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import time
+from dataclasses import dataclass
+
+from benchmarks.stage import Process, Stage, stage
+
+LENGTHS = (10, 50, 100, 200, 400, 1000, 2000)
+LONG = 10_000
+BUDGET_CHARS = 40_000
+"""About 30 rounds: beyond them, every iteration trims."""
+
+
+@dataclass
+class Row:
+    label: str
+    rounds: int
+    links: int
+    events: float
+    bytes: float
+    milliseconds: float
+
+
+async def measure(
+    stage: Stage, rounds: int, label: str = "", *, calls: int = 1, context_budget: int | None = None
+) -> Row:
+    async with stage.worker() as (task_queue, process):
+        warm = await stage.start(task_queue, 3)
+        await warm.result()
+        started = time.perf_counter()
+        run = await stage.start(task_queue, rounds, calls=calls, context_budget=context_budget)
+        await stage.client.get_workflow_handle(run.id).result()
+        took = time.perf_counter() - started
+        growth = await stage.growth(run.id)
+        memory = _resident_megabytes(process)
+    row = Row(label, rounds, growth.links, growth.events / rounds, growth.bytes / rounds, took * 1000 / rounds)
+    print(
+        f"{label:22} {rounds:6} {row.links:5} {row.events:8.1f} {row.bytes:9.0f} {row.milliseconds:8.1f} {memory:8.0f}",
+        flush=True,
+    )
+    return row
+
+
+def _resident_megabytes(process: Process) -> float:
+    with open(f"/proc/{process.pid}/status") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmRSS:"))
+
+
+def spread(values: list[float]) -> float:
+    """How far the values lie apart, as a part of the smallest."""
+    return max(values) / min(values) - 1
+
+
+async def main(lengths: tuple[int, ...]) -> None:
+    print(f"{'':22} {'rounds':>6} {'links':>5} {'events/it':>8} {'bytes/it':>9} {'ms/it':>8} {'RSS MB':>8}")
+    async with stage() as server:
+        serial = [await measure(server, rounds, "1 call of 1 KB") for rounds in lengths]
+        trimmed = [
+            await measure(server, rounds, "the same, trimmed", context_budget=BUDGET_CHARS)
+            for rounds in lengths
+            if rounds in (400, 2000, LONG)
+        ]
+        for rounds in (50, 100, 400):
+            await measure(server, rounds, "10 parallel calls", calls=10)
+    steady = [row for row in serial if row.rounds >= 50]
+    print(f"bytes per iteration from 50 on: within {spread([row.bytes for row in steady]):.0%} (at most 10%)")
+    print(f"time per iteration from 50 on:  within {spread([row.milliseconds for row in steady]):.0%} (at most 25%)")
+    print(f"events per serial iteration:    {max(row.events for row in steady):.2f} (at most 12, and a run's own few)")
+    by_rounds = {row.rounds: row for row in serial}
+    for row in trimmed:
+        if row.rounds in by_rounds:
+            print(
+                f"trimmed, {row.rounds} iterations:     "
+                f"{row.bytes / by_rounds[row.rounds].bytes:.2f} of the bytes without (at most 1.15)"
+            )
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--long", action="store_true", help=f"also {LONG} iterations")
+    parser.add_argument("lengths", nargs="*", type=int, default=LENGTHS)
+    options = parser.parse_args()
+    asyncio.run(main((*options.lengths, *((LONG,) if options.long else ()))))

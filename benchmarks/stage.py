@@ -1,0 +1,125 @@
+"""What the benchmarks share: a dev server, a model and a worker, each in a process of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import uuid
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from perdure import Agent, Message, RunOptions
+from perdure.client import RunHandle, start_run
+from perdure.client.links import first_run_id, read_link
+from perdure.client.server_binary import find_binary
+from perdure.client.server_settings import FAST, dynamic_config
+from perdure.converter import perdure_data_converter
+
+ROOT = Path(__file__).parents[1]
+
+
+@dataclass
+class Growth:
+    """What a run left in Temporal's history, all its links together."""
+
+    links: int
+    events: int
+    bytes: int
+
+
+class Process:
+    """A Python process whose first line of output says that it is ready."""
+
+    def __init__(self, process: asyncio.subprocess.Process, first_line: str) -> None:
+        self._process = process
+        self.first_line = first_line
+        self.last_line = ""
+
+    @classmethod
+    async def start(cls, *arguments: str) -> Process:
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", *arguments, stdout=asyncio.subprocess.PIPE, cwd=ROOT
+        )
+        assert process.stdout is not None
+        return cls(process, (await process.stdout.readline()).decode().strip())
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    async def stop(self) -> str:
+        """End it; the last line of its output."""
+        self._process.terminate()
+        output, _ = await self._process.communicate()
+        return output.decode().strip().splitlines()[-1] if output.strip() else ""
+
+
+@dataclass
+class Stage:
+    client: Client
+    address: str
+    endpoint: str
+
+    @asynccontextmanager
+    async def worker(self, kind: str = "perdure") -> AsyncIterator[tuple[str, Process]]:
+        """A worker's task queue and process. `kind` may be `floor`, or `forgetful`: one without a cache."""
+        task_queue = f"bench-{uuid.uuid4()}"
+        process = await Process.start("benchmarks.worker_process", kind, self.address, task_queue, self.endpoint)
+        try:
+            yield task_queue, process
+        finally:
+            process.last_line = await process.stop()
+
+    async def start(
+        self, task_queue: str, rounds: int, *, calls: int = 1, context_budget: int | None = None
+    ) -> RunHandle:
+        agent = Agent.model_validate(
+            {
+                "name": "bench",
+                "model": {"id": "bench", "connection": {"kind": "anonymous", "endpoint": self.endpoint}},
+                "tools": [
+                    {
+                        "name": "look_up",
+                        "kind": "function",
+                        "parameters": [{"name": "round", "kind": "integer"}, {"name": "part", "kind": "integer"}],
+                    }
+                ],
+            }
+        )
+        messages = [Message.system(f"rounds={rounds} calls={calls}"), Message.user("Go on.")]
+        options = RunOptions(max_iterations=rounds + 1, parallel_tool_calls=calls > 1, context_budget=context_budget)
+        return await start_run(self.client, agent, messages=messages, task_queue=task_queue, options=options)
+
+    async def growth(self, run_id: str) -> Growth:
+        """What the run's histories hold."""
+        growth = Growth(0, 0, 0)
+        link_id: str | None = await first_run_id(self.client, run_id)
+        while link_id:
+            description = await self.client.get_workflow_handle(run_id, run_id=link_id).describe()
+            growth.links += 1
+            growth.events += description.history_length
+            growth.bytes += description.raw_description.workflow_execution_info.history_size_bytes
+            link_id = (await read_link(self.client, run_id, link_id)).next_run_id
+        return growth
+
+
+@asynccontextmanager
+async def stage(*, fast: bool = True, settings: tuple[str, ...] = ()) -> AsyncIterator[Stage]:
+    """A dev server in memory and a model; `fast` sets the dynamic configuration of the embedded server."""
+    binary = find_binary()
+    async with await WorkflowEnvironment.start_local(
+        data_converter=perdure_data_converter,
+        dev_server_existing_path=str(binary) if binary else None,
+        dev_server_log_level="error",
+        dev_server_extra_args=dynamic_config(*(FAST if fast else ()), *settings),
+    ) as environment:
+        model = await Process.start("benchmarks.model_server")
+        try:
+            yield Stage(environment.client, environment.client.service_client.config.target_host, model.first_line)
+        finally:
+            await model.stop()

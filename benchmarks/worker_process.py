@@ -1,0 +1,45 @@
+"""A worker of the benchmarks, in a process of its own; at its end it prints its peak memory in MB."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import signal
+import sys
+from pathlib import Path
+
+from temporalio.worker import Worker
+
+from perdure.client import connect
+from perdure.worker import create_worker
+from perdure.worker.assembly import WORKER_DEFAULTS
+
+from .tools import look_up
+
+
+async def main(kind: str, address: str, task_queue: str, endpoint: str) -> None:
+    client = await connect(address)
+    if kind == "floor":
+        from .floor import Floor, FloorActivities
+
+        activities = FloorActivities(endpoint).all
+        worker = Worker(client, task_queue=task_queue, workflows=[Floor], activities=activities, **WORKER_DEFAULTS)
+    else:
+        cache = {"conversation_cache_bytes": 0} if kind == "forgetful" else {}
+        worker = create_worker(client, task_queue=task_queue, tools=[look_up], **cache)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+    async with worker:
+        print("ready", flush=True)
+        await stop.wait()
+    print(peak_megabytes(), flush=True)
+
+
+def peak_megabytes() -> float:
+    found = re.search(r"VmHWM:\s+(\d+) kB", Path("/proc/self/status").read_text())
+    assert found is not None
+    return int(found[1]) / 1024
+
+
+if __name__ == "__main__":
+    asyncio.run(main(*sys.argv[1:]))
