@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager, suppress
 
 from pydantic import BaseModel
 from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 HEARTBEAT_SECONDS = 1.0
 """Also the time after which an activity learns that it was cancelled."""
@@ -64,11 +65,25 @@ class Heart:
 
 @asynccontextmanager
 async def heartbeats() -> AsyncIterator[Heart]:
-    """Heartbeat for as long as the block runs."""
+    """Heartbeat for as long as the block runs.
+
+    When the block is cancelled because the run is over, that is an end like any other: nothing to be logged.
+    """
     heart = Heart()
     beating = asyncio.create_task(heart.beat())
     try:
         yield heart
+    except asyncio.CancelledError:
+        if _run_is_over():
+            raise ApplicationError(
+                "The run is over", non_retryable=True, category=ApplicationErrorCategory.BENIGN
+            ) from None
+        raise
     finally:
         beating.cancel()
         await asyncio.wait([beating])
+
+
+def _run_is_over() -> bool:
+    details = activity.cancellation_details()
+    return details is not None and details.not_found

@@ -1,0 +1,64 @@
+"""Records the golden histories anew: `python -m tests.histories.record [NAME …]`.
+
+By hand, and only for a change that running workflows can't survive anyway; see docs/changing-the-loop.md.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from typing import Any
+
+from temporalio.client import Client, WorkflowHistory
+from temporalio.testing import WorkflowEnvironment
+
+from perdure import search_attributes
+from perdure.client.links import read_links
+from perdure.client.server_binary import find_binary
+from perdure.client.server_settings import FAST, dynamic_config
+from perdure.converter import perdure_data_converter
+
+from .golden import FOLDER, Golden, outline
+from .scenarios import SCENARIOS, Scene
+
+SHORT_HISTORY = "limit.historyCount.suggestContinueAsNew=60"
+
+
+async def main(names: list[str]) -> None:
+    binary = find_binary()
+    async with await WorkflowEnvironment.start_local(
+        data_converter=perdure_data_converter,
+        identity="golden",
+        dev_server_existing_path=str(binary) if binary else None,
+        dev_server_log_level="error",
+        dev_server_extra_args=dynamic_config(*FAST, SHORT_HISTORY),
+        search_attributes=search_attributes.ALL,
+    ) as server:
+        for name in names or SCENARIOS:
+            for path in FOLDER.glob(f"{name}-*.json"):
+                path.unlink()
+            await record(server.client, name)
+
+
+async def record(client: Client, name: str) -> None:
+    run = await SCENARIOS[name](Scene(client, name))
+    number = 0
+    async for link in read_links(client, run.id):
+        number += 1
+        history = WorkflowHistory(run.id, link.history).to_json_dict()
+        _without_this_machine(history)
+        golden = Golden(history=history, events=await outline(history))
+        (FOLDER / f"{name}-{number}.json").write_text(golden.model_dump_json() + "\n", encoding="utf-8")
+    print(f"{name}: {number} histories, {len(await run.events())} events")
+
+
+def _without_this_machine(value: Any) -> None:
+    """Leave out what only tells where the recording was made."""
+    if isinstance(value, dict):
+        value.pop("stackTrace", None)
+    for child in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _without_this_machine(child)
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1:]))

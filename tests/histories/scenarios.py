@@ -1,0 +1,289 @@
+"""The runs whose histories are kept: one for each feature, as small as shows it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+from temporalio.client import Client
+
+from perdure.client import RunHandle
+from perdure.errors import RunError
+from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.messages import Message, ToolCall
+from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing.script import Script
+from perdure.tools import tool
+from tests.conftest import wait_for
+from tests.workflows.agents import asks, call, says, scripted_agent
+from tests.workflows.gates import Gate
+from tests.workflows.stage import Stage
+
+Play = Callable[["Scene"], Awaitable[RunHandle]]
+SCENARIOS: dict[str, Play] = {}
+"""Name → the scenario."""
+ALLOWED = GuardrailResult(allowed=True)
+LONG = [Message.user(f"{number} " + "x" * 400) for number in range(8)]
+
+
+def scenario(play: Play) -> Play:
+    SCENARIOS[play.__name__] = play
+    return play
+
+
+class Scene:
+    """A queue, and a gate at which tools and hooks can be held."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self.stage = Stage(client, name)
+        self.gate = Gate()
+
+    @asynccontextmanager
+    async def running(
+        self, script: Script, tools: Any = (), *, messages: Sequence[Message] | None = None, **options: Any
+    ) -> AsyncIterator[RunHandle]:
+        """A run on a worker with these tools and `HOOKS`; at the end, the run has ended."""
+        declared = [getattr(it, "__name__", "gate") for it in tools]
+        hooks = {"guardrails": self.guardrails(), "compactors": {"plain": lambda dropped: f"{len(dropped)} messages"}}
+        with ScriptedModel(script) as model:
+            agent = scripted_agent(model, declared)
+            async with self.stage.worker(dict(zip(declared, tools, strict=True)), **hooks):
+                run = await self.stage.start(agent, messages, id=self.stage.task_queue, **options)
+                yield run
+                await end_of(run)
+
+    def guardrails(self) -> dict[str, Guardrails]:
+        async def deny_tool(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+            return GuardrailResult(allowed=False, reason="not now")
+
+        async def allow(message: Message) -> GuardrailResult:
+            return ALLOWED
+
+        return {
+            "plain": Guardrails(
+                input=lambda messages: ALLOWED,
+                output=lambda message: GuardrailResult(allowed=True, rewrite=message.text.upper()),
+                tool=lambda name, arguments: GuardrailResult(allowed=True, rewrite={"text": "rewritten"}),
+            ),
+            "async": Guardrails(output=allow, tool=deny_tool),
+            "denying": Guardrails(input=lambda messages: GuardrailResult(allowed=False, reason="never")),
+        }
+
+
+async def end_of(run: RunHandle) -> None:
+    try:
+        await asyncio.wait_for(run.result(), 30)
+    except RunError:
+        return  # a failed run is what some scenarios are about
+
+
+def echo(text: str = "") -> str:
+    return text
+
+
+def broken(text: str = "") -> str:
+    raise ValueError("as always")
+
+
+@tool(needs_approval=True)
+def risky(text: str = "") -> str:
+    """Do something that a person must agree to."""
+    return text
+
+
+def step(number: int, text: str = "x") -> ScriptedReply:
+    return asks(call("echo", f"call_{number}", text=text))
+
+
+@scenario
+async def plain(scene: Scene) -> RunHandle:
+    async with scene.running([says("hello")]) as run:
+        return run
+
+
+@scenario
+async def streamed(scene: Scene) -> RunHandle:
+    async with scene.running([step(1), says("hello")], [echo], stream=True) as run:
+        return run
+
+
+@scenario
+async def tools(scene: Scene) -> RunHandle:
+    two = asks(call("echo", "call_1", text="a"), call("echo", "call_2", text="b"), text="Two at once.")
+    async with scene.running([two, step(3), says("done")], [echo]) as run:
+        return run
+
+
+@scenario
+async def parallel_tools(scene: Scene) -> RunHandle:
+    three = asks(*(call("echo", f"call_{text}", text=text) for text in "abc"))
+    async with scene.running([three, says("done")], [echo], parallel_tool_calls=True) as run:
+        return run
+
+
+@scenario
+async def model_mistakes(scene: Scene) -> RunHandle:
+    no_json = ToolCall(id="call_2", name="echo", arguments='{"text": oops')
+    fenced = ToolCall(id="call_3", name="echo", arguments='```json\n{"text": "fenced"}\n```')
+    mistakes = asks(call("unheard_of", "call_1"), no_json, fenced, call("broken", "call_4"))
+    async with scene.running([mistakes, says("sorry")], [echo, broken]) as run:
+        return run
+
+
+@scenario
+async def retries(scene: Scene) -> RunHandle:
+    failures = [ScriptedReply(status=500), ScriptedReply(status=429, headers={"retry-after": "0.1"}), says("done")]
+    async with scene.running([failures], retry_base_seconds=0.1) as run:
+        return run
+
+
+@scenario
+async def model_fails(scene: Scene) -> RunHandle:
+    async with scene.running([step(1), ScriptedReply(status=500)], [echo], max_llm_retries=2) as run:
+        return run
+
+
+@scenario
+async def plain_guardrails(scene: Scene) -> RunHandle:
+    async with scene.running([step(1), says("done")], [echo], guardrails="plain") as run:
+        return run
+
+
+@scenario
+async def async_guardrails(scene: Scene) -> RunHandle:
+    async with scene.running([step(1), says("done")], [echo], guardrails="async") as run:
+        return run
+
+
+@scenario
+async def denied(scene: Scene) -> RunHandle:
+    async with scene.running([says("never asked")], guardrails="denying") as run:
+        return run
+
+
+@scenario
+async def steering(scene: Scene) -> RunHandle:
+    async with scene.running([asks(call("gate")), says("first"), says("second")], [scene.gate]) as run:
+        await scene.gate.reached.wait()
+        await run.steer("one")
+        await run.steer("two")
+        scene.gate.open.set()
+        return run
+
+
+@scenario
+async def cancelled_in_a_tool(scene: Scene) -> RunHandle:
+    two = asks(call("gate", "call_1"), call("echo", "call_2"))
+    async with scene.running([two], [scene.gate, echo]) as run:
+        await scene.gate.reached.wait()
+        await run.cancel("enough")
+        scene.gate.open.set()
+        return run
+
+
+@scenario
+async def cancelled_in_parallel_tools(scene: Scene) -> RunHandle:
+    two = asks(call("gate", "call_1"), call("echo", "call_2"))
+    async with scene.running([two], [scene.gate, echo], parallel_tool_calls=True, cancel_grace=0.1) as run:
+        await scene.gate.reached.wait()
+        await run.cancel()
+        return run
+
+
+@scenario
+async def cancelled_in_a_model_call(scene: Scene) -> RunHandle:
+    async with scene.running([says("too late", delay=30)]) as run:
+        await wait_for(lambda: _has_event(run, "llm_start"))
+        await run.cancel()
+        return run
+
+
+@scenario
+async def cancelled_while_it_waits_to_retry(scene: Scene) -> RunHandle:
+    async with scene.running([ScriptedReply(status=500)], retry_base_seconds=30.0) as run:
+        await wait_for(lambda: _has_event(run, "status"))
+        await run.cancel()
+        return run
+
+
+@scenario
+async def trimming(scene: Scene) -> RunHandle:
+    async with scene.running([step(1, "y" * 400), says("done")], [echo], messages=LONG, context_budget=1500) as run:
+        return run
+
+
+@scenario
+async def compaction(scene: Scene) -> RunHandle:
+    async with scene.running([says("done")], messages=LONG, context_budget=1500, compactor="plain") as run:
+        return run
+
+
+@scenario
+async def approval(scene: Scene) -> RunHandle:
+    both = asks(call("risky", "call_1", text="a"), call("risky", "call_2", text="b"))
+    async with scene.running([both, says("done")], [risky]) as run:
+        await wait_for(lambda: _is_asked(run, "call_1"))
+        await run.approve("call_1", arguments={"text": "changed"})
+        await wait_for(lambda: _is_asked(run, "call_2"))
+        await run.deny("call_2", "no")
+        return run
+
+
+@scenario
+async def too_many_iterations(scene: Scene) -> RunHandle:
+    async with scene.running([step(1), step(2)], [echo], max_iterations=2) as run:
+        return run
+
+
+@scenario
+async def partial_result(scene: Scene) -> RunHandle:
+    async with scene.running([step(1), step(2)], [echo], max_tool_calls=2, on_limit="partial") as run:
+        return run
+
+
+@scenario
+async def final_answer(scene: Scene) -> RunHandle:
+    async with scene.running([step(1), says("what I have")], [echo], max_iterations=1, on_limit="final_answer") as run:
+        return run
+
+
+@scenario
+async def missing_tool(scene: Scene) -> RunHandle:
+    with ScriptedModel([]) as model:
+        async with scene.stage.worker():
+            run = await scene.stage.start(scripted_agent(model, ["unheard_of"]), id=scene.stage.task_queue)
+            await end_of(run)
+            return run
+
+
+@scenario
+async def large_results(scene: Scene) -> RunHandle:
+    """More than one activity input can carry: parts of the conversation go ahead."""
+    many = asks(*(call("echo", f"call_{number}", text="x" * 60_000) for number in range(14)))
+    async with scene.running([many, says("done")], [echo], parallel_tool_calls=True) as run:
+        return run
+
+
+@scenario
+async def continued_as_new(scene: Scene) -> RunHandle:
+    steps = [step(number) for number in range(12)]
+    async with scene.running([*steps, says("done")], [echo], max_iterations=50) as run:
+        return run
+
+
+@scenario
+async def continued_as_new_in_pieces(scene: Scene) -> RunHandle:
+    """The conversation is larger than the next link's input."""
+    steps = [step(number, "x" * 60_000) for number in range(16)]
+    async with scene.running([*steps, says("done")], [echo], max_iterations=50) as run:
+        return run
+
+
+async def _has_event(run: RunHandle, type: str) -> bool:
+    return any(event.type == type for event in await run.events())
+
+
+async def _is_asked(run: RunHandle, call_id: str) -> bool:
+    return [pending.call_id for pending in (await run.status()).pending_approvals] == [call_id]
