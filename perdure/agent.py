@@ -207,4 +207,7 @@ class Agent(Node):
 
     def tool(self, name: str) -> Tool | None:
         """The declared tool of that name, or None."""
-        return next((tool for tool in self.tools or [] if tool.name == name), None)
+        for tool in self.tools or ():
+            if tool.name == name:
+                return tool
+        return None

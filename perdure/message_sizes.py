@@ -7,7 +7,7 @@ from json import dumps
 
 from pydantic_core import PydanticSerializationError, to_json
 
-from .messages import Message, TextPart
+from .messages import Message
 
 _RECORDED_FRAME = 64
 """Bytes that a recorded message or part takes beside its content."""
@@ -17,7 +17,7 @@ def message_chars(message: Message) -> int:
     """The size of one message in characters, by §13.3's estimate."""
     size = len(message.role) + 4
     for part in message.parts:
-        size += len(part.value) if isinstance(part, TextPart) else 200
+        size += len(part.value) if part.kind == "text" else 200
     if calls := message.metadata.get("tool_calls"):
         size += sum(_call_chars(call) for call in calls) + 2 * len(calls)
     return size
@@ -32,7 +32,7 @@ def recorded_bytes(message: Message) -> int:
     """About how many bytes the message takes when it is recorded, uncompressed. Never raises."""
     size = _RECORDED_FRAME
     for part in message.parts:
-        size += _RECORDED_FRAME + _utf8_bytes(part.value if isinstance(part, TextPart) else part.source)
+        size += _RECORDED_FRAME + _utf8_bytes(part.value if part.kind == "text" else part.source)
     return size + (_json_bytes(message.metadata) if message.metadata else 0)
 
 

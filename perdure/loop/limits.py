@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..options import RunOptions
 from .state import LoopState
@@ -21,19 +23,19 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
         return LimitExceededError(
             f"The same tool call was repeated {state.repeated} times in a row", reason=_repetition(state)
         )
-    for name, used in _budgets(options, state, now):
+    for name, measure in _BUDGETS:
         limit = getattr(options, name)
-        if limit is not None and used >= limit:
+        if limit is not None and (used := measure(state, now)) >= limit:
             return LimitExceededError(f"Budget exhausted: {name} ({limit}) reached", reason=f"{name}: {used:g} used")
     return None
 
 
-def _budgets(options: RunOptions, state: LoopState, now: float) -> list[tuple[str, float]]:
-    return [
-        ("max_total_tokens", state.usage.total_tokens),
-        ("max_tool_calls", state.tool_calls),
-        ("max_seconds", now - state.started_at),
-    ]
+_BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
+    ("max_total_tokens", lambda state, now: state.usage.total_tokens),
+    ("max_tool_calls", lambda state, now: state.tool_calls),
+    ("max_seconds", lambda state, now: now - state.started_at),
+)
+"""Field of `RunOptions`, and what has been used of it."""
 
 
 def _repetition(state: LoopState) -> str | None:

@@ -135,7 +135,7 @@ class InProcessRun:
         return bool(self._steering)
 
     def drain_steering(self) -> list[str]:
-        return [self._steering.popleft() for _ in range(len(self._steering))]
+        return [self._steering.popleft() for _ in range(len(self._steering))] if self._steering else []
 
     def now(self) -> float:
         return time.time()

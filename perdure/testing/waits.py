@@ -33,7 +33,7 @@ class Waits:
 
     async def until(self, effect: Awaitable[Value], *, grace: float = 0.0) -> Value:
         """The effect's result. When the run is cancelled and `grace` seconds have passed: ends it, raises Cancelled."""
-        task = asyncio.current_task()
+        task = asyncio.current_task(self._event_loop)
         assert task is not None
         self._graces[task] = grace
         try:
