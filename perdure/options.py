@@ -48,5 +48,5 @@ class RunOptions(BaseModel):
     max_tool_calls: int | None = Field(default=None, gt=0)
     max_seconds: float | None = Field(default=None, gt=0)
     """The run's age, waits included."""
-    max_repeated_calls: int | None = Field(default=None, gt=0)
+    max_repeated_calls: int | None = Field(default=None, ge=2)
     """So many rounds in a row may ask for exactly the same calls; None leaves it to `max_iterations`."""
