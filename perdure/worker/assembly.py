@@ -16,6 +16,7 @@ from ..activities.run_cache import DEFAULT_CACHE_BYTES
 from ..converter import with_converter
 from ..guardrails import Guardrails
 from .plugin import PerdurePlugin
+from .workflow_memory import DEFAULT_WORKFLOW_BYTES
 
 WORKER_DEFAULTS: dict[str, Any] = {
     # A run whose worker was lost goes on elsewhere this soon (10 s by default).
@@ -36,6 +37,7 @@ def create_worker(
     compactors: Mapping[str, Compactor] | None = None,
     prompt_root: str | PathLike[str] | None = None,
     conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
+    workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
     **worker_options: Any,
 ) -> Worker:
     """A worker that runs agents with the given tools, guardrails and compactors.
@@ -49,6 +51,7 @@ def create_worker(
         compactors=compactors,
         prompt_root=prompt_root,
         conversation_cache_bytes=conversation_cache_bytes,
+        workflow_cache_bytes=workflow_cache_bytes,
     )
     options = WORKER_DEFAULTS | worker_options
     options["plugins"] = [*options.get("plugins", ()), plugin]

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from os import PathLike
 from typing import Any
 
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
+from temporalio.worker import Worker
 
 from ..activities.hooks import Compactor, Hooks
 from ..activities.run_activities import RunActivities
@@ -21,6 +22,7 @@ from ..providers.clients import close_clients
 from ..storage import close_storage
 from ..tools.dispatch import ToolBox
 from ..workflows.agent_run import AgentRun
+from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 
 
 class PerdurePlugin(SimplePlugin):
@@ -31,7 +33,8 @@ class PerdurePlugin(SimplePlugin):
         guardrails: Guardrails by the name that `RunOptions.guardrails` asks for.
         compactors: Compactors by the name that `RunOptions.compactor` asks for.
         prompt_root: Where relative paths of sub-agents start.
-        conversation_cache_bytes: What the worker may keep of conversations; 0 keeps none.
+        conversation_cache_bytes: What the worker's activities may keep of conversations; 0 keeps none.
+        workflow_cache_bytes: What the worker may keep of runs that wait, besides the limit of `max_cached_workflows`.
     """
 
     def __init__(
@@ -42,8 +45,10 @@ class PerdurePlugin(SimplePlugin):
         compactors: Mapping[str, Compactor] | None = None,
         prompt_root: str | PathLike[str] | None = None,
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
+        workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
     ) -> None:
         self.runs = RunCache(conversation_cache_bytes)
+        self.workflows_held = WorkflowMemory(workflow_cache_bytes)
         self.activities_of_runs = RunActivities(
             ToolBox(tools), Hooks(guardrails or {}, compactors or {}, in_threads=True), self.runs
         )
@@ -53,8 +58,13 @@ class PerdurePlugin(SimplePlugin):
             data_converter=_converter,
             workflows=[AgentRun],
             activities=self.activities_of_runs.all,
+            interceptors=[self.workflows_held],
             run_context=_closing_clients,
         )
+
+    async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
+        async with self.workflows_held.watching(worker):
+            await super().run_worker(worker, next)
 
 
 def _converter(given: DataConverter | None) -> DataConverter:

@@ -34,6 +34,9 @@ SMALL_CONVERSATION_BYTES = 16 * 1024
 MAX_TAIL_BYTES = 256 * 1024
 """The result may hold a text of more than a megabyte beside it."""
 
+IDLE_BYTES = 64 * 1024
+"""What a run takes in a worker's cache however short it is."""
+
 BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 """What a bug of ours raises. It fails the run with its text; any other exception, such as non-determinism
 after a bad deployment, leaves the run waiting for a worker that can go on."""
@@ -58,6 +61,8 @@ class AgentRun:
         _ = self._conversation.digest
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         self._ended: str | None = None
+        self.memory_bytes = self._measure_memory()
+        """About what this object takes, as of the last check point; a worker that has too many of them looks at it."""
 
     @workflow.run
     async def run(self, input: RunInput) -> RunOutput:
@@ -139,6 +144,7 @@ class AgentRun:
 
     async def _checkpoint(self, state: LoopState) -> None:
         """Between iterations: continue as new when Temporal suggests it, with nothing lost (§13.7)."""
+        self.memory_bytes = self._measure_memory()
         workflow.set_current_details(describe_progress(self._input.agent, state))
         if self._inbox.cancelled or not self._history.suggests_continuing():
             return
@@ -149,6 +155,10 @@ class AgentRun:
         next_input = await crossing.next_link()
         if next_input is not None and not self._inbox.cancelled:
             workflow.continue_as_new(next_input)
+
+    def _measure_memory(self) -> int:
+        # The history stands for what trimming has dropped, which is kept for readers of the events, and for these.
+        return IDLE_BYTES + 2 * self._conversation.recorded_bytes + workflow.info().get_current_history_size()
 
     def _output(self, outcome: Outcome) -> RunOutput:
         small = self._input.carried is None and self._conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES

@@ -1,0 +1,1 @@
+"""Long tests that kill workers and servers again and again: `make chaos`."""

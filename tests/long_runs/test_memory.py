@@ -1,0 +1,104 @@
+"""What a worker keeps of runs is bounded in bytes; a run that waits costs nothing that it can't give back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from temporalio.worker import Worker
+
+from perdure.client import RunHandle
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing.script import Script, ScriptedRequest
+from perdure.tools import tool
+from perdure.worker import PerdurePlugin
+
+from ..conftest import wait_for
+from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+KIB = 1024
+
+
+@tool(needs_approval=True)
+def delete(text: str = "") -> str:
+    """Delete."""
+    return f"deleted {text}"
+
+
+@tool
+def shout(text: str = "") -> str:
+    """Shout."""
+    return text.upper()
+
+
+def asks_once(request: ScriptedRequest) -> ScriptedReply:
+    return says("done") if request.messages[-1].role == "tool" else asks(call("delete", "c", text="it"))
+
+
+def plugin_of(worker: Worker) -> PerdurePlugin:
+    (plugin,) = worker.config()["plugins"]
+    assert isinstance(plugin, PerdurePlugin)
+    return plugin
+
+
+async def waits(run: RunHandle) -> bool:
+    return (await run.status()).status == "waiting_for_approval"
+
+
+async def test_waiting_runs_are_given_back_and_go_on_all_the_same(roomy_stage: Stage, scripted: Scripted) -> None:
+    stage, limit = roomy_stage, 2000 * KIB
+    agent = scripted_agent(scripted(asks_once), ["delete"])
+    seed = [*QUESTION, Message.user("x" * 200 * KIB)]
+    async with stage.worker([delete], workflow_cache_bytes=limit) as worker:
+        held = plugin_of(worker).workflows_held
+        runs = [await stage.start(agent, seed) for _ in range(12)]
+        for run in runs:
+            await wait_for(lambda run=run: waits(run))  # type: ignore[misc]
+
+        async def bounded() -> bool:
+            return 0 < held.bytes <= limit
+
+        await wait_for(bounded)
+        assert held.evictions >= 6
+        for run in runs:
+            await run.approve("c")
+        assert [(await run.result()).output for run in runs] == ["done"] * 12
+
+
+async def test_conversations_are_kept_within_the_limit(roomy_stage: Stage, scripted: Scripted) -> None:
+    stage, limit = roomy_stage, 1000 * KIB
+    script = [asks(call("shout", f"c{number}", text="x" * 10 * KIB)) for number in range(4)]
+    agent = scripted_agent(scripted([*script, says("done")]), ["shout"])
+    async with stage.worker([shout], conversation_cache_bytes=limit) as worker:
+        cache = plugin_of(worker).runs
+        runs = [await stage.start(agent) for _ in range(12)]
+        for run in runs:
+            await run.result()
+            assert cache.bytes <= limit
+        assert cache.hits >= 12
+        assert cache.bytes > limit // 3
+
+
+async def test_a_conversation_larger_than_the_cache_is_read_anew(roomy_stage: Stage, scripted: Scripted) -> None:
+    stage = roomy_stage
+    small, large = [scripted([asks(call("shout", "c", text="x")), says("done")]) for _ in range(2)]
+    async with stage.worker([shout], conversation_cache_bytes=1000 * KIB) as worker:
+        cache = plugin_of(worker).runs
+        await (await stage.start(scripted_agent(small, ["shout"]))).result()
+        held = cache.bytes
+        assert held > 0
+        run = await stage.start(scripted_agent(large, ["shout"]), [*QUESTION, Message.user("x" * 2000 * KIB)])
+        assert (await run.result()).output == "done"
+        assert (cache.hits, cache.misses) == (2, 2)
+        assert held <= cache.bytes < held + 20 * KIB
+
+
+async def test_without_a_cache_every_call_reads_the_history(roomy_stage: Stage, scripted: Scripted) -> None:
+    stage = roomy_stage
+    model = scripted([asks(call("shout", "c", text="x")), says("done")])
+    async with stage.worker([shout], conversation_cache_bytes=0) as worker:
+        cache = plugin_of(worker).runs
+        assert (await (await stage.start(scripted_agent(model, ["shout"]))).result()).output == "done"
+        assert (cache.bytes, cache.hits, cache.misses) == (0, 0, 2)
