@@ -6,28 +6,7 @@ import hashlib
 
 from perdure import tool
 
-SYLLABLES = [
-    "ba",
-    "ce",
-    "di",
-    "fo",
-    "gu",
-    "ha",
-    "je",
-    "ki",
-    "lo",
-    "mu",
-    "na",
-    "pe",
-    "qui",
-    "ro",
-    "su",
-    "ta",
-    "ve",
-    "wi",
-    "xo",
-    "yu",
-]
+SYLLABLES = [a + b for a in "bcdfg" for b in "aeio"]
 
 
 def text_of(round: int, part: int, size: int = 1024) -> str:

@@ -16,6 +16,8 @@ from .storage import open_storage, storage_from_environment
 ENCODING = b"binary/zstd"
 COMPRESS_FROM_BYTES = 16 * 1024
 """Smaller payloads stay as they are, so that the Temporal UI shows them."""
+COMPRESSION_LEVEL = 9
+"""Takes 25 ms for 1 MB, which is rarely sent and kept for long."""
 
 
 class ZstdCodec(PayloadCodec):
@@ -33,7 +35,7 @@ class ZstdCodec(PayloadCodec):
     def _compressed(self, payload: Payload) -> Payload:
         if payload.ByteSize() < self._from_bytes:
             return payload
-        data = zstandard.ZstdCompressor().compress(payload.SerializeToString())
+        data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(payload.SerializeToString())
         if len(data) >= payload.ByteSize():
             return payload
         return Payload(metadata={"encoding": ENCODING}, data=data)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
+
 from temporalio.client import Client
+from temporalio.workflow import NondeterminismError
 
 from ..messages import Message
 from ..transcript import Transcript
 from .links import Link, closing_tail, read_links
 from .log import RunLog
 from .replay import replay
+
+logger = logging.getLogger("perdure")
 
 
 async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> list[Message]:
@@ -40,8 +45,13 @@ async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> li
 async def conversation_at_end(client: Client, workflow_id: str, link: Link) -> list[Message]:
     """The conversation as the model would see it next, when its last link has closed."""
     tail = await closing_tail(client, link)
-    if tail is None:
-        return (await replay(workflow_id, link.history, client.data_converter)).conversation
     conversation = link.recorded.conversation()
-    conversation.follow(tail)
+    if tail is not None:
+        conversation.follow(tail)
+        return conversation.messages
+    try:
+        return (await replay(workflow_id, link.history, client.data_converter)).conversation
+    except (NondeterminismError, ValueError) as error:
+        # Another version of perdure made this history, or its run failed before it began.
+        logger.warning("the end of the conversation of %s can't be read: %s", workflow_id, error)
     return conversation.messages
