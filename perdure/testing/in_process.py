@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import functools
 import inspect
 import logging
 import random
@@ -26,9 +25,9 @@ from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..run import RunResult
-from ..tools.collect import collect_tools
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
+from .direct_tools import Tools, without_threads
 from .waits import Waits
 
 logger = logging.getLogger(__name__)
@@ -40,7 +39,6 @@ ModelFunction = Callable[[Agent, list[Message]], ModelReply | Awaitable[ModelRep
 
 EventCallback = Callable[[str, dict[str, Any]], None]
 ApproveFunction = Callable[[ToolRequest], Approval | Awaitable[Approval]]
-Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 
 
 class InProcessRun:
@@ -71,7 +69,7 @@ class InProcessRun:
         self._inputs = dict(inputs or {})
         self._options = options or RunOptions()
         self._model = model
-        self._toolbox = ToolBox(tools if threads else _without_threads(tools))
+        self._toolbox = ToolBox(tools if threads else without_threads(tools))
         self._hooks = Hooks({"": guardrails or Guardrails()}, {"": compactor} if compactor else {})
         self._points = frozenset(point for point in ("input", "output", "tool") if getattr(guardrails, point, None))
         self._compactor = compactor
@@ -85,13 +83,7 @@ class InProcessRun:
     async def run(self) -> RunResult:
         """Run to the end. Raises `RunError` with the conversation."""
         self._waits.begin()
-        inventory = self._toolbox.describe(self._agent)
-        if inventory.missing:
-            name, kind = next(iter(inventory.missing.items()))
-            raise ToolNotRegisteredError(
-                f"No handler registered for tool: {name} (kind: {kind})", messages=self.conversation.messages
-            )
-        self._specs = {spec.name: spec for spec in inventory.tools}
+        self._find_tools()
         loop = AgentLoop(
             self,
             self.conversation,
@@ -109,6 +101,17 @@ class InProcessRun:
         except Exception as error:
             self.emit("failed", loop.state.iteration, {"kind": "internal", "message": f"{error!r}"})
             raise
+
+    def _find_tools(self) -> None:
+        inventory = self._toolbox.describe(self._agent)
+        if inventory.missing:
+            name, kind = next(iter(inventory.missing.items()))
+            error = ToolNotRegisteredError(
+                f"No handler registered for tool: {name} (kind: {kind})", messages=self.conversation.messages
+            )
+            self.emit("failed", 0, {"kind": error.kind, "message": str(error)})
+            raise error
+        self._specs = {spec.name: spec for spec in inventory.tools}
 
     def _result(self, outcome: Outcome, state: LoopState) -> RunResult:
         return RunResult(
@@ -221,21 +224,6 @@ class InProcessRun:
         if inspect.iscoroutine(effect):
             effect.close()
         raise Cancelled
-
-
-def _without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
-    """The tools as async functions, which are called on the event loop."""
-    named = tools if isinstance(tools, Mapping) else collect_tools(tools)
-    return {name: tool if inspect.iscoroutinefunction(tool) else _direct(tool) for name, tool in named.items()}
-
-
-def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    @functools.wraps(tool)
-    async def call(*arguments: Any, **named: Any) -> Any:
-        value = tool(*arguments, **named)
-        return await value if inspect.isawaitable(value) else value
-
-    return call
 
 
 def _compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:

@@ -20,7 +20,7 @@ AGENT = Agent.model_validate({"model": {"id": "m"}})
 APIS = {"chat": ("openai", "chat"), "responses": ("openai", "responses"), "anthropic": ("anthropic", "chat")}
 
 
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(scripts())
 async def test_any_run(script: Script) -> None:
     run = RandomRun(script)

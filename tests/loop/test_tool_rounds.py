@@ -152,7 +152,7 @@ async def test_a_declared_tool_without_handler_fails_before_the_first_model_call
     stage = Stage(agent=LOOK)
     with pytest.raises(ToolNotRegisteredError, match="No handler registered for tool: look"):
         await stage.play()
-    assert stage.seen == []
+    assert (stage.seen, stage.types()) == ([], ["failed"])
 
 
 async def test_parallel_calls_run_at_once_and_results_keep_the_order_of_the_request() -> None:

@@ -1,0 +1,27 @@
+"""Plain tools without their threads: called on the event loop, where they block everything but cost nothing."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any
+
+from ..tools.collect import collect_tools
+
+Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
+
+
+def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
+    """The tools as async functions, which are called on the event loop."""
+    named = tools if isinstance(tools, Mapping) else collect_tools(tools)
+    return {name: tool if inspect.iscoroutinefunction(tool) else _direct(tool) for name, tool in named.items()}
+
+
+def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    @functools.wraps(tool)
+    async def call(*arguments: Any, **named: Any) -> Any:
+        value = tool(*arguments, **named)
+        return await value if inspect.isawaitable(value) else value
+
+    return call
