@@ -54,7 +54,7 @@ def data_converter(
     `storage` is where values go that are too large for Temporal: a URL as `open_storage` takes it, or the SDK's own
     `ExternalStorage`. Raises `ConfigurationError` for a URL that can't be used.
     """
-    if not isinstance(storage, ExternalStorage):
+    if isinstance(storage, str):
         storage = open_storage(storage)
     return dataclasses.replace(
         pydantic_data_converter, payload_codec=ZstdCodec(compress_from_bytes), external_storage=storage

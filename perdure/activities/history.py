@@ -13,12 +13,16 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from ..conversation import Conversation, ConversationRef
+from ..errors import ConfigurationError
 from ..messages import Message
 from ..run import RunInput
 from . import wire
 
 CONVERSATION_ACTIVITIES = frozenset({wire.CALL_MODEL, wire.COMPACT, wire.JUDGE, wire.JOURNAL})
 """Activities whose recorded input may hold a part of the conversation."""
+
+STORED_ELSEWHERE = "TMPRL1105"
+"""Marks the SDK's error for a stored value that it was given no storage for."""
 
 Value = TypeVar("Value")
 
@@ -129,7 +133,15 @@ CLOSING_EVENTS = frozenset(
 
 
 async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]) -> Value:
-    """The one value that the payloads hold."""
-    values: list[Any] = await client.data_converter.decode(list(payloads), [type_])
+    """The one value that the payloads hold. Raises `ConfigurationError` when it is stored where `client` can't look."""
+    try:
+        values: list[Any] = await client.data_converter.decode(list(payloads), [type_])
+    except RuntimeError as error:
+        if STORED_ELSEWHERE not in str(error):
+            raise
+        raise ConfigurationError(
+            "A value of this run was stored outside Temporal, and this process does not know where: set "
+            "PERDURE_STORAGE as it was where the run was started"
+        ) from error
     value: Value = values[0]
     return value

@@ -28,28 +28,24 @@ DRIVERS = {
 """The names that histories know the drivers by, and the URLs that choose them."""
 
 
-def storage_from_environment() -> ExternalStorage:
-    """The storage that `PERDURE_STORAGE` names; raises like `open_storage`."""
-    return open_storage(os.environ.get(VARIABLE) or None)
+def storage_from_environment() -> ExternalStorage | None:
+    """The storage that `PERDURE_STORAGE` names, None when it names none; raises like `open_storage`."""
+    url = os.environ.get(VARIABLE)
+    return open_storage(url) if url else None
 
 
-def open_storage(url: str | None) -> ExternalStorage:
+def open_storage(url: str) -> ExternalStorage:
     """The storage at `file:///folder`, `s3://bucket/prefix` or `gs://bucket/prefix`; nothing is contacted yet.
 
-    None stores nothing, and says what is missing when it meets a value that somebody else has stored. Raises
-    `ConfigurationError` for any other URL, and for a package that is not installed.
+    Raises `ConfigurationError` for any other URL, and for a package that is not installed.
     """
-    chosen = _driver(url) if url else None
-    others = [Elsewhere(name, f"{VARIABLE}={form}") for name, form in DRIVERS.items() if not _is(chosen, name)]
+    chosen = _driver(url)
+    others = [Elsewhere(name, form) for name, form in DRIVERS.items() if name != chosen.name()]
     return ExternalStorage(
-        drivers=[*([chosen] if chosen else []), *others],
+        drivers=[chosen, *others],
         driver_selector=lambda context, payload: chosen,
         payload_size_threshold=STORE_FROM_BYTES,
     )
-
-
-def _is(driver: StorageDriver | None, name: str) -> bool:
-    return driver is not None and driver.name() == name
 
 
 def _driver(url: str) -> StorageDriver:

@@ -1,4 +1,4 @@
-"""Stands for a storage that this process was not told about."""
+"""Stands for a storage that this process does not use, in a history that does."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from ..errors import ConfigurationError
 
 
 class Elsewhere(StorageDriver):
-    """Stores nothing; says how to configure the storage when a value is met that somebody else has put there.
+    """Stores nothing; says which storage is needed when a value is met that was put there.
 
     The error does not end a run: its worker may be started again with the right configuration.
     """
 
-    def __init__(self, name: str, setting: str) -> None:
+    def __init__(self, name: str, form: str) -> None:
         self._name = name
-        self._setting = setting
+        self._form = form
 
     def name(self) -> str:
         return self._name
@@ -38,6 +38,6 @@ class Elsewhere(StorageDriver):
 
     def _not_configured(self) -> ConfigurationError:
         return ConfigurationError(
-            f"A value of this run was stored outside Temporal ({self._name}), and this process does not know where: "
-            f"set {self._setting}, as it was where the run was started"
+            f"A value of this run was stored in {self._form} ({self._name}), which is not the storage that this "
+            "process was told to use: set PERDURE_STORAGE as it was where the run was started"
         )

@@ -10,13 +10,13 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 
 from perdure.client import connect
-from perdure.converter import data_converter, with_converter
+from perdure.converter import converter_from_environment, data_converter, with_converter
 from perdure.errors import ConfigurationError
 from perdure.storage import FileDriver, open_storage
 from perdure.worker import PerdurePlugin
 
 
-def chosen(url: str | None) -> object:
+def chosen(url: str) -> object:
     storage = open_storage(url)
     assert storage.driver_selector is not None
     return storage.driver_selector(None, None)  # type: ignore[arg-type]
@@ -28,8 +28,9 @@ def test_a_folder() -> None:
     assert driver.folder == Path("/var/lib/perdure values")
 
 
-def test_nothing() -> None:
-    assert chosen(None) is None
+def test_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDURE_STORAGE", "")
+    assert converter_from_environment().external_storage is None
 
 
 @pytest.mark.parametrize(

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import os
 import random
 from pathlib import Path
 
 import pytest
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, ExternalStorage
 from temporalio.exceptions import ApplicationError
 
 from perdure.converter import data_converter
 from perdure.errors import ConfigurationError
+from perdure.storage import FileDriver
+from perdure.storage.elsewhere import Elsewhere
 
 LARGE = random.Random(1).randbytes(400_000).hex()
 
@@ -84,10 +87,17 @@ async def test_a_folder_that_can_not_be_written_leaves_nothing_behind(converter:
     assert os.listdir(tmp_path) == ["values"]
 
 
-async def test_a_reader_without_the_storage_is_told_what_to_set(converter: DataConverter) -> None:
+async def test_a_reader_without_a_storage(converter: DataConverter) -> None:
     payloads = await converter.encode([LARGE])
-    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE=file:///folder"):
+    with pytest.raises(RuntimeError, match="external storage is not configured"):
         await data_converter().decode(payloads, [str])
+
+
+async def test_a_reader_with_another_storage_is_told_which_one_is_needed(converter: DataConverter) -> None:
+    payloads = await converter.encode([LARGE])
+    other = dataclasses.replace(converter, external_storage=ExternalStorage(drivers=[Elsewhere(FileDriver.NAME, "x")]))
+    with pytest.raises(ConfigurationError, match="was stored in x .perdure.files.*set PERDURE_STORAGE"):
+        await other.decode(payloads, [str])
 
 
 async def test_a_reference_that_names_no_file(converter: DataConverter, tmp_path: Path) -> None:
