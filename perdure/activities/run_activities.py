@@ -115,7 +115,7 @@ class RunActivities:
     async def _subject(self, input: wire.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:
         if input.conversation is not None:
             run, messages = await self._runs.messages_at(input.conversation)
-            return run, (messages,)
+            return run, (_copies(messages),)
         run = await self._runs.current()
         if input.request is not None:
             return run, (input.request.name, input.request.arguments)
@@ -128,7 +128,7 @@ class RunActivities:
             run, messages = await self._runs.messages_at(input.conversation)
             assert run.options.compactor is not None
             compactor = self._hooks.compactor(run.options.compactor)
-            dropped = messages[input.head : input.head + input.drop]
+            dropped = _copies(messages[input.head : input.head + input.drop])
             if callable(compactor):
                 return shorten(str(await self._hooks.call(compactor, dropped)), MAX_SUMMARY_BYTES)
             return await summarize(compactor, conversation_text(dropped), run.options)
@@ -161,3 +161,8 @@ def _unhandled(missing: Mapping[str, str], registered: Sequence[str]) -> ToolNot
         f"No handler registered for tool: {names}. This worker's tools: {known}. "
         "Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])"
     )
+
+
+def _copies(messages: Sequence[Message]) -> list[Message]:
+    """For the user's callbacks: what they change must not change what the model is sent."""
+    return [message.model_copy(deep=True) for message in messages]
