@@ -16,7 +16,7 @@ MARGIN = timedelta(seconds=15)
 
 def _attempts(maximum: int) -> RetryPolicy:
     return RetryPolicy(
-        initial_interval=timedelta(milliseconds=500),
+        initial_interval=timedelta(milliseconds=200),
         backoff_coefficient=2.0,
         maximum_interval=timedelta(seconds=10),
         maximum_attempts=maximum,

@@ -1,1 +1,1 @@
-"""Long tests that kill workers and servers again and again: `make chaos`."""
+"""Long tests of what SIGKILL does, again and again; `make chaos` runs them, the default run leaves them out."""

@@ -13,6 +13,7 @@ from temporalio.client import Client
 
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
+from tests.loop.vectors import load_run_vectors
 
 from .agents import asks, call, says
 from .dev_server import DevServer
@@ -27,7 +28,12 @@ from .kills import (
     worker_killed_at,
 )
 from .server_kill import ServerKill, server_killed
+from .vector_kills import KilledVector, vector_killed
 from .workers import Nursery
+
+SHORT = ("single_tool_call", "parallel_tools_basic", "steering_inject_message")
+KILLED_VECTORS = [case for case in load_run_vectors() if case.name in SHORT]
+"""All of them take minutes: see tests/chaos."""
 
 
 class KillScenarios:
@@ -36,6 +42,7 @@ class KillScenarios:
     def __init__(self) -> None:
         self._tasks: dict[str, asyncio.Task[Outcome]] = {}
         self.server_kill: asyncio.Task[ServerKill]
+        self.vectors: dict[str, asyncio.Task[KilledVector]] = {}
 
     async def outcome(self, name: str) -> Outcome:
         return await asyncio.wait_for(asyncio.shield(self._tasks[name]), 100)
@@ -61,7 +68,10 @@ class KillScenarios:
                 stage(str(point), conversation(point), partial(worker_killed_at, point=point))
             victim = await stack.enter_async_context(DevServer(folder / "server.db"))
             scenarios.server_kill = asyncio.create_task(server_killed(victim, nursery, folder))
-            tasks = [*scenarios._tasks.values(), scenarios.server_kill]
+            for case in KILLED_VECTORS:
+                killed = vector_killed(client, nursery, folder, case, "openai-chat")
+                scenarios.vectors[case.name] = asyncio.create_task(killed)
+            tasks = [*scenarios._tasks.values(), scenarios.server_kill, *scenarios.vectors.values()]
             yield scenarios
             for task in tasks:
                 task.cancel()

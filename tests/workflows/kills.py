@@ -108,11 +108,12 @@ class Scene:
             return any(request.step == point.number - 1 for request in self.model.requests)
         return f"call_{point.number}" in count(self.folder, "start")
 
-    def next_start(self, moment: float) -> float:
-        """Seconds from that moment to the next beginning of a model call or a tool."""
+    def next_start(self, moment: float) -> float | None:
+        """Seconds from that moment to the next beginning of a model call or a tool; None when there was none."""
         requests = [request.received_at for request in self.model.requests]
         starts: list[float] = [entry["at"] for entry in read_diary(self.folder) if entry["event"] == "start"]
-        return min(at for at in requests + starts if at > moment) - moment
+        following = [at - moment for at in requests + starts if at > moment]
+        return min(following) if following else None
 
     async def outcome(self) -> Outcome:
         assert self.run is not None
@@ -142,7 +143,7 @@ class Outcome:
     """Call id → beginnings of tool executions."""
     ended: dict[str, int]
     """Call id → ends of tool executions."""
-    resumed_after: float = 0.0
+    resumed_after: float | None = None
     """Seconds from the kill to the next model call or tool."""
 
 

@@ -9,7 +9,9 @@ import asyncio
 
 import pytest
 
-from .kill_scenarios import KillScenarios
+from tests.loop.vectors import VectorCase, check
+
+from .kill_scenarios import KILLED_VECTORS, KillScenarios
 from .kills import POINTS, ROUNDS, Point
 
 RESUME_SECONDS = 10.0
@@ -30,6 +32,7 @@ async def test_a_worker_killed_at(kills: KillScenarios, point: Point) -> None:
     assert outcome.asked == {**dict.fromkeys(STEPS, 1), **again}
     again_calls = {f"call_{point.number}": 2} if point.kind == "tool" else {}
     assert outcome.started == {**dict.fromkeys(CALLS, 1), **again_calls}
+    assert outcome.resumed_after is not None
     assert outcome.resumed_after < RESUME_SECONDS
 
 
@@ -41,6 +44,7 @@ async def test_a_tool_that_must_not_run_twice_does_not(kills: KillScenarios) -> 
         "Error: Tool 'pay' failed: its worker was lost while it ran; whether it took effect is not known"
     )
     assert outcome.result.output == "I do not know whether it was paid."
+    assert outcome.resumed_after is not None
     assert outcome.resumed_after < RESUME_SECONDS
 
 
@@ -51,6 +55,7 @@ async def test_the_server_killed_at_every_point(kills: KillScenarios) -> None:
         assert outcome.result.messages == reference.result.messages, point
         assert outcome.asked == outcome.answered == dict.fromkeys(STEPS, 1), point
         assert outcome.started == outcome.ended == dict.fromkeys(CALLS, 1), point
+        assert outcome.resumed_after is not None
         assert outcome.resumed_after < RESUME_SECONDS, point
 
 
@@ -59,3 +64,13 @@ async def test_a_tool_that_kills_its_workers_ends(kills: KillScenarios) -> None:
     assert outcome.started == {"call_1": 5}
     assert "its worker was lost" in outcome.result.messages[-2].text
     assert outcome.result.output == "That did not go well."
+
+
+@pytest.mark.parametrize("case", KILLED_VECTORS, ids=str)
+async def test_a_vector_whose_worker_is_killed_after_each_activity(kills: KillScenarios, case: VectorCase) -> None:
+    killed = await asyncio.wait_for(asyncio.shield(kills.vectors[case.name]), 100)
+    check(case, killed.outcome)
+    assert killed.kills >= 2
+    assert set(killed.answered.values()) == {1}
+    assert set(killed.ended.values()) <= {1}
+    assert max(killed.resumed_after) < RESUME_SECONDS

@@ -35,6 +35,8 @@ class WorkerJob(BaseModel):
 
 
 HELD_SECONDS = 4.0
+VECTOR_TOOL_SECONDS = 0.3
+"""Longer than it takes to kill a worker: a tool that was not reported has not taken effect either."""
 
 
 class Diary:
@@ -103,6 +105,7 @@ def vector_tools(job: WorkerJob, case: VectorCase, client: Client) -> dict[str, 
     async def answer(context: ToolContext, **arguments: Any) -> str:
         diary = Diary(job.folder, context)
         diary.note("start")
+        await asyncio.sleep(VECTOR_TOOL_SECONDS)
         for due in case.due_before(context.iteration + 1):
             if diary.is_first_time(f"interrupted-{case.interruptions.index(due)}"):
                 await interrupt(due, client, context.run_id)

@@ -1,0 +1,79 @@
+"""Plays an upstream vector while its worker is killed after each completed activity."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from pathlib import Path
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client
+
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
+from perdure.testing.script import Script
+from tests.loop.vectors import Outcome, VectorCase
+
+from .agents import scripted_agent
+from .kills import Scene
+from .stage import replay_run
+from .vector_runs import options, outcome_of, script, send
+from .worker_process import VECTOR_TOOL_SECONDS
+from .workers import Nursery, count
+
+
+@dataclass
+class KilledVector:
+    """What a vector gave whose worker was killed again and again."""
+
+    outcome: Outcome
+    kills: int
+    answered: dict[int, int]
+    """Requests with that many messages → how often they were answered to the end."""
+    ended: dict[str, int]
+    """Call id → ends of tool executions."""
+    resumed_after: list[float]
+    """Seconds from each kill that was followed by anything to the next model call or tool."""
+
+
+async def vector_killed(client: Client, nursery: Nursery, root: Path, case: VectorCase, wire: str) -> KilledVector:
+    with ScriptedModel(_taking_its_time(script(case))) as model:
+        scene = Scene(client, nursery, model, root, client.service_client.config.target_host, vector=case.name)
+        agent = scripted_agent(model, case.agent["tools"], wire=wire)
+        run = await scene.start(agent, messages=case.messages, **options(case))
+        for due in case.due_before(1):
+            await send(due, run)
+        kills = await _kill_after_each_activity(scene)
+        outcome = await outcome_of(run)
+        await replay_run(client, run.id)
+        lengths = [len(request.messages) for request in model.requests if not request.aborted]
+        return KilledVector(
+            outcome=outcome,
+            kills=len(kills),
+            answered={length: lengths.count(length) for length in lengths},
+            ended=count(scene.folder, "end"),
+            resumed_after=[after for moment in kills if (after := scene.next_start(moment)) is not None],
+        )
+
+
+def _taking_its_time(script: Script) -> Script:
+    """The same replies, each so late that a worker can be killed before it has it."""
+    assert callable(script)
+
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        return script(request).model_copy(update={"delay": VECTOR_TOOL_SECONDS})
+
+    return reply
+
+
+async def _kill_after_each_activity(scene: Scene) -> list[float]:
+    """The moments of the kills."""
+    assert scene.run is not None
+    kills: list[float] = []
+    worker = await scene.worker()
+    handle = scene.client.get_workflow_handle(scene.run.id)
+    async for event in handle.fetch_history_events(wait_new_event=True):
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            kills.append(worker.kill())
+            worker = await scene.worker()
+        await asyncio.sleep(0)
+    return kills
