@@ -1,0 +1,67 @@
+"""How errors leave an activity: typed, and retried only where the platform broke something."""
+
+from __future__ import annotations
+
+import pytest
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.activities import wire
+from perdure.activities.failures import typed_failures
+from perdure.activities.redaction import redact
+from perdure.agent import Agent
+from perdure.conversation import DigestMismatchError
+from perdure.errors import ConfigurationError, InvokerError, ModelError, PayloadTooLargeError
+from perdure.prompty.load import load_dict
+
+
+def leaving(error: Exception) -> ApplicationError:
+    with pytest.raises(ApplicationError) as caught, typed_failures():
+        raise error
+    return caught.value
+
+
+def test_a_model_error_carries_what_the_loop_decides_by() -> None:
+    error = leaving(
+        ModelError("slow down", kind="rate_limit", provider="openai", status=429, request_id="r1", retry_after=2.5)
+    )
+    assert (error.type, error.message, error.non_retryable) == (wire.MODEL_ERROR, "slow down", True)
+    assert error.details == (
+        wire.ModelFailure(kind="rate_limit", provider="openai", status=429, request_id="r1", retry_after=2.5),
+    )
+    assert error.category == ApplicationErrorCategory.BENIGN
+    assert error.cause is None
+
+
+@pytest.mark.parametrize(
+    ("error", "type"),
+    [
+        (ConfigurationError("no key"), wire.CONFIGURATION_ERROR),
+        (InvokerError("no provider"), wire.CONFIGURATION_ERROR),
+        (PayloadTooLargeError("too large"), "payload_too_large"),
+        (KeyError("bug"), wire.INTERNAL_ERROR),
+    ],
+)
+def test_what_another_attempt_would_not_cure_is_not_retried(error: Exception, type: str) -> None:
+    assert (leaving(error).type, leaving(error).non_retryable) == (type, True)
+
+
+@pytest.mark.parametrize("error", [RPCError("away", RPCStatusCode.UNAVAILABLE, b""), DigestMismatchError("behind")])
+def test_what_the_platform_broke_is_left_to_be_retried(error: Exception) -> None:
+    with pytest.raises(type(error)), typed_failures():
+        raise error
+
+
+def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_OWN_NAME", "sk-0123456789")
+    monkeypatch.setenv("SOME_API_KEY", "ambient-secret")
+    agent = load_dict(
+        {
+            "name": "a",
+            "model": {"id": "m", "connection": {"kind": "key", "apiKey": "${env:MY_OWN_NAME}"}},
+            "instructions": "hi",
+        }
+    )
+    text = "wrong key sk-0123456789, wrong key ambient-secret, right word secret"
+    assert redact(text, agent) == "wrong key ${env:MY_OWN_NAME}, wrong key ${env:SOME_API_KEY}, right word secret"
+    assert redact("nothing to hide", Agent()) == "nothing to hide"

@@ -1,0 +1,88 @@
+"""Heartbeats: from the first moment, with what is being said, and without losing a cancellation."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from temporalio import activity
+from temporalio.activity import ActivityCancellationDetails
+from temporalio.exceptions import ApplicationError
+from temporalio.testing import ActivityEnvironment
+
+from perdure.activities.heartbeat import StreamedText, heartbeats
+
+
+@pytest.fixture
+def beats() -> list[tuple[Any, ...]]:
+    return []
+
+
+@pytest.fixture
+def environment(beats: list[tuple[Any, ...]]) -> ActivityEnvironment:
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *details: beats.append(details)
+    return environment
+
+
+async def test_beats_at_once(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:
+    async def work() -> None:
+        async with heartbeats():
+            await asyncio.sleep(0)
+
+    await environment.run(work)
+    assert beats == [()]
+
+
+async def test_tells_what_is_being_said(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:
+    async def speak() -> None:
+        async with heartbeats() as heart:
+            heart.speak(3, 2)
+            heart.add("thinking", "hm")
+            heart.add("text", "Hel")
+            heart.add("text", "lo")
+            await asyncio.sleep(0.05)
+
+    await environment.run(speak)
+    assert beats[-1] == (StreamedText(iteration=3, attempt=2, text="Hello", thinking="hm"),)
+
+
+async def test_tells_what_a_tool_says(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:
+    async def work() -> None:
+        async with heartbeats() as heart:
+            await asyncio.sleep(0.01)
+            heart.tell("half done", 0.5)
+            await asyncio.sleep(0.15)
+
+    await environment.run(work)
+    assert beats[0] == ()
+    assert beats[-1] == ("half done", 0.5)
+
+
+async def test_news_at_the_very_end_do_not_keep_it_alive(environment: ActivityEnvironment) -> None:
+    async def speak() -> None:
+        for _ in range(50):
+            async with heartbeats() as heart:
+                await asyncio.sleep(0)
+                heart.tell("last word")
+
+    await asyncio.wait_for(environment.run(speak), 5)
+
+
+@pytest.mark.parametrize("run_is_over", [True, False])
+async def test_a_cancellation_is_an_end_of_its_own_when_the_run_is_over(run_is_over: bool) -> None:
+    environment = ActivityEnvironment()
+    started = asyncio.Event()
+
+    async def work() -> None:
+        async with heartbeats():
+            started.set()
+            await asyncio.sleep(10)
+
+    running = asyncio.create_task(environment.run(work))
+    await started.wait()
+    environment.cancel(ActivityCancellationDetails(not_found=run_is_over, cancel_requested=not run_is_over))
+    with pytest.raises(ApplicationError if run_is_over else asyncio.CancelledError):
+        await running
+    assert not activity.in_activity()

@@ -1,0 +1,107 @@
+"""The user's guardrails and compactors on a worker (§13.3, §13.4)."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from perdure.activities.hooks import Hooks
+from perdure.errors import ConfigurationError
+from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.messages import Message
+from perdure.options import RunOptions
+
+ALLOWED = GuardrailResult(allowed=True)
+
+
+class Judge:
+    """A guardrail with state."""
+
+    async def __call__(self, messages: list[Message]) -> GuardrailResult:
+        return ALLOWED
+
+
+async def judge_async(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    return ALLOWED
+
+
+def hooks(guardrails: Guardrails, *, in_threads: bool = True) -> Hooks:
+    return Hooks({"mine": guardrails}, {}, in_threads=in_threads)
+
+
+def test_plain_and_async_callbacks_are_told_apart() -> None:
+    given = Guardrails(input=Judge(), output=lambda message: ALLOWED, tool=judge_async)
+    assert hooks(given).kinds(RunOptions(guardrails="mine")) == {"input": "async", "output": "plain", "tool": "async"}
+    assert hooks(given).kinds(RunOptions()) == {}
+
+
+@pytest.mark.parametrize("option", ["guardrails", "compactor"])
+def test_a_name_that_nobody_registered(option: str) -> None:
+    given: dict[str, Any] = {option: "yours"}
+    with pytest.raises(ConfigurationError, match=rf"no {option} named 'yours' .*create_worker\({option}s?="):
+        hooks(Guardrails()).kinds(RunOptions(**given))
+
+
+@pytest.mark.parametrize(
+    ("verdict", "expected"),
+    [
+        (ALLOWED, ALLOWED),
+        (True, ALLOWED),
+        (False, GuardrailResult(allowed=False)),
+        ({"allowed": False, "reason": "no"}, GuardrailResult(allowed=False, reason="no")),
+    ],
+)
+async def test_what_a_guardrail_may_give(verdict: Any, expected: GuardrailResult) -> None:
+    assert await hooks(Guardrails(input=lambda messages: verdict)).judge("mine", "input", []) == expected
+
+
+@pytest.mark.parametrize("in_threads", [True, False])
+async def test_a_guardrail_that_fails_denies(in_threads: bool) -> None:
+    def broken(messages: list[Message]) -> GuardrailResult:
+        raise LookupError("nothing there")
+
+    verdict = await hooks(Guardrails(input=broken), in_threads=in_threads).judge("mine", "input", [])
+    assert verdict == GuardrailResult(allowed=False, reason="the input guardrail failed: LookupError: nothing there")
+
+
+async def test_a_guardrail_that_gives_something_else_denies() -> None:
+    verdict = await hooks(Guardrails(input=lambda messages: 7)).judge("mine", "input", [])  # type: ignore[arg-type, return-value]
+    assert not verdict.allowed
+    assert "expected a GuardrailResult, got 7" in str(verdict.reason)
+
+
+async def test_a_guardrail_that_ends_the_process_only_denies() -> None:
+    def leave(messages: list[Message]) -> GuardrailResult:
+        raise SystemExit(3)
+
+    verdict = await hooks(Guardrails(input=leave)).judge("mine", "input", [])
+    assert verdict == GuardrailResult(allowed=False, reason="the input guardrail failed: RuntimeError: SystemExit 3")
+
+
+async def test_a_plain_guardrail_does_not_stop_the_event_loop() -> None:
+    def slow(messages: list[Message]) -> GuardrailResult:
+        time.sleep(0.3)
+        return GuardrailResult(allowed=threading.current_thread() is not threading.main_thread())
+
+    judging = asyncio.create_task(hooks(Guardrails(input=slow)).judge("mine", "input", []))
+    ticks = 0
+    while not judging.done():
+        await asyncio.sleep(0.01)
+        ticks += 1
+    assert judging.result().allowed
+    assert ticks > 10
+
+
+async def test_a_plain_compactor_does_not_stop_the_event_loop() -> None:
+    def compact(messages: list[Message]) -> str:
+        time.sleep(0.2)
+        return f"{len(messages)} messages"
+
+    compacting = asyncio.create_task(Hooks({}, {"mine": compact}, in_threads=True).call(compact, [Message.user("a")]))
+    await asyncio.sleep(0.05)
+    assert not compacting.done()
+    assert await compacting == "1 messages"
