@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
@@ -73,48 +73,49 @@ PAGE_CHARS = 512 * 1024
 """A page holds more only when one event alone does."""
 
 
+class _Entry(NamedTuple):
+    """An event in the log; its `seq` follows from its place."""
+
+    type: EventType
+    iteration: int
+    data: dict[str, Any]
+    time: float
+    call_id: str | None
+    version: int
+
+
 class EventLog:
     """The events of one run, or of one link of a run that was continued as new."""
 
     def __init__(self, conversation: Conversation, *, last_seq: int = 0) -> None:
         self._conversation = conversation
         self._first = last_seq + 1
-        self._events: list[LoggedEvent] = []
+        self._entries: list[_Entry] = []
 
     @property
     def last_seq(self) -> int:
-        return self._first + len(self._events) - 1
+        return self._first + len(self._entries) - 1
 
     def append(
         self, type: EventType, iteration: int, data: dict[str, Any], *, time: float, call_id: str | None = None
     ) -> None:
-        self._events.append(
-            LoggedEvent.model_construct(
-                seq=self.last_seq + 1,
-                type=type,
-                iteration=iteration,
-                data=data,
-                time=time,
-                call_id=call_id,
-                version=self._conversation.version,
-            )
-        )
+        self._entries.append(_Entry(type, iteration, data, time, call_id, self._conversation.version))
 
     def page(self, after: int) -> EventPage:
         """The events behind `after`, as many as fit into one answer."""
-        start = min(max(after + 1 - self._first, 0), len(self._events))
-        base = self._events[start - 1].version if start else self._conversation.first_version
+        start = min(max(after + 1 - self._first, 0), len(self._entries))
+        base = self._entries[start - 1].version if start else self._conversation.first_version
         events: list[LoggedEvent] = []
         operations: list[Operation] = []
         chars = 0
-        for event in self._events[start:]:
-            news = self._between(base + len(operations), event.version)
-            chars += 200 + len(str(event.data)) + sum(map(operation_bytes, news))
+        for place, entry in enumerate(self._entries[start:], start):
+            news = self._between(base + len(operations), entry.version)
+            chars += 200 + len(str(entry.data)) + sum(map(operation_bytes, news))
             if events and chars > PAGE_CHARS:
                 break
             operations += news
-            events.append(event)
-        more = start + len(events) < len(self._events)
+            events.append(LoggedEvent.model_construct(seq=self._first + place, **entry._asdict()))
+        more = start + len(events) < len(self._entries)
         return EventPage(events=events, operations=operations, base=base, more=more)
 
     def _between(self, version: int, until: int) -> Sequence[Operation]:

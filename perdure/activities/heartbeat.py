@@ -32,6 +32,8 @@ class Heart:
         self._said: StreamedText | None = None
         self._details: tuple[object, ...] = ()
         self._news = asyncio.Event()
+        self._first: asyncio.TimerHandle | None = None
+        self._beating: asyncio.Task[None] | None = None
 
     def speak(self, iteration: int, attempt: int) -> None:
         """From now on, tell watchers what the model says; nothing so far, which also ends what another attempt said."""
@@ -45,14 +47,38 @@ class Heart:
             self._said.text += text
         else:
             self._said.thinking += text
-        self._news.set()
+        self._tell_soon()
 
     def tell(self, *details: object) -> None:
         """Beat with these details soon, and with every beat that follows."""
         self._details = details
-        self._news.set()
+        self._tell_soon()
 
-    async def beat(self) -> None:
+    def start(self) -> None:
+        """Beat from now on every `HEARTBEAT_SECONDS`, and sooner when there is news.
+
+        Whoever is done before the first beat is due has cost nobody anything: each beat is a request to the server.
+        """
+        self._first = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._begin)
+
+    async def stop(self) -> None:
+        if self._first is not None:
+            self._first.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
+            await asyncio.wait([self._beating])
+
+    def _tell_soon(self) -> None:
+        self._news.set()
+        if self._first is not None:
+            self._begin()
+
+    def _begin(self) -> None:
+        assert self._first is not None
+        self._first.cancel()
+        self._beating = self._beating or asyncio.create_task(self._beat())
+
+    async def _beat(self) -> None:
         while True:
             self._news.clear()
             activity.heartbeat(*self._details)
@@ -70,7 +96,7 @@ async def heartbeats() -> AsyncIterator[Heart]:
     When the block is cancelled because the run is over, that is an end like any other: nothing to be logged.
     """
     heart = Heart()
-    beating = asyncio.create_task(heart.beat())
+    heart.start()
     try:
         yield heart
     except asyncio.CancelledError:
@@ -80,8 +106,7 @@ async def heartbeats() -> AsyncIterator[Heart]:
             ) from None
         raise
     finally:
-        beating.cancel()
-        await asyncio.wait([beating])
+        await heart.stop()
 
 
 def _run_is_over() -> bool:

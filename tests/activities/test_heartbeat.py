@@ -1,4 +1,4 @@
-"""Heartbeats: from the first moment, with what is being said, and without losing a cancellation."""
+"""Heartbeats: as soon as they are needed, with what is being said, and without losing a cancellation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.heartbeat import StreamedText, heartbeats
+from perdure.activities.heartbeat import HEARTBEAT_SECONDS, StreamedText, heartbeats
 
 
 @pytest.fixture
@@ -26,13 +26,22 @@ def environment(beats: list[tuple[Any, ...]]) -> ActivityEnvironment:
     return environment
 
 
-async def test_beats_at_once(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:
+async def test_what_is_done_at_once_never_beats(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:
     async def work() -> None:
         async with heartbeats():
-            await asyncio.sleep(0)
+            await asyncio.sleep(0.05)
 
     await environment.run(work)
-    assert beats == [()]
+    assert beats == []
+
+
+async def test_beats_every_second(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:
+    async def work() -> None:
+        async with heartbeats():
+            await asyncio.sleep(2.5 * HEARTBEAT_SECONDS)
+
+    await environment.run(work)
+    assert beats == [(), ()]
 
 
 async def test_tells_what_is_being_said(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:
@@ -56,8 +65,7 @@ async def test_tells_what_a_tool_says(environment: ActivityEnvironment, beats: l
             await asyncio.sleep(0.15)
 
     await environment.run(work)
-    assert beats[0] == ()
-    assert beats[-1] == ("half done", 0.5)
+    assert beats == [("half done", 0.5)]
 
 
 async def test_news_at_the_very_end_do_not_keep_it_alive(environment: ActivityEnvironment) -> None:
