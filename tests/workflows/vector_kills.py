@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,8 +28,8 @@ class KilledVector:
 
     outcome: Outcome
     kills: int
-    answered: dict[int, int]
-    """Requests with that many messages → how often they were answered to the end."""
+    answered: dict[str, int]
+    """Request → how often it was answered to the end."""
     ended: dict[str, int]
     """Call id → ends of tool executions."""
     resumed_after: list[float]
@@ -45,11 +46,11 @@ async def vector_killed(client: Client, nursery: Nursery, root: Path, case: Vect
         kills = await _kill_after_each_activity(scene)
         outcome = await outcome_of(run)
         await replay_run(client, run.id)
-        lengths = [len(request.messages) for request in model.requests if not request.aborted]
+        requests = [json.dumps(request.body) for request in model.requests if not request.aborted]
         return KilledVector(
             outcome=outcome,
             kills=len(kills),
-            answered={length: lengths.count(length) for length in lengths},
+            answered={request: requests.count(request) for request in requests},
             ended=count(scene.folder, "end"),
             resumed_after=[after for moment in kills if (after := scene.next_start(moment)) is not None],
         )
