@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator
 from typing import Any
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
-from temporalio.service import RPCError
 
 from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
@@ -16,14 +14,13 @@ from ..messages import Message, Usage
 from ..run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from ..storage.lost import STORAGE_ERROR
 from ..workflows.names import DECIDE, STATUS, STEER
+from .asking import ask
 from .links import cancel_reason, last_link, read_link
-from .log import QUERY_TIMEOUT, RunLog
+from .log import RunLog
 from .payload_size import check_size
 from .record import complete_messages, conversation_at_end
 from .replay import replay
 from .watch import watch
-
-logger = logging.getLogger("perdure")
 
 
 class RunHandle:
@@ -101,12 +98,9 @@ class RunHandle:
         description = await self._workflow.describe()
         handle = self._client.get_workflow_handle(self.id, run_id=description.run_id)
         if description.status == WorkflowExecutionStatus.RUNNING:
-            try:
-                running: RunStatus = await handle.query(STATUS, result_type=RunStatus, rpc_timeout=QUERY_TIMEOUT)
+            running = await ask(handle, STATUS, answer=RunStatus)
+            if running is not None:
                 return running
-            except RPCError as error:
-                # No worker answers: the history says as much as a worker would.
-                logger.debug("status of %s: %s; replaying its history instead", self.id, error)
         link = await read_link(self._client, self.id, description.run_id)
         status = (await replay(self.id, link.history, self._client.data_converter)).status()
         ended = _ENDED.get(description.status) if description.status else None

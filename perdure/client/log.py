@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from datetime import timedelta
 
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowQueryFailedError
-from temporalio.service import RPCError, RPCStatusCode
+from temporalio.client import Client
 
 from ..events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
 from ..transcript import Transcript
 from ..workflows.names import EVENTS
+from .asking import ask
 from .links import Link, first_run_id, is_running, read_link
 from .replay import replay
-
-QUERY_TIMEOUT = timedelta(seconds=2)
-"""When no worker has answered a query by then, the history is replayed here instead."""
 
 
 class RunLog:
@@ -86,11 +82,8 @@ class RunLog:
         """Ask the workflow for what is new; False when nobody could answer in time."""
         handle = self._client.get_workflow_handle(self._id, run_id=link.run_id)
         while True:
-            try:
-                page = await handle.query(EVENTS, self.last_seq, result_type=EventPage, rpc_timeout=QUERY_TIMEOUT)
-            except (RPCError, WorkflowQueryFailedError) as error:
-                if isinstance(error, RPCError) and error.status not in _NO_ANSWER:
-                    raise
+            page = await ask(handle, EVENTS, self.last_seq, answer=EventPage)
+            if page is None:
                 return False
             self._take(page)
             if not page.more:
@@ -131,6 +124,3 @@ def _ended_from_outside(link: Link, seq: int) -> RunEvent:
         data={"kind": kind, "message": f"the run was {kind.replace('_', ' ')} from outside"},
         time=closing.event_time.ToSeconds(),
     )
-
-
-_NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.CANCELLED)
