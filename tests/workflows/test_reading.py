@@ -114,15 +114,26 @@ async def test_an_open_run_without_a_worker(stage: Stage, scripted: Scripted, ga
     async with stage.worker({"gate": gate}, graceful_shutdown_timeout=timedelta(0)):
         run = await stage.start(scripted_agent(model, ["gate"]))
         await gate.reached.wait()
-    readers = [get_run(stage.client, run.id) for _ in range(3)]
+    readers = [get_run(stage.client, run.id) for _ in range(4)]
+    streaming = asyncio.create_task(first(3, readers[3]))
     status, events, messages = await asyncio.gather(readers[0].status(), readers[1].events(), readers[2].messages())
     assert (status.status, status.iteration, status.model_calls) == ("running", 1, 1)
     assert kinds(events) == WHOLE[:3]
+    assert await asyncio.wait_for(streaming, 10) == events
     assert [message.role for message in messages] == ["system", "user"]
     gate.open.set()
     async with stage.worker({"gate": gate}):
         result = await run.result()
     assert [message.text for message in result.messages[2:]] == ["", "through", "done"]
+
+
+async def first(count: int, run: RunHandle) -> list[RunEvent]:
+    events: list[RunEvent] = []
+    async for event in run.stream():
+        events.append(event)
+        if len(events) == count:
+            break
+    return events
 
 
 async def test_a_run_that_no_worker_ever_took_up(stage: Stage, scripted: Scripted) -> None:

@@ -6,8 +6,6 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
-import pytest
-
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.testing import ScriptedModel
@@ -15,7 +13,7 @@ from perdure.testing.script import Script
 from perdure.tools import tool
 from tests.conftest import wait_for
 
-from .agents import WIRES, asks, call, says, scripted_agent
+from .agents import asks, call, says, scripted_agent
 from .gates import Gate
 from .stage import Stage
 from .test_cancel import has_event
@@ -24,11 +22,10 @@ Scripted = Callable[[Script], ScriptedModel]
 AT_ONCE = timedelta(milliseconds=100)
 
 
-@pytest.mark.parametrize("wire", WIRES)
-async def test_in_a_model_call(stage: Stage, scripted: Scripted, wire: str) -> None:
+async def test_in_a_model_call(stage: Stage, scripted: Scripted) -> None:
     model = scripted([[says("too slow", delay=30), says("done")]])
     async with stage.worker(graceful_shutdown_timeout=AT_ONCE):
-        run = await stage.start(scripted_agent(model, wire=wire))
+        run = await stage.start(scripted_agent(model))
         await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
     async with stage.worker():
         result = await run.result()
