@@ -31,7 +31,7 @@ async def _ask(
     agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, *, with_tools: bool
 ) -> ModelReply:
     provider = provider_for(agent)
-    request = provider.to_request(agent, messages, may_call_tools=with_tools)
+    request = provider.to_request(agent, messages, may_call_tools=with_tools, lasting=True)
 
     def on_delta(delta: Delta) -> None:
         heart.add(delta.kind, delta.text)

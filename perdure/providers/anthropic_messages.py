@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..agent import Agent
@@ -14,6 +14,7 @@ from .functions import FunctionDefinition, offered_functions
 from .history import Call, arguments_object, arguments_text, call_id, calls_of, only_text, wire_id, wire_name
 from .media import base64_data
 from .model_options import add_additional, add_options, model_id
+from .remembered import Remembered
 from .schema import CLOSED, object_schema
 from .wire_format import Answer, WireFormat, original_content
 
@@ -55,8 +56,10 @@ class AnthropicMessages(WireFormat):
         *,
         extra_tools: Sequence[Mapping[str, Any]] = (),
         may_call_tools: bool = True,
+        lasting: bool = False,
     ) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": model_id(agent), "messages": _turns(messages)}
+        turns = _turns(messages, _remembered if lasting else _blocks)
+        request: dict[str, Any] = {"model": model_id(agent), "messages": turns}
         request["max_tokens"] = DEFAULT_MAX_TOKENS
         if system := [message.text for message in messages if message.role in _SYSTEM and message.text]:
             request["system"] = "\n\n".join(system)
@@ -88,7 +91,7 @@ class AnthropicMessages(WireFormat):
         return MessagesStream(self.key)
 
 
-def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
+def _turns(messages: Sequence[Message], blocks_of: Callable[[Message], list[Block]]) -> list[dict[str, Any]]:
     """User and assistant turns in alternation; a user turn holds its tool results before anything else.
 
     The API takes no blank text: a message without content has no turn.
@@ -98,10 +101,10 @@ def _turns(messages: Sequence[Message]) -> list[dict[str, Any]]:
         if message.role in _SYSTEM:
             continue
         role = "assistant" if message.role == "assistant" else "user"
-        blocks = _blocks(message)
+        blocks = blocks_of(message)
         if not turns or turns[-1]["role"] != role:
             if blocks:
-                turns.append({"role": role, "content": blocks})
+                turns.append({"role": role, "content": list(blocks)})
             continue
         content = turns[-1]["content"]
         end = _end_of_results(content) if message.role == "tool" else len(content)
@@ -126,6 +129,9 @@ def _blocks(message: Message) -> list[Block]:
         return _restored(message, original)
     text = only_text(message.parts)
     return _rebuilt(message.text if text is None else text, calls_of(message))
+
+
+_remembered = Remembered(_blocks)
 
 
 def _content(parts: Sequence[Part]) -> list[Block]:

@@ -14,6 +14,7 @@ from .history import arguments_text, call_id, content_text, only_text, wire_name
 from .media import as_url, input_audio
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
+from .remembered import Remembered
 from .schema import STRICT, object_schema
 from .wire_format import Answer, WireFormat
 
@@ -48,8 +49,10 @@ class OpenAIChat(WireFormat):
         *,
         extra_tools: Sequence[Mapping[str, Any]] = (),
         may_call_tools: bool = True,
+        lasting: bool = False,
     ) -> dict[str, Any]:
-        request: dict[str, Any] = {"model": model_id(agent), "messages": [_message(message) for message in messages]}
+        made = map(_remembered if lasting else _message, messages)
+        request: dict[str, Any] = {"model": model_id(agent), "messages": list(made)}
         add_options(request, agent, _OPTIONS)
         functions = offered_functions(agent, extra_tools) if may_call_tools else []
         if functions:
@@ -99,6 +102,9 @@ def _message(message: Message) -> dict[str, Any]:
             wire["tool_calls"] = [_call(call) for call in calls]
     wire["content"] = _content(message)
     return wire
+
+
+_remembered = Remembered(_message)
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:

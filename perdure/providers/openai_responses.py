@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..agent import Agent
@@ -13,6 +13,7 @@ from .history import Call, arguments_text, call_id, calls_of, only_text, wire_na
 from .media import as_url, base64_data, input_audio
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
+from .remembered import Remembered
 from .responses_stream import ResponsesStream
 from .schema import STRICT, object_schema
 from .wire_format import Answer, WireFormat, original_content
@@ -39,8 +40,10 @@ class OpenAIResponses(WireFormat):
         *,
         extra_tools: Sequence[Mapping[str, Any]] = (),
         may_call_tools: bool = True,
+        lasting: bool = False,
     ) -> dict[str, Any]:
-        items = [item for message in messages if message.role not in _INSTRUCTIONS for item in _items(message)]
+        made = _remembered if lasting else _items
+        items = [item for message in messages if message.role not in _INSTRUCTIONS for item in made(message)]
         request: dict[str, Any] = {"model": model_id(agent), "input": items}
         if instructions := [message.text for message in messages if message.role in _INSTRUCTIONS and message.text]:
             request["instructions"] = "\n\n".join(instructions)
@@ -87,6 +90,9 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield from _rebuilt(message) if original is None else _restored(message, original)
     else:
         yield {"role": message.role, "content": _content(message.parts)}
+
+
+_remembered = Remembered[Iterable[dict[str, Any]]](lambda message: list(_items(message)))
 
 
 def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
