@@ -14,6 +14,8 @@ HEARTBEAT_SECONDS = 1.0
 """Also the time after which an activity learns that it was cancelled."""
 STREAM_SECONDS = 0.1
 """While text is streaming: about the delay with which a watcher sees it."""
+MAX_SAID_CHARS = 250_000
+"""Each beat carries everything said so far, and Temporal takes 2 MB; what comes after it is seen with the result."""
 
 
 class StreamedText(BaseModel):
@@ -30,6 +32,7 @@ class Heart:
 
     def __init__(self) -> None:
         self._said: StreamedText | None = None
+        self._is_full = False
         self._details: tuple[object, ...] = ()
         self._news = asyncio.Event()
         self._first: asyncio.TimerHandle | None = None
@@ -38,11 +41,15 @@ class Heart:
     def speak(self, iteration: int, attempt: int) -> None:
         """From now on, tell watchers what the model says; nothing so far, which also ends what another attempt said."""
         self._said = StreamedText(iteration=iteration, attempt=attempt)
+        self._is_full = False
         self.tell(self._said)
 
     def add(self, kind: str, text: str) -> None:
         """Take up a piece of streamed text; only after `speak`."""
         assert self._said is not None
+        self._is_full |= len(self._said.text) + len(self._said.thinking) + len(text) > MAX_SAID_CHARS
+        if self._is_full:
+            return
         if kind == "text":
             self._said.text += text
         else:

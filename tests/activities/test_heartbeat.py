@@ -11,7 +11,7 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.heartbeat import HEARTBEAT_SECONDS, StreamedText, heartbeats
+from perdure.activities.heartbeat import HEARTBEAT_SECONDS, MAX_SAID_CHARS, StreamedText, heartbeats
 
 
 @pytest.fixture
@@ -55,6 +55,20 @@ async def test_tells_what_is_being_said(environment: ActivityEnvironment, beats:
 
     await environment.run(speak)
     assert beats[-1] == (StreamedText(iteration=3, attempt=2, text="Hello", thinking="hm"),)
+
+
+async def test_what_is_said_is_bounded_and_has_no_holes(
+    environment: ActivityEnvironment, beats: list[tuple[Any, ...]]
+) -> None:
+    async def speak() -> None:
+        async with heartbeats() as heart:
+            heart.speak(1, 1)
+            for piece in ("a" * 1000, "b" * MAX_SAID_CHARS, "c"):
+                heart.add("text", piece)
+            await asyncio.sleep(0.05)
+
+    await environment.run(speak)
+    assert beats[-1] == (StreamedText(iteration=1, attempt=1, text="a" * 1000),)
 
 
 async def test_tells_what_a_tool_says(environment: ActivityEnvironment, beats: list[tuple[Any, ...]]) -> None:

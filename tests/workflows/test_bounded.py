@@ -253,3 +253,14 @@ async def test_signals_that_make_no_sense(stage: Stage, scripted: Scripted) -> N
         gate.open.set()
         result = await ended(run)
     assert [message.text for message in result.messages[4:]] == ["plain text", "done"]
+
+
+async def test_a_streamed_answer_of_more_than_two_megabytes(stage: Stage, scripted: Scripted) -> None:
+    """What is streamed travels in heartbeats, which have the same limit."""
+    words = " ".join(noise(100_000) for _ in range(25))
+    model = scripted([says(words, chunk_delay=0.05)])
+    async with stage.worker():
+        error = await failed(await stage.start(scripted_agent(model), stream=True))
+    assert isinstance(error, ExecuteError)
+    assert error.reason == "invalid_response"
+    assert len(model.requests) == 1

@@ -108,3 +108,12 @@ async def test_a_late_watcher_gets_the_whole_text(stage: Stage, scripted: Script
         await asyncio.sleep(0.3)
         events = [event async for event in get_run(stage.client, run.id).stream()]
     assert text_of(events) == TEXT
+
+
+async def test_a_text_that_outgrows_what_is_shown_live_comes_whole_in_the_end(stage: Stage, scripted: Scripted) -> None:
+    long = " ".join(letter * 100_000 for letter in "abcdef")
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([says(long, chunk_delay=0.05)])), stream=True)
+        events = [event async for event in run.stream()]
+    assert text_of(events) == long
+    assert len([event for event in events if event.type == "token"]) > 1
