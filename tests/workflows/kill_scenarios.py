@@ -19,6 +19,7 @@ from .agents import asks, call, says
 from .dev_server import DevServer
 from .kills import (
     POINTS,
+    HeldConversation,
     Outcome,
     Point,
     Scene,
@@ -34,6 +35,9 @@ from .workers import Nursery
 SHORT = ("single_tool_call", "parallel_tools_basic", "steering_inject_message")
 KILLED_VECTORS = [case for case in load_run_vectors() if case.name in SHORT]
 """All of them take minutes: see tests/chaos."""
+
+AT_ONCE = 4
+"""Kills at once: more would only slow each other down."""
 
 
 class KillScenarios:
@@ -54,10 +58,17 @@ class KillScenarios:
         async with AsyncExitStack() as stack:
             nursery = await stack.enter_async_context(Nursery())
 
+            turns = asyncio.Semaphore(AT_ONCE)
+
             def stage(name: str, script: Script, play: Callable[[Scene], Coroutine[Any, Any, Outcome]]) -> None:
                 model = stack.enter_context(ScriptedModel(script))
-                scene = Scene(client, nursery, model, folder, client.service_client.config.target_host)
+                held = script if isinstance(script, HeldConversation) else None
+                scene = Scene(client, nursery, model, folder, client.service_client.config.target_host, held=held)
                 scenarios._tasks[name] = asyncio.create_task(play(scene))
+
+            async def in_turn(scene: Scene, point: Point) -> Outcome:
+                async with turns:
+                    return await worker_killed_at(scene, point)
 
             poisoned = [asks(call("kill_worker", "call_1")), says("That did not go well.")]
             stage("poisoned", poisoned, tool_that_kills_its_workers)
@@ -65,7 +76,7 @@ class KillScenarios:
             paid = [asks(call("pay", "call_1")), says("I do not know whether it was paid.")]
             stage("paid", paid, partial(worker_killed_at, point=Point("tool", 1), tool="pay"))
             for point in POINTS:
-                stage(str(point), conversation(point), partial(worker_killed_at, point=point))
+                stage(str(point), HeldConversation(point), partial(in_turn, point=point))
             victim = await stack.enter_async_context(DevServer(folder / "server.db"))
             scenarios.server_kill = asyncio.create_task(server_killed(victim, nursery, folder))
             for case in KILLED_VECTORS:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import uuid
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,12 +16,12 @@ from perdure.client import RunHandle, start_run
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.run import RunResult
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
 from tests.conftest import wait_for
 
 from .agents import QUESTION, asks, call, says, scripted_agent
 from .stage import replay_run
-from .worker_process import HELD_SECONDS, WorkerJob
+from .worker_process import WorkerJob
 from .workers import Nursery, WorkerProcess, count, read_diary
 
 ROUNDS = 5
@@ -39,18 +40,30 @@ class Point(NamedTuple):
 POINTS = [Point(kind, number) for number in range(1, ROUNDS + 1) for kind in ("model", "tool")]
 
 
-def conversation(held: Point | None = None) -> list[ScriptedReply | list[ScriptedReply]]:
-    """Five rounds of one model call and one tool, and an answer; the first call of the held step takes its time."""
-    replies: list[ScriptedReply | list[ScriptedReply]] = [
+def conversation() -> list[ScriptedReply]:
+    """Five rounds of one model call and one tool, and an answer."""
+    rounds = [
         asks(call("step", f"call_{number}", text=str(number)), text=f"Round {number}.")
         for number in range(1, ROUNDS + 1)
     ]
-    replies.append(says("All done."))
-    if held is not None and held.kind == "model":
-        reply = replies[held.number - 1]
-        assert isinstance(reply, ScriptedReply)
-        replies[held.number - 1] = [reply.model_copy(update={"delay": HELD_SECONDS}), reply]
-    return replies
+    return [*rounds, says("All done.")]
+
+
+class HeldConversation:
+    """The conversation, in which the first model call of one point is not answered until it is let go."""
+
+    def __init__(self, point: Point) -> None:
+        self._point = point
+        self._released = threading.Event()
+        self._replies = conversation()
+
+    def __call__(self, request: ScriptedRequest) -> ScriptedReply:
+        if self._point == ("model", request.step + 1) and request.attempt == 1:
+            self._released.wait(60)
+        return self._replies[request.step]
+
+    def release(self) -> None:
+        self._released.set()
 
 
 @dataclass
@@ -66,6 +79,7 @@ class Scene:
     id: str = field(default_factory=lambda: f"kill-{uuid.uuid4()}")
     """Of the run, and the name of its task queue."""
     vector: str | None = None
+    held: HeldConversation | None = None
     run: RunHandle | None = None
 
     def __post_init__(self) -> None:
@@ -94,9 +108,15 @@ class Scene:
         )
 
     def hold(self, point: Point) -> None:
-        """Keep the tool of that moment from ending soon; for a model call, the script does it."""
-        if point.kind == "tool":
-            (self.folder / "held").write_text(f"call_{point.number}")
+        """Keep the tool of that moment from ending; a model call is held by its script."""
+        (self.folder / f"held-call_{point.number}").touch()
+
+    def release(self) -> None:
+        """Let go what is held."""
+        if self.held:
+            self.held.release()
+        for file in self.folder.glob("held-*"):
+            file.unlink()
 
     async def reach(self, point: Point) -> None:
         """Return while the model call or tool of that moment is under way."""
@@ -118,6 +138,10 @@ class Scene:
     async def outcome(self) -> Outcome:
         assert self.run is not None
         result = await asyncio.wait_for(self.run.result(), 60)
+        self.release()
+        await asyncio.to_thread(
+            self.model.wait_until, lambda: all(request.finished_at for request in self.model.requests)
+        )
         await replay_run(self.client, self.run.id)
         steps = [request.step for request in self.model.requests]
         answered = [request.step for request in self.model.requests if not request.aborted]
@@ -155,7 +179,8 @@ async def undisturbed(scene: Scene) -> Outcome:
 
 async def worker_killed_at(scene: Scene, point: Point, tool: str = "step") -> Outcome:
     """SIGKILL the only worker at that moment, and start another one."""
-    scene.hold(point)
+    if point.kind == "tool":
+        scene.hold(point)
     worker = await scene.worker()
     await scene.start(scripted_agent(scene.model, [tool]))
     await scene.reach(point)

@@ -11,7 +11,7 @@ from perdure.testing import ScriptedModel
 
 from .agents import scripted_agent
 from .dev_server import DevServer
-from .kills import POINTS, Outcome, Point, Scene, conversation
+from .kills import POINTS, HeldConversation, Outcome, Point, Scene
 from .workers import Nursery
 
 
@@ -27,13 +27,16 @@ async def server_killed(server: DevServer, nursery: Nursery, folder: Path) -> Se
     with ExitStack() as models:
         scenes: dict[Point, Scene] = {}
         for point in POINTS:
-            model = models.enter_context(ScriptedModel(conversation(point)))
-            scenes[point] = Scene(server.client, nursery, model, folder, server.address)
+            held = HeldConversation(point)
+            model = models.enter_context(ScriptedModel(held))
+            scenes[point] = Scene(server.client, nursery, model, folder, server.address, held=held)
         first = scenes[POINTS[0]]
         await first.worker()
         await asyncio.gather(*[begin(scene, point, first.id) for point, scene in scenes.items()])
         killed = await server.kill()
         await server.start()
+        for scene in scenes.values():
+            scene.release()
         outcomes = dict(zip(scenes, await asyncio.gather(*[scene.outcome() for scene in scenes.values()]), strict=True))
         for point, scene in scenes.items():
             outcomes[point].resumed_after = scene.next_start(killed)
@@ -41,6 +44,7 @@ async def server_killed(server: DevServer, nursery: Nursery, folder: Path) -> Se
 
 
 async def begin(scene: Scene, point: Point, task_queue: str) -> None:
-    scene.hold(point)
+    if point.kind == "tool":
+        scene.hold(point)
     await scene.start(scripted_agent(scene.model, ["step"]), task_queue=task_queue)
     await scene.reach(point)

@@ -34,7 +34,6 @@ class WorkerJob(BaseModel):
     """For `create_worker`."""
 
 
-HELD_SECONDS = 4.0
 VECTOR_TOOL_SECONDS = 0.3
 """Longer than it takes to kill a worker: a tool that was not reported has not taken effect either."""
 
@@ -53,10 +52,10 @@ class Diary:
             file.write(json.dumps(entry) + "\n")
 
     async def hold(self) -> None:
-        """Stay in the first attempt of the call that the run's test has named."""
-        held = self._folder / "held"
-        if self._context.attempt == 1 and held.exists() and held.read_text() == self._context.call_id:
-            await asyncio.sleep(HELD_SECONDS)
+        """Stay in the first attempt of the call that the run's test has named, until it is let go."""
+        held = self._folder / f"held-{self._context.call_id}"
+        while self._context.attempt == 1 and held.exists():
+            await asyncio.sleep(0.02)
 
     def is_first_time(self, key: str) -> bool:
         """True for the first process that asks for this key, and for no other."""
