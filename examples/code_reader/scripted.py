@@ -150,7 +150,7 @@ def _most_raised(results: dict[str, str]) -> tuple[str, Match] | None:
     raised = {name: places for name, places in _raised(results).items() if places}
     if not raised:
         return None
-    name = max(raised, key=lambda each: (len(raised[each]), each))
+    name = min(raised, key=lambda each: (-len(raised[each]), each))
     return name, raised[name][0]
 
 
