@@ -11,13 +11,14 @@ from pathlib import Path
 from temporalio.worker import Worker
 
 from perdure.client import connect
-from perdure.worker import create_worker
+from perdure.worker import create_worker, give_memory_back
 from perdure.worker.assembly import WORKER_DEFAULTS
 
 from .tools import look_up
 
 
 async def main(kind: str, address: str, task_queue: str, endpoint: str) -> None:
+    give_memory_back()
     client = await connect(address)
     if kind == "floor":
         from .floor import Floor, FloorActivities

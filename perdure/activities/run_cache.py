@@ -19,8 +19,8 @@ from .history import read_input, read_run
 DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
 HEADS_SHARE = 8
 """One part in so many of the memory is for what runs are, the rest for what was said in them."""
-MESSAGE_OVERHEAD = 2000
-"""Bytes that a parsed message takes beside its text."""
+MESSAGE_OVERHEAD = 4000
+"""Bytes that a parsed message takes beside its text, with what was made of it for the wire."""
 
 RunKey = tuple[str, str]
 """Workflow id and run id."""
@@ -53,8 +53,10 @@ class RunCache:
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         self._runs = BoundedCache[RunKey, KnownRun](max_bytes // HEADS_SHARE)
-        self._conversations = BoundedCache[RunKey, Conversation](max_bytes - max_bytes // HEADS_SHARE)
-        self._locks: WeakValueDictionary[RunKey, asyncio.Lock] = WeakValueDictionary()
+        # By workflow id alone: the next link of a run goes on where the one before it stood, and a digest that
+        # fits proves that a conversation is the right one, whichever run it was known from.
+        self._conversations = BoundedCache[str, Conversation](max_bytes - max_bytes // HEADS_SHARE)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.hits = 0
         """Conversations that were at hand, at the wanted version or shortly before it."""
         self.misses = 0
@@ -68,7 +70,7 @@ class RunCache:
     def add(self, key: RunKey, run: KnownRun, conversation: Conversation) -> None:
         """Remember a run; those that were not used for the longest time make room."""
         self._runs.put(key, run, run.bytes)
-        self._keep(key, conversation)
+        self._keep(key[0], conversation)
 
     async def current(self) -> KnownRun:
         """The run that the current activity belongs to."""
@@ -92,7 +94,7 @@ class RunCache:
             return await self._messages(key, reference)
 
     def _lock(self, key: RunKey) -> asyncio.Lock:
-        return self._locks.setdefault(key, asyncio.Lock())
+        return self._locks.setdefault(key[0], asyncio.Lock())
 
     async def _run(self, key: RunKey) -> KnownRun:
         if known := self._runs.get(key):
@@ -103,13 +105,13 @@ class RunCache:
         return run
 
     async def _messages(self, key: RunKey, reference: ConversationRef) -> list[Message]:
-        conversation = self._conversations.pop(key)
+        conversation = self._conversations.pop(key[0])
         if conversation is not None and _followed(conversation, reference):
             self.hits += 1
         else:
             self.misses += 1
             conversation = await self._read(key, reference)
-        self._keep(key, conversation)
+        self._keep(key[0], conversation)
         return list(conversation.messages)
 
     async def _read(self, key: RunKey, reference: ConversationRef) -> Conversation:
@@ -122,9 +124,9 @@ class RunCache:
             self._runs.put(key, run, run.bytes)
         return conversation
 
-    def _keep(self, key: RunKey, conversation: Conversation) -> None:
+    def _keep(self, workflow_id: str, conversation: Conversation) -> None:
         size = 2 * conversation.recorded_bytes + MESSAGE_OVERHEAD * len(conversation.messages)
-        self._conversations.put(key, conversation, size)
+        self._conversations.put(workflow_id, conversation, size)
 
 
 def _followed(conversation: Conversation, reference: ConversationRef) -> bool:

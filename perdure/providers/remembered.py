@@ -11,6 +11,13 @@ from ..messages import Message
 Made = TypeVar("Made")
 
 
+class _Reference(ref[Message]):
+    """A weak reference that knows where it is kept."""
+
+    __slots__ = ("key",)
+    key: int
+
+
 class Remembered(Generic[Made]):
     """A function of a message whose results are kept for as long as the message lives.
 
@@ -19,7 +26,7 @@ class Remembered(Generic[Made]):
 
     def __init__(self, make: Callable[[Message], Made]) -> None:
         self._make = make
-        self._made: dict[int, tuple[ref[Message], Made]] = {}
+        self._made: dict[int, tuple[_Reference, Made]] = {}
 
     def __call__(self, message: Message) -> Made:
         key = id(message)
@@ -27,14 +34,17 @@ class Remembered(Generic[Made]):
         if known is not None and known[0]() is message:
             return known[1]
         made = self._make(message)
-        self._made[key] = ref(message, lambda _: self._forget(key)), made
+        reference = _Reference(message, self._forget)
+        reference.key = key
+        self._made[key] = reference, made
         return made
 
     def __len__(self) -> int:
         return len(self._made)
 
-    def _forget(self, key: int) -> None:
-        known = self._made.get(key)
+    def _forget(self, reference: ref[Message]) -> None:
+        assert isinstance(reference, _Reference)
+        known = self._made.get(reference.key)
         # Another message may have taken the same place in memory before this one's end was told.
-        if known is not None and known[0]() is None:
-            del self._made[key]
+        if known is not None and known[0] is reference:
+            del self._made[reference.key]

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
-from urllib.parse import SplitResult, urlsplit
-from urllib.request import url2pathname
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from temporalio.converter import ExternalStorage, StorageDriver
 
@@ -66,7 +65,7 @@ def _driver(url: str) -> StorageDriver:
 def _folder(parts: SplitResult, url: str) -> Path:
     if parts.netloc not in ("", "localhost"):
         raise _wrong(url, f"{parts.netloc!r} is read as a host; an absolute folder has three slashes before it")
-    folder = Path(url2pathname(parts.path))
+    folder = Path(unquote(parts.path))
     if not folder.is_absolute() or folder == Path(folder.anchor):
         raise _wrong(url, "the folder must be absolute, and not the root")
     return folder
