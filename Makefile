@@ -44,7 +44,7 @@ bench: $(VENV)/installed-dev  ## measure: speed, history growth, memory
 	@for each in benchmarks/bench_*.py; do echo "== $$each"; $(BIN)/python $$each || exit 1; done
 
 chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
-	$(BIN)/python -m pytest tests/chaos -m chaos $(ARGS)
+	$(BIN)/python -m pytest -m chaos $(ARGS)
 
 docs: $(VENV)/installed-dev  ## write docs/cli.md from the command line's own help
 	$(BIN)/python docs/write_cli.py

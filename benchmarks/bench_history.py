@@ -1,9 +1,10 @@
-"""History and time per iteration of one run, from 10 to 2,000 iterations (10,000 with --long)."""
+"""History and time per iteration of one run, from 10 to 2,000 iterations; with --long, the memory over 10,000."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import statistics
 import time
 from dataclasses import dataclass
 
@@ -62,7 +63,7 @@ async def main(lengths: tuple[int, ...]) -> None:
         trimmed = [
             await measure(server, rounds, "the same, trimmed", context_budget=BUDGET_CHARS)
             for rounds in lengths
-            if rounds in (400, 2000, LONG)
+            if rounds in (400, 2000)
         ]
         for rounds in (50, 100, 400):
             await measure(server, rounds, "10 parallel calls", calls=10)
@@ -79,9 +80,27 @@ async def main(lengths: tuple[int, ...]) -> None:
             )
 
 
+async def long_run(rounds: int) -> None:
+    """Whether the worker's memory stays flat: one number for each tenth of the run, after the first."""
+    resident: list[float] = []
+    async with stage() as server, server.worker() as (task_queue, process):
+        run = await server.start(task_queue, rounds, context_budget=BUDGET_CHARS)
+        finished = asyncio.create_task(server.client.get_workflow_handle(run.id).result())
+        while not finished.done():
+            await asyncio.wait([finished], timeout=1.0)
+            resident.append(_resident_megabytes(process))
+        await finished
+        growth = await server.growth(run.id)
+    tenths = [resident[len(resident) * part // 10 : len(resident) * (part + 1) // 10] for part in range(10)]
+    medians = [statistics.median(tenth) for tenth in tenths if tenth]
+    print(f"{rounds} iterations, trimmed: {growth.links} links, {growth.bytes / rounds:.0f} bytes per iteration")
+    print("resident MB, by tenths: " + " ".join(f"{median:.0f}" for median in medians))
+    print(f"from the second tenth to the last: {medians[-1] / medians[1] - 1:+.0%}")
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--long", action="store_true", help=f"also {LONG} iterations")
+    parser.add_argument("--long", action="store_true", help=f"{LONG} iterations, and their memory, instead")
     parser.add_argument("lengths", nargs="*", type=int, default=LENGTHS)
     options = parser.parse_args()
-    asyncio.run(main((*options.lengths, *((LONG,) if options.long else ()))))
+    asyncio.run(long_run(LONG) if options.long else main(tuple(options.lengths)))

@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEventAttributes
 from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
 from ..activities.history import RecordedRun, decode, read_events
 from ..conversation import ConversationRef
@@ -47,18 +48,45 @@ async def last_link(client: Client, workflow_id: str) -> Link:
 
 
 async def first_run_id(client: Client, workflow_id: str) -> str:
-    """The run id of the chain's first link. Raises `RPCError` when there is no such run."""
+    """The run id of the first link that the namespace still keeps. Raises `RPCError` when there is no such run."""
     description = await client.get_workflow_handle(workflow_id).describe()
-    handle = client.get_workflow_handle(workflow_id, run_id=description.run_id)
+    started = await _start_of(client, workflow_id, description.run_id)
+    carried = (await decode(client, started.input.payloads, RunInput)).carried
+    if carried is None:
+        return description.run_id
+    if await _exists(client, workflow_id, carried.first_run_id):
+        return carried.first_run_id
+    return await _oldest_before(client, workflow_id, description.run_id)
+
+
+async def _oldest_before(client: Client, workflow_id: str, run_id: str) -> str:
+    """The first link on the way back, when a retention period has passed since the very first one closed."""
+    while True:
+        previous = (await _start_of(client, workflow_id, run_id)).continued_execution_run_id
+        if not previous or not await _exists(client, workflow_id, previous):
+            return run_id
+        run_id = previous
+
+
+async def _start_of(client: Client, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
+    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     async for event in handle.fetch_history_events(page_size=1):
-        started = event.workflow_execution_started_event_attributes
-        input = await decode(client, started.input.payloads, RunInput)
-        return input.carried.first_run_id if input.carried else description.run_id
-    return description.run_id
+        return event.workflow_execution_started_event_attributes
+    raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
+
+
+async def _exists(client: Client, workflow_id: str, run_id: str) -> bool:
+    try:
+        await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
 
 
 async def read_links(client: Client, workflow_id: str) -> AsyncIterator[Link]:
-    """All links, from the first to the last."""
+    """All links that the namespace keeps, from the first to the last."""
     run_id: str | None = await first_run_id(client, workflow_id)
     while run_id:
         link = await read_link(client, workflow_id, run_id)

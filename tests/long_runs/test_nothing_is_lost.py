@@ -6,6 +6,11 @@ import asyncio
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.service import RPCError
+
 from perdure.client import RunHandle, get_run
 from perdure.events import RunEvent
 from perdure.messages import Message
@@ -154,3 +159,41 @@ async def test_what_trimming_drops_stays_readable(stage: Stage, scripted: Script
         str(number) for number in range(1, 26)
     ]
     assert await get_run(stage.client, run.id).events() == live
+
+
+@pytest.mark.chaos  # because the server takes half a minute
+async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_else(
+    stage: Stage, scripted: Scripted
+) -> None:
+    async with stage.worker([shout]):
+        run = await stage.start(scripted_agent(scripted(rounds(20)), ["shout"]), max_iterations=30)
+        result = await run.result()
+    events, messages = await run.events(), await run.messages()
+    chain = await links(stage.client, run.id)
+    for link in chain[:2]:
+        await _forget(stage, run, link.run_id)
+    reader = get_run(stage.client, run.id)
+    kept = await reader.events()
+    assert kept == events[-len(kept) :]
+    assert chain[2].recorded.input.carried is not None
+    assert kept[0].seq == chain[2].recorded.input.carried.last_seq + 1
+    assert [event async for event in get_run(stage.client, run.id).stream(after=kept[-3].seq)] == kept[-2:]
+    assert await reader.messages() == messages
+    assert (await reader.result()).messages == result.messages
+    assert (await reader.status()).status == "done"
+
+
+async def _forget(stage: Stage, run: RunHandle, run_id: str) -> None:
+    """What a server does with a closed history when the retention period is over."""
+    execution = WorkflowExecution(workflow_id=run.id, run_id=run_id)
+    request = DeleteWorkflowExecutionRequest(namespace=stage.client.namespace, workflow_execution=execution)
+    await stage.client.workflow_service.delete_workflow_execution(request)
+
+    async def is_gone() -> bool:
+        try:
+            await stage.client.get_workflow_handle(run.id, run_id=run_id).describe()
+        except RPCError:
+            return True
+        return False
+
+    await wait_for(is_gone, timeout=60)
