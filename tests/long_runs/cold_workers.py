@@ -99,13 +99,15 @@ class Massacre:
     seconds: tuple[float, float]
     """Between two kills: at least, at most."""
     seed: int
+    most: int | None = None
+    """No more kills than these."""
     kills: int = 0
     _alive: list[WorkerProcess] = field(default_factory=list)
 
     async def go_on(self) -> None:
         chance = random.Random(self.seed)
         self._alive = [await self.nursery.start(self.job) for _ in range(2)]
-        while True:
+        while self.kills != self.most:
             await asyncio.sleep(chance.uniform(*self.seconds))
             victim = chance.randrange(2)
             self._alive[victim].kill()
@@ -146,7 +148,15 @@ def cold_run(kind: str, rounds: int) -> ColdRun:
 
 
 async def check_cold_runs(
-    client: Client, address: str, folder: Path, task_queue: str, *, rounds: int, seconds: tuple[float, float], seed: int
+    client: Client,
+    address: str,
+    folder: Path,
+    task_queue: str,
+    *,
+    rounds: int,
+    seconds: tuple[float, float],
+    seed: int,
+    most_kills: int | None = None,
 ) -> Massacre:
     """Let the three runs go on over dying workers; raises AssertionError where they differ from runs in process."""
     job = WorkerJob(address=address, task_queue=task_queue, folder=str(folder), options=MEMORYLESS)
@@ -155,7 +165,7 @@ async def check_cold_runs(
         run.model.start()
         run.twin.start()
     async with Nursery() as nursery:
-        massacre = Massacre(nursery, job, seconds, seed)
+        massacre = Massacre(nursery, job, seconds, seed, most_kills)
         try:
             await asyncio.gather(run_cold(client, nursery, job, runs, massacre), *[run.compare() for run in runs])
         finally:

@@ -81,6 +81,7 @@ async def test_delays_are_kept(serve: Any) -> None:
     model, clients = serve([ScriptedReply(text="a b", delay=0.05, chunk_delay=0.02)])
     _ = [chunk async for chunk in await clients.chat(stream=True)]
     request = model.requests[0]
+    await asyncio.to_thread(model.wait_until, lambda: request.finished_at is not None)
     assert request.finished_at - request.received_at >= 0.05 + 5 * 0.02
 
 

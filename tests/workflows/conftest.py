@@ -40,10 +40,19 @@ async def kills(server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFa
 
 @pytest.fixture(scope="session", autouse=True)
 def _kills_under_way(request: pytest.FixtureRequest) -> None:
-    if any(item.path.name == "test_kills.py" for item in request.session.items):
+    if not _shared(request.config) and any(map(_kills, request.session.items)):
         request.getfixturevalue("kills")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The kill tests come last: their scenarios go on beside all others."""
-    items.sort(key=lambda item: item.path.name == "test_kills.py")
+    """The kill tests come last where one process runs all tests: their scenarios go on beside the others."""
+    items.sort(key=_kills)
+
+
+def _kills(item: pytest.Item) -> bool:
+    return item.path.name == "test_kills.py"
+
+
+def _shared(config: pytest.Config) -> bool:
+    """Whether this is one of several processes that share the tests (pytest-xdist)."""
+    return hasattr(config, "workerinput")

@@ -1,6 +1,6 @@
 """SIGKILL, to workers and to the server: nothing that was completed happens again, and work resumes soon.
 
-All scenarios run at the same time, beside the other tests of this folder: they mostly wait for time-outs.
+All scenarios run at the same time, beside other tests: they mostly wait for time-outs.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from tests.loop.vectors import VectorCase, check
 
 from .kill_scenarios import KILLED_VECTORS, KillScenarios
 from .kills import POINTS, ROUNDS, Point
+
+pytestmark = pytest.mark.xdist_group("kills")
 
 RESUME_SECONDS = 10.0
 STEPS = range(ROUNDS + 1)

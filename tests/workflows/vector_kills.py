@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 from dataclasses import dataclass
+from itertools import zip_longest
 from pathlib import Path
 
 from temporalio.api.enums.v1 import EventType
@@ -33,7 +35,7 @@ class KilledVector:
     ended: dict[str, int]
     """Call id → ends of tool executions."""
     resumed_after: list[float]
-    """Seconds from each kill that was followed by anything to the next model call or tool."""
+    """Seconds from each kill to the next model call or tool; of several kills in between, from the last."""
 
 
 async def vector_killed(client: Client, nursery: Nursery, root: Path, case: VectorCase, wire: str) -> KilledVector:
@@ -52,7 +54,7 @@ async def vector_killed(client: Client, nursery: Nursery, root: Path, case: Vect
             kills=len(kills),
             answered={request: requests.count(request) for request in requests},
             ended=count(scene.folder, "end"),
-            resumed_after=[after for moment in kills if (after := scene.next_start(moment)) is not None],
+            resumed_after=_waits(scene, kills),
         )
 
 
@@ -78,3 +80,12 @@ async def _kill_after_each_activity(scene: Scene) -> list[float]:
             worker = await scene.worker()
         await asyncio.sleep(0)
     return kills
+
+
+def _waits(scene: Scene, kills: list[float]) -> list[float]:
+    waits = []
+    for moment, next_kill in zip_longest(kills, kills[1:], fillvalue=math.inf):
+        after = scene.next_start(moment)
+        if after is not None and moment + after < next_kill:
+            waits.append(after)
+    return waits
