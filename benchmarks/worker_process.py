@@ -11,14 +11,15 @@ from pathlib import Path
 from temporalio.worker import Worker
 
 from perdure.client import connect
-from perdure.worker import create_worker, give_memory_back
+from perdure.worker import create_worker, tune_process
 from perdure.worker.assembly import WORKER_DEFAULTS
 
 from .tools import look_up
 
 
 async def main(kind: str, address: str, task_queue: str, endpoint: str) -> None:
-    give_memory_back()
+    if kind != "floor":
+        tune_process()
     client = await connect(address)
     if kind == "floor":
         from .floor import Floor, FloorActivities

@@ -16,7 +16,7 @@ from ..prompty.portable import resolve_environment
 from .bounded_cache import BoundedCache
 from .history import read_input, read_run
 
-DEFAULT_CACHE_BYTES = 64 * 1024 * 1024
+DEFAULT_CACHE_BYTES = 128 * 1024 * 1024
 HEADS_SHARE = 8
 """One part in so many of the memory is for what runs are, the rest for what was said in them."""
 MESSAGE_OVERHEAD = 4000

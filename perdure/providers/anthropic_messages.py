@@ -64,7 +64,7 @@ class AnthropicMessages(WireFormat):
         if system := [message.text for message in messages if message.role in _SYSTEM and message.text]:
             request["system"] = "\n\n".join(system)
         add_options(request, agent, _OPTIONS)
-        if functions := offered_functions(agent, extra_tools, allow_strict=False):
+        if functions := offered_functions(agent, extra_tools, allow_strict=False, lasting=lasting):
             request["tools"] = [_tool(definition) for definition in functions]
             if not may_call_tools:
                 request["tool_choice"] = {"type": "none"}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from ..agent import Agent, CustomTool, FunctionTool, PromptyTool, Tool
+from .remembered import Remembered
 from .schema import PLAIN, STRICT, object_schema
 
 
@@ -20,19 +22,29 @@ class FunctionDefinition(NamedTuple):
 
 
 def offered_functions(
-    agent: Agent, extra_tools: Sequence[Mapping[str, Any]] = (), *, allow_strict: bool = True
+    agent: Agent,
+    extra_tools: Sequence[Mapping[str, Any]] = (),
+    *,
+    allow_strict: bool = True,
+    lasting: bool = False,
 ) -> list[FunctionDefinition]:
     """The declared tools that carry parameters, then the extra ones, each name once.
 
     `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server
     knows (MCP, OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. Where the wire format
-    has no strict mode (`allow_strict=False`), strict tools are offered as ordinary ones.
+    has no strict mode (`allow_strict=False`), strict tools are offered as ordinary ones. `lasting` says that
+    nobody will change the agent any more, nor what is given here.
     """
-    offered = {definition.name: definition for definition in _declared(agent, allow_strict)}
+    declared = _DECLARED[allow_strict](agent) if lasting else _declared(agent, allow_strict)
+    offered = {definition.name: definition for definition in declared}
     for projection in extra_tools:
         definition = _extra(agent, projection)
         offered.setdefault(definition.name, definition)
     return list(offered.values())
+
+
+def _listed(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
+    return list(_declared(agent, allow_strict))
 
 
 def _declared(agent: Agent, allow_strict: bool) -> Iterator[FunctionDefinition]:
@@ -44,6 +56,12 @@ def _declared(agent: Agent, allow_strict: bool) -> Iterator[FunctionDefinition]:
             visible = [prop for prop in tool.parameters or [] if prop.name not in _bound(tool)]
             schema = object_schema(visible, STRICT if strict else PLAIN)
             yield FunctionDefinition(tool.name, tool.description, schema, strict)
+
+
+_DECLARED = {
+    allow_strict: Remembered[Agent, list[FunctionDefinition]](partial(_listed, allow_strict))
+    for allow_strict in (True, False)
+}
 
 
 def _extra(agent: Agent, projection: Mapping[str, Any]) -> FunctionDefinition:

@@ -1,18 +1,22 @@
 """Writes requests as JSON bytes; what a conversation has already been sent with is not encoded again.
 
 Encoding 400 messages of 1 KB costs about as much as sending them, and an agent sends all of them at every
-iteration. Comparing them with what was sent before costs a thirtieth of that, and is safe whoever changes them.
+iteration. Comparing them with what was sent before costs a thirtieth of that, and is safe whoever changes them;
+where nobody does (`Lasting`), it is enough that they are the same objects.
 """
 
 from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
+from itertools import chain, islice
 from threading import Lock
 from typing import Any, NamedTuple
 
 from pydantic_core import to_json
+
+from .remembered import Lasting, common_start
 
 REMEMBERED_BYTES = 32 * 2**20
 LONG = 16
@@ -22,7 +26,7 @@ _KEY_ITEMS = 2
 
 class _Encoded(NamedTuple):
     items: list[Any]
-    """Copies, which nobody else can change."""
+    """Which nobody else can change: copies, unless they are lasting ones."""
     texts: list[bytes]
     """One for each item, behind a comma."""
     size: int
@@ -48,24 +52,21 @@ class BodyEncoder:
         pieces = [b"{"]
         try:
             for key, value in body.items():
-                pieces += (b"," if len(pieces) > 1 else b"", _json(key), b":", *self._value(value))
+                pieces += (b"," if len(pieces) > 1 else b"", _json(key), b":")
+                pieces += self._value(value)
         except ValueError:
             text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
             return text.encode("utf-8", "replace")
         return b"".join((*pieces, b"}"))
 
-    def _value(self, value: Any) -> Iterator[bytes]:
+    def _value(self, value: Any) -> Iterable[bytes]:
         """Pieces, to be joined once: every further copy of a large body costs a page fault per 4 KB."""
         if not isinstance(value, list) or len(value) < LONG:
-            yield _json(value)
-            return
+            return (_json(value),)
         key = _json(value[:_KEY_ITEMS])
         encoded = _continued(self._take(key), value)
         self._keep(key, encoded)
-        yield b"["
-        yield encoded.texts[0][1:]
-        yield from encoded.texts[1:]
-        yield b"]"
+        return chain((b"[", encoded.texts[0][1:]), islice(encoded.texts, 1, None), (b"]",))
 
     def _take(self, key: bytes) -> _Encoded:
         """What is known of the list that begins so; the caller owns it until it gives it back."""
@@ -85,16 +86,20 @@ class BodyEncoder:
 
 def _continued(known: _Encoded, items: list[Any]) -> _Encoded:
     """The items encoded, taking over those at the start that are equal to the known ones."""
-    same = _common_start(known.items, items)
-    texts = known.texts[:same] + [b"," + _json(item) for item in items[same:]]
+    is_lasting = isinstance(items, Lasting)
+    same = common_start(known.items, items) if is_lasting else _equal_start(known.items, items)
+    new = items[same:]
+    texts = known.texts[:same]
     inexact = [index for index in known.inexact if index < same]
-    for index in inexact:
-        texts[index] = b"," + _json(items[index])
-    inexact += [index for index in range(same, len(items)) if _has_inexact(items[index])]
-    return _Encoded(known.items[:same] + _copy(items[same:]), texts, sum(map(len, texts)), inexact)
+    if not is_lasting:
+        for index in inexact:
+            texts[index] = b"," + _json(items[index])
+    inexact += [same + index for index, item in enumerate(new) if _has_inexact(item)]
+    texts += [b"," + _json(item) for item in new]
+    return _Encoded(known.items[:same] + (new if is_lasting else _copy(new)), texts, sum(map(len, texts)), inexact)
 
 
-def _common_start(old: list[Any], new: list[Any]) -> int:
+def _equal_start(old: list[Any], new: list[Any]) -> int:
     if old == new[: len(old)]:
         return len(old)
     return next((index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), len(new))

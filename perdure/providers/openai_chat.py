@@ -14,7 +14,7 @@ from .history import arguments_text, call_id, content_text, only_text, wire_name
 from .media import as_url, input_audio
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
-from .remembered import Remembered
+from .remembered import RememberedList
 from .schema import STRICT, object_schema
 from .wire_format import Answer, WireFormat
 
@@ -51,10 +51,10 @@ class OpenAIChat(WireFormat):
         may_call_tools: bool = True,
         lasting: bool = False,
     ) -> dict[str, Any]:
-        made = map(_remembered if lasting else _message, messages)
-        request: dict[str, Any] = {"model": model_id(agent), "messages": list(made)}
+        made = _remembered(messages) if lasting else list(map(_message, messages))
+        request: dict[str, Any] = {"model": model_id(agent), "messages": made}
         add_options(request, agent, _OPTIONS)
-        functions = offered_functions(agent, extra_tools) if may_call_tools else []
+        functions = offered_functions(agent, extra_tools, lasting=lasting) if may_call_tools else []
         if functions:
             request["tools"] = [_tool(definition) for definition in functions]
         if agent.outputs:
@@ -104,7 +104,7 @@ def _message(message: Message) -> dict[str, Any]:
     return wire
 
 
-_remembered = Remembered(_message)
+_remembered = RememberedList(_message)
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from ..agent import Agent
@@ -13,7 +14,7 @@ from .history import Call, arguments_text, call_id, calls_of, only_text, wire_na
 from .media import as_url, base64_data, input_audio
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
-from .remembered import Remembered
+from .remembered import Lasting, RememberedList
 from .responses_stream import ResponsesStream
 from .schema import STRICT, object_schema
 from .wire_format import Answer, WireFormat, original_content
@@ -42,13 +43,13 @@ class OpenAIResponses(WireFormat):
         may_call_tools: bool = True,
         lasting: bool = False,
     ) -> dict[str, Any]:
-        made = _remembered if lasting else _items
-        items = [item for message in messages if message.role not in _INSTRUCTIONS for item in made(message)]
-        request: dict[str, Any] = {"model": model_id(agent), "input": items}
+        made = _remembered(messages) if lasting else map(_items, messages)
+        items = chain.from_iterable(made)
+        request: dict[str, Any] = {"model": model_id(agent), "input": Lasting(items) if lasting else list(items)}
         if instructions := [message.text for message in messages if message.role in _INSTRUCTIONS and message.text]:
             request["instructions"] = "\n\n".join(instructions)
         add_options(request, agent, _OPTIONS)
-        functions = offered_functions(agent, extra_tools) if may_call_tools else []
+        functions = offered_functions(agent, extra_tools, lasting=lasting) if may_call_tools else []
         if functions:
             request["tools"] = [_tool(definition) for definition in functions]
         if agent.outputs:
@@ -81,6 +82,8 @@ class OpenAIResponses(WireFormat):
 
 def _items(message: Message) -> Iterator[dict[str, Any]]:
     """The input items of one message; an assistant's own items go back as they came, reasoning included."""
+    if message.role in _INSTRUCTIONS:
+        return
     if message.role == "tool":
         output = only_text(message.parts)
         content = [_part(part) for part in message.parts] if output is None else output
@@ -92,7 +95,7 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": message.role, "content": _content(message.parts)}
 
 
-_remembered = Remembered[Iterable[dict[str, Any]]](lambda message: list(_items(message)))
+_remembered = RememberedList[Message, Iterable[dict[str, Any]]](lambda message: list(_items(message)))
 
 
 def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

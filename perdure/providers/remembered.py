@@ -1,40 +1,43 @@
-"""Remembers what was made of a message: an agent sends the same ones at every iteration."""
+"""Remembers what was made of a message or an agent: at every iteration, the same ones are sent again."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Generic, TypeVar
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from operator import is_
+from typing import Any, Generic, TypeVar
 from weakref import ref
 
-from ..messages import Message
+from pydantic import BaseModel
 
 Made = TypeVar("Made")
+Thing = TypeVar("Thing", bound=BaseModel)
 
 
-class _Reference(ref[Message]):
+class _Reference(ref[BaseModel]):
     """A weak reference that knows where it is kept."""
 
     __slots__ = ("key",)
     key: int
 
 
-class Remembered(Generic[Made]):
-    """A function of a message whose results are kept for as long as the message lives.
+class Remembered(Generic[Thing, Made]):
+    """A function of a thing whose results are kept for as long as the thing lives.
 
-    Only for messages that nobody changes any more; nor may anyone change a result.
+    Only for things that nobody changes any more; nor may anyone change a result.
     """
 
-    def __init__(self, make: Callable[[Message], Made]) -> None:
+    def __init__(self, make: Callable[[Thing], Made]) -> None:
         self._make = make
         self._made: dict[int, tuple[_Reference, Made]] = {}
 
-    def __call__(self, message: Message) -> Made:
-        key = id(message)
+    def __call__(self, thing: Thing) -> Made:
+        key = id(thing)
         known = self._made.get(key)
-        if known is not None and known[0]() is message:
+        if known is not None and known[0]() is thing:
             return known[1]
-        made = self._make(message)
-        reference = _Reference(message, self._forget)
+        made = self._make(thing)
+        reference = _Reference(thing, self._forget)
         reference.key = key
         self._made[key] = reference, made
         return made
@@ -42,9 +45,49 @@ class Remembered(Generic[Made]):
     def __len__(self) -> int:
         return len(self._made)
 
-    def _forget(self, reference: ref[Message]) -> None:
+    def _forget(self, reference: ref[BaseModel]) -> None:
         assert isinstance(reference, _Reference)
         known = self._made.get(reference.key)
-        # Another message may have taken the same place in memory before this one's end was told.
+        # Another thing may have taken the same place in memory before this one's end was told.
         if known is not None and known[0] is reference:
             del self._made[reference.key]
+
+
+class Lasting(list[Made]):
+    """A list whose items nobody will change any more: the same item says the same."""
+
+
+@dataclass
+class _Latest(Generic[Thing, Made]):
+    pairs: tuple[Sequence[Thing], list[Made]]
+    """The things without the first, which would keep itself alive, and what was made of all of them."""
+
+
+class RememberedList(Generic[Thing, Made]):
+    """A function of each thing of a list; of a list that has grown since, only what is new is looked at one by one.
+
+    The first thing stands for the list. While it lives, so do the others.
+    """
+
+    def __init__(self, make: Callable[[Thing], Made]) -> None:
+        self._each = Remembered(make)
+        self._lists = Remembered[Thing, _Latest[Thing, Made]](lambda first: _Latest(([], [])))
+
+    def __call__(self, things: Sequence[Thing]) -> Lasting[Made]:
+        if not things:
+            return Lasting()
+        latest = self._lists(things[0])
+        known, known_made = latest.pairs
+        others = things[1:]
+        made = known_made[: common_start(known, others) + 1]
+        made += map(self._each, things[len(made) :])
+        latest.pairs = others, made
+        return Lasting(made)
+
+
+def common_start(old: Sequence[Any], new: Sequence[Any]) -> int:
+    """How many items at the start are the same objects."""
+    if len(old) <= len(new) and all(map(is_, old, new)):
+        return len(old)
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((index for index, (one, other) in pairs if one is not other), min(len(old), len(new)))

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.providers.json_body import LONG, BodyEncoder
+from perdure.providers.remembered import Lasting
 
 JSON = st.recursive(
     st.none()
@@ -51,6 +52,22 @@ def test_a_trimmed_or_rewritten_conversation(start: int) -> None:
     encoder.encode({"messages": messages})
     for changed in (messages[:start] + conversation(LONG), messages[start:], messages[: start + 1]):
         assert json.loads(encoder.encode({"messages": changed})) == {"messages": changed}
+
+
+@pytest.mark.parametrize("start", [0, 1, LONG, 3 * LONG - 1])
+def test_lasting_messages(start: int) -> None:
+    encoder, messages = BodyEncoder(), conversation()
+    encoder.encode({"messages": messages})
+    encoder.encode({"messages": Lasting(messages)})
+    other = {"role": "user", "content": 1}
+    equal = {"role": "user", "content": True}
+    for changed in (messages[:start] + [other] * LONG, messages[:start] + [equal] * LONG, messages[start:]):
+        assert json.loads(encoder.encode({"messages": Lasting(changed)})) == {"messages": changed}
+        assert b"1" in encoder.encode({"messages": [*changed, other]})
+    text = encoder.encode({"messages": Lasting(messages[:start] + [equal] * LONG)})
+    assert text.endswith(b'{"role":"user","content":true}]}')
+    text = encoder.encode({"messages": messages[:start] + [other] * LONG})
+    assert text.endswith(b'{"role":"user","content":1}]}')
 
 
 def test_values_that_json_cannot_say() -> None:

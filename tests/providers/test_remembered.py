@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import gc
+from weakref import ref
 
 import pytest
 
 from perdure.agent import Agent
 from perdure.messages import ImagePart, Message, TextPart, ToolCall
 from perdure.providers.registry import provider_for
-from perdure.providers.remembered import Remembered
+from perdure.providers.remembered import Remembered, RememberedList
 
 
 def conversation() -> list[Message]:
@@ -49,6 +50,40 @@ def test_forgets_with_the_message() -> None:
     del message, messages
     gc.collect()
     assert len(remembered) == 0
+
+
+def test_of_a_list_only_what_is_new_is_looked_at() -> None:
+    made: list[str] = []
+
+    def make(message: Message) -> str:
+        made.append(message.text)
+        return message.text.upper()
+
+    remembered = RememberedList(make)
+    messages = [Message.user(text) for text in "abcd"]
+    assert remembered([]) == []
+    assert remembered(messages[:1]) == ["A"]
+    assert remembered(messages[:3]) == ["A", "B", "C"]
+    first = remembered(messages)
+    assert first == ["A", "B", "C", "D"]
+    assert made == ["a", "b", "c", "d"]
+    for trimmed in ([messages[0], *messages[2:]], messages[:2], [messages[0], Message.user("x"), *messages[1:]]):
+        assert remembered(trimmed) == [message.text.upper() for message in trimmed]
+    assert made == ["a", "b", "c", "d", "x"]
+    assert first == ["A", "B", "C", "D"]
+
+
+def test_a_list_is_forgotten_with_its_first_message() -> None:
+    remembered = RememberedList(lambda message: message.text)
+    messages = [Message.user(text) for text in "abcd"]
+    last = ref(messages[-1])
+    remembered(messages)
+    del messages[1:]
+    gc.collect()
+    assert last() is not None
+    messages.clear()
+    gc.collect()
+    assert last() is None
 
 
 @pytest.mark.parametrize(

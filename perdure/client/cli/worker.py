@@ -60,11 +60,11 @@ async def _work(
     grace: float,
     end: Callable[[], Awaitable[object]],
 ) -> None:
-    from ...worker import create_worker, give_memory_back
+    from ...worker import create_worker, tune_process
     from ..registration import register_search_attributes
     from .context import open_session
 
-    give_memory_back()
+    tune_process()
     async with open_session() as session:
         await register_search_attributes(session.client)
         async with create_worker(
