@@ -65,17 +65,18 @@ async def main(lengths: tuple[int, ...]) -> None:
             for rounds in lengths
             if rounds in (400, 2000)
         ]
-        for rounds in (50, 100, 400):
-            await measure(server, rounds, "10 parallel calls", calls=10)
+        parallel = [await measure(server, rounds, "10 parallel calls", calls=10) for rounds in (50, 100, 400)]
     steady = [row for row in serial if row.rounds >= 50]
-    print(f"bytes per iteration from 50 on: within {spread([row.bytes for row in steady]):.0%} (at most 10%)")
-    print(f"time per iteration from 50 on:  within {spread([row.milliseconds for row in steady]):.0%} (at most 25%)")
-    print(f"events per serial iteration:    {max(row.events for row in steady):.2f} (at most 12, and a run's own few)")
+    for what, rows in (("1 call", steady), ("10 calls", parallel)):
+        of_bytes, of_time = spread([row.bytes for row in rows]), spread([row.milliseconds for row in rows])
+        print(f"{what} per iteration, from 50 on: bytes within {of_bytes:.0%} (at most 10%), ", end="")
+        print(f"time within {of_time:.0%} (at most 25%)")
+    print(f"events per serial iteration: {max(row.events for row in steady):.2f} (at most 12, and a run's own few)")
     by_rounds = {row.rounds: row for row in serial}
     for row in trimmed:
         if row.rounds in by_rounds:
             print(
-                f"trimmed, {row.rounds} iterations:     "
+                f"trimmed, {row.rounds} iterations: "
                 f"{row.bytes / by_rounds[row.rounds].bytes:.2f} of the bytes without (at most 1.15)"
             )
 

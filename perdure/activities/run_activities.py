@@ -54,13 +54,14 @@ class RunActivities:
     async def prepare(self, input: wire.PrepareInput) -> Preparation:
         """Find out what this worker has for the agent, before anything is paid for; remember the run."""
         conversation = Conversation(input.messages, version=input.version, digest=input.digest)
-        run = KnownRun(input.agent, input.inputs, input.options)
+        workflow_id, run_id = current_run()
+        run = KnownRun(run_id, input.agent, input.inputs, input.options)
         with typed_failures():
             hooks = self._hooks.kinds(input.options)
             inventory = self._toolbox.describe(run.agent)
             if inventory.missing:
                 raise _unhandled(inventory.missing, self._toolbox.names)
-        self._runs.add(current_run(), run, conversation)
+        self._runs.add(workflow_id, run, conversation)
         return Preparation(tools=inventory.tools, hooks=hooks)
 
     @activity.defn(name=wire.CALL_MODEL)

@@ -13,6 +13,7 @@ from ..conversation import Conversation, ConversationRef, DigestMismatchError
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
+from ..run import RunInput
 from .bounded_cache import BoundedCache
 from .history import read_input, read_run
 
@@ -27,9 +28,10 @@ RunKey = tuple[str, str]
 
 
 class KnownRun:
-    """What a run is, without what was said in it."""
+    """What a link of a run is, without what was said in it."""
 
-    def __init__(self, agent: Agent, inputs: dict[str, Any], options: RunOptions) -> None:
+    def __init__(self, run_id: str, agent: Agent, inputs: dict[str, Any], options: RunOptions) -> None:
+        self.run_id = run_id
         self.recorded_agent = agent
         self.inputs = inputs
         self.options = options
@@ -52,9 +54,9 @@ class RunCache:
     """The runs that were worked on last, bounded in bytes; what is missing is folded out of its history."""
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
-        self._runs = BoundedCache[RunKey, KnownRun](max_bytes // HEADS_SHARE)
-        # By workflow id alone: the next link of a run goes on where the one before it stood, and a digest that
-        # fits proves that a conversation is the right one, whichever run it was known from.
+        # Both by workflow id alone, for the link that is worked on. The next one goes on with the conversation of the
+        # one before it: a digest that fits proves that it is the right one, whichever link it was known from.
+        self._runs = BoundedCache[str, KnownRun](max_bytes // HEADS_SHARE)
         self._conversations = BoundedCache[str, Conversation](max_bytes - max_bytes // HEADS_SHARE)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.hits = 0
@@ -67,10 +69,10 @@ class RunCache:
         """About how much memory the cached runs take."""
         return self._runs.bytes + self._conversations.bytes
 
-    def add(self, key: RunKey, run: KnownRun, conversation: Conversation) -> None:
+    def add(self, workflow_id: str, run: KnownRun, conversation: Conversation) -> None:
         """Remember a run; those that were not used for the longest time make room."""
-        self._runs.put(key, run, run.bytes)
-        self._keep(key[0], conversation)
+        self._runs.put(workflow_id, run, run.bytes)
+        self._keep(workflow_id, conversation)
 
     async def current(self) -> KnownRun:
         """The run that the current activity belongs to."""
@@ -97,11 +99,17 @@ class RunCache:
         return self._locks.setdefault(key[0], asyncio.Lock())
 
     async def _run(self, key: RunKey) -> KnownRun:
-        if known := self._runs.get(key):
+        if known := self._known(key):
             return known
-        input = await read_input(activity.client(), *key)
-        run = KnownRun(input.agent, input.inputs, input.options)
-        self._runs.put(key, run, run.bytes)
+        return self._remember(key, await read_input(activity.client(), *key))
+
+    def _known(self, key: RunKey) -> KnownRun | None:
+        known = self._runs.get(key[0])
+        return known if known is not None and known.run_id == key[1] else None
+
+    def _remember(self, key: RunKey, input: RunInput) -> KnownRun:
+        run = KnownRun(key[1], input.agent, input.inputs, input.options)
+        self._runs.put(key[0], run, run.bytes)
         return run
 
     async def _messages(self, key: RunKey, reference: ConversationRef) -> list[Message]:
@@ -119,9 +127,8 @@ class RunCache:
         conversation = recorded.conversation(reference.version)
         conversation.follow(reference)
         conversation.forget_operations()
-        if key not in self._runs:
-            run = KnownRun(recorded.input.agent, recorded.input.inputs, recorded.input.options)
-            self._runs.put(key, run, run.bytes)
+        if self._known(key) is None:
+            self._remember(key, recorded.input)
         return conversation
 
     def _keep(self, workflow_id: str, conversation: Conversation) -> None:

@@ -146,7 +146,7 @@ class AgentRun:
         """Between iterations: continue as new when Temporal suggests it, with nothing lost (§13.7)."""
         self.memory_bytes = self._measure_memory()
         workflow.set_current_details(describe_progress(self._input.agent, state))
-        if self._inbox.cancelled or not self._history.suggests_continuing():
+        if self._inbox.cancelled or not self._history.suggests_continuing(self._conversation.recorded_bytes):
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
         crossing = Crossing(

@@ -5,15 +5,15 @@ from __future__ import annotations
 from temporalio import workflow
 
 KIB, MIB = 1024, 1024 * 1024
-MAX_EVENTS = 12_000
-"""A worker that has lost the run replays so many in about three seconds, well within a workflow task."""
+MAX_EVENTS = 13_000
+"""A worker that has lost the run replays so many in about four seconds, within a workflow task."""
 MAX_HISTORY_BYTES = 36 * MIB
 """Temporal ends a run at 50 MB; one iteration more has to fit in."""
 USUAL_SUGGESTION_EVENTS = 4096
 """Where Temporal suggests it, unless a server is configured otherwise."""
 SMALL_EVENT_BYTES = KIB
-AMORTIZED = 10
-"""A history of small events goes on until it has grown by this many times what was carried into it."""
+AMORTIZED = 4
+"""A history of small events goes on until it has grown by this many times what the next one would begin with."""
 
 
 class HistorySize:
@@ -22,23 +22,22 @@ class HistorySize:
     def __init__(self) -> None:
         self._events, self._bytes = _now()
 
-    def suggests_continuing(self) -> bool:
-        """Whether Temporal suggests it, and what is carried over again is little beside what is new.
+    def suggests_continuing(self, carried_bytes: int) -> bool:
+        """Whether Temporal suggests it, and what would be carried over is little beside what is new.
 
-        Without the second, the history of a run whose conversation is never trimmed would grow with the square
-        again, only later.
+        `carried_bytes` is what the next history would begin with, uncompressed. Without the second condition, the
+        history of a run whose conversation is never trimmed would soon grow with the square again.
         """
         if not workflow.info().is_continue_as_new_suggested():
             return False
         events, size = _now()
         if events - self._events >= MAX_EVENTS or size >= MAX_HISTORY_BYTES:
             return True
-        return size - self._bytes >= self._bytes * self._factor(events, size)
-
-    def _factor(self, events: int, size: int) -> int:
-        """Few large events bring Temporal's byte limits near: they must not wait long."""
-        is_small = size < events * SMALL_EVENT_BYTES
-        return AMORTIZED if is_small and events >= USUAL_SUGGESTION_EVENTS else 1
+        grown = size - self._bytes
+        if size < events * SMALL_EVENT_BYTES and events >= USUAL_SUGGESTION_EVENTS:
+            return grown >= AMORTIZED * carried_bytes
+        # Few large events bring Temporal's byte limits near: they must not wait long.
+        return grown >= self._bytes
 
 
 def _now() -> tuple[int, int]:
