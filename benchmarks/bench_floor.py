@@ -10,7 +10,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
-from benchmarks.stage import Stage, stage
+from benchmarks.stage import Stage, run, stage
 
 ITERATIONS = 100
 RUNS, SHORT = 50, 3
@@ -90,4 +90,4 @@ async def main(repeats: int) -> None:
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=8)
-    asyncio.run(main(parser.parse_args().repeats))
+    run(main(parser.parse_args().repeats))

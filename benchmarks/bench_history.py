@@ -8,7 +8,7 @@ import statistics
 import time
 from dataclasses import dataclass
 
-from benchmarks.stage import Process, Stage, stage
+from benchmarks.stage import Process, Stage, run, stage
 
 LENGTHS = (10, 50, 100, 200, 400, 1000, 2000)
 LONG = 10_000
@@ -104,4 +104,4 @@ if __name__ == "__main__":
     parser.add_argument("--long", action="store_true", help=f"{LONG} iterations, and their memory, instead")
     parser.add_argument("lengths", nargs="*", type=int, default=LENGTHS)
     options = parser.parse_args()
-    asyncio.run(long_run(LONG) if options.long else main(tuple(options.lengths)))
+    run(long_run(LONG) if options.long else main(tuple(options.lengths)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import statistics
 import time
 from collections.abc import Awaitable, Callable
@@ -12,7 +11,7 @@ from temporalio.worker import Replayer
 
 from benchmarks.bench_floor import floor, perdure
 from benchmarks.floor import Floor
-from benchmarks.stage import Stage, stage
+from benchmarks.stage import Stage, run, stage
 from perdure.activities.history import read_run
 from perdure.workflows.agent_run import AgentRun
 
@@ -96,4 +95,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    run(main())

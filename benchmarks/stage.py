@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import sys
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NoReturn
 
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
@@ -106,6 +108,13 @@ class Stage:
             growth.bytes += description.raw_description.workflow_execution_info.history_size_bytes
             link_id = (await read_link(self.client, run_id, link_id)).next_run_id
         return growth
+
+
+def run(main: Coroutine[None, None, None]) -> NoReturn:
+    """Run a benchmark and end the process at once: the interpreter's own shutdown may crash (sdk-python issue 300)."""
+    asyncio.run(main)
+    sys.stdout.flush()
+    os._exit(0)
 
 
 @asynccontextmanager
