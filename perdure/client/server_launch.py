@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Self
 
@@ -16,7 +20,7 @@ from pydantic import BaseModel
 from ..errors import ConfigurationError
 from . import server_guard
 from .connection import connect_locally
-from .file_lock import is_locked
+from .file_lock import FileLock, is_locked
 from .server_binary import obtain_binary
 from .server_settings import dev_server_arguments
 
@@ -49,16 +53,33 @@ async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout
     """
     binary = await obtain_binary(folder / "bin")
     for attempt in range(_ATTEMPTS):
-        ports = _choose(port, 7233, take_any=attempt > 0), _choose(ui_port, 8233, take_any=attempt > 0)
-        _start_guard(folder, binary, *ports)
-        if await _answers(folder, f"127.0.0.1:{ports[0]}", timeout):
-            return ServerState.read(folder)
+        async with _turn(timeout):
+            ports = _choose(port, 7233, take_any=attempt > 0), _choose(ui_port, 8233, take_any=attempt > 0)
+            _start_guard(folder, binary, *ports)
+            if await _answers(folder, f"127.0.0.1:{ports[0]}", timeout):
+                return ServerState.read(folder)
         if "address already in use" not in _log_tail(folder):
             break
     raise ConfigurationError(
         f"The embedded Temporal server did not start within {timeout:g} s. "
         f"The end of its log, {str(folder / 'server.log')!r}:\n{_log_tail(folder)}"
     )
+
+
+@asynccontextmanager
+async def _turn(timeout: float) -> AsyncIterator[None]:
+    """One start at a time, whatever the folders.
+
+    Two servers that both found a port free would both try it, and the one that does not get it would seem to answer
+    there until it dies. Whoever has waited for `timeout` seconds goes on all the same.
+    """
+    lock = FileLock(Path(tempfile.gettempdir()) / f"perdure-{os.getuid()}-start.lock")
+    with suppress(ConfigurationError):
+        await lock.acquire("exclusive", timeout=timeout)
+    try:
+        yield
+    finally:
+        lock.release()
 
 
 def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:

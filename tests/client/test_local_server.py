@@ -75,6 +75,16 @@ async def test_the_server_ends_when_its_last_user_is_killed(tmp_path: Path, othe
     await wait_for(lambda: _gone(tmp_path))
 
 
+async def test_servers_that_start_at_the_same_time_get_ports_of_their_own(tmp_path: Path) -> None:
+    servers = [LocalServer(tmp_path / name) for name in "abc"]
+    try:
+        await asyncio.gather(*[server.start() for server in servers])
+        assert len({server.address for server in servers}) == len({server.ui_url for server in servers}) == 3
+        assert all(is_locked(server.folder / "server.lock") for server in servers)
+    finally:
+        await asyncio.gather(*[server.stop() for server in servers])
+
+
 async def test_a_server_that_was_killed_is_started_anew(tmp_path: Path) -> None:
     async with LocalServer(tmp_path) as first:
         os.kill(first.state.pid, signal.SIGKILL)
