@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,19 +35,16 @@ def offered_functions(
     has no strict mode (`allow_strict=False`), strict tools are offered as ordinary ones. `lasting` says that
     nobody will change the agent any more, nor what is given here.
     """
-    declared = _DECLARED[allow_strict](agent) if lasting else _declared(agent, allow_strict)
-    offered = {definition.name: definition for definition in declared}
+    declare = _REMEMBERED[allow_strict] if lasting else partial(_declared, allow_strict)
+    offered = {definition.name: definition for definition in declare(agent)}
     for projection in extra_tools:
         definition = _extra(agent, projection)
         offered.setdefault(definition.name, definition)
     return list(offered.values())
 
 
-def _listed(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
-    return list(_declared(agent, allow_strict))
-
-
-def _declared(agent: Agent, allow_strict: bool) -> Iterator[FunctionDefinition]:
+def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
+    definitions = []
     for tool in agent.tools or []:
         if isinstance(tool, FunctionTool) or (
             isinstance(tool, PromptyTool | CustomTool) and tool.parameters is not None
@@ -55,11 +52,12 @@ def _declared(agent: Agent, allow_strict: bool) -> Iterator[FunctionDefinition]:
             strict = allow_strict and isinstance(tool, FunctionTool) and bool(tool.strict)
             visible = [prop for prop in tool.parameters or [] if prop.name not in _bound(tool)]
             schema = object_schema(visible, STRICT if strict else PLAIN)
-            yield FunctionDefinition(tool.name, tool.description, schema, strict)
+            definitions.append(FunctionDefinition(tool.name, tool.description, schema, strict))
+    return definitions
 
 
-_DECLARED = {
-    allow_strict: Remembered[Agent, list[FunctionDefinition]](partial(_listed, allow_strict))
+_REMEMBERED = {
+    allow_strict: Remembered[Agent, list[FunctionDefinition]](partial(_declared, allow_strict))
     for allow_strict in (True, False)
 }
 

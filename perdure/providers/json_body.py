@@ -11,6 +11,7 @@ import json
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 from itertools import chain, islice
+from operator import eq, is_
 from threading import Lock
 from typing import Any, NamedTuple
 
@@ -87,7 +88,7 @@ class BodyEncoder:
 def _continued(known: _Encoded, items: list[Any]) -> _Encoded:
     """The items encoded, taking over those at the start that are equal to the known ones."""
     is_lasting = isinstance(items, Lasting)
-    same = common_start(known.items, items) if is_lasting else _equal_start(known.items, items)
+    same = common_start(known.items, items, is_ if is_lasting else eq)
     new = items[same:]
     texts = known.texts[:same]
     inexact = [index for index in known.inexact if index < same]
@@ -97,12 +98,6 @@ def _continued(known: _Encoded, items: list[Any]) -> _Encoded:
     inexact += [same + index for index, item in enumerate(new) if _has_inexact(item)]
     texts += [b"," + _json(item) for item in new]
     return _Encoded(known.items[:same] + (new if is_lasting else _copy(new)), texts, sum(map(len, texts)), inexact)
-
-
-def _equal_start(old: list[Any], new: list[Any]) -> int:
-    if old == new[: len(old)]:
-        return len(old)
-    return next((index for index, pair in enumerate(zip(old, new, strict=False)) if pair[0] != pair[1]), len(new))
 
 
 def _copy(value: Any) -> Any:

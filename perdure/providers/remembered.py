@@ -85,9 +85,9 @@ class RememberedList(Generic[Thing, Made]):
         return Lasting(made)
 
 
-def common_start(old: Sequence[Any], new: Sequence[Any]) -> int:
-    """How many items at the start are the same objects."""
-    if len(old) <= len(new) and all(map(is_, old, new)):
+def common_start(old: Sequence[Any], new: Sequence[Any], same: Callable[[Any, Any], bool] = is_) -> int:
+    """How many items at the start are the same: the same objects, unless told what else makes them so."""
+    if len(old) <= len(new) and all(map(same, old, new)):
         return len(old)
     pairs = enumerate(zip(old, new, strict=False))
-    return next((index for index, (one, other) in pairs if one is not other), min(len(old), len(new)))
+    return next((index for index, (one, other) in pairs if not same(one, other)), len(new))
