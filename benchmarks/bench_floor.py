@@ -29,7 +29,7 @@ async def perdure(stage: Stage, task_queue: str, rounds: int) -> str:
 
 async def floor(stage: Stage, task_queue: str, rounds: int) -> str:
     id = f"floor-{uuid.uuid4()}"
-    await stage.client.execute_workflow(
+    await stage.plain_client.execute_workflow(
         "Floor", rounds, id=id, task_queue=task_queue, task_timeout=timedelta(seconds=8)
     )
     return id

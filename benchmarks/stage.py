@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import NoReturn
 
@@ -16,11 +17,10 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure import Agent, Message, RunOptions
-from perdure.client import RunHandle, start_run
+from perdure.client import RunHandle, connect, start_run
 from perdure.client.links import first_run_id, read_link
 from perdure.client.server_binary import find_binary
 from perdure.client.server_settings import FAST, dynamic_config
-from perdure.converter import perdure_data_converter
 
 ROOT = Path(__file__).parents[1]
 
@@ -64,8 +64,27 @@ class Process:
 @dataclass
 class Stage:
     client: Client
+    """As `connect` makes it."""
+    plain_client: Client
+    """As the SDK makes it."""
     address: str
     endpoint: str
+
+    @cached_property
+    def agent(self) -> Agent:
+        return Agent.model_validate(
+            {
+                "name": "bench",
+                "model": {"id": "bench", "connection": {"kind": "anonymous", "endpoint": self.endpoint}},
+                "tools": [
+                    {
+                        "name": "look_up",
+                        "kind": "function",
+                        "parameters": [{"name": "round", "kind": "integer"}, {"name": "part", "kind": "integer"}],
+                    }
+                ],
+            }
+        )
 
     @asynccontextmanager
     async def worker(self, kind: str = "perdure") -> AsyncIterator[tuple[str, Process]]:
@@ -80,22 +99,9 @@ class Stage:
     async def start(
         self, task_queue: str, rounds: int, *, calls: int = 1, context_budget: int | None = None
     ) -> RunHandle:
-        agent = Agent.model_validate(
-            {
-                "name": "bench",
-                "model": {"id": "bench", "connection": {"kind": "anonymous", "endpoint": self.endpoint}},
-                "tools": [
-                    {
-                        "name": "look_up",
-                        "kind": "function",
-                        "parameters": [{"name": "round", "kind": "integer"}, {"name": "part", "kind": "integer"}],
-                    }
-                ],
-            }
-        )
         messages = [Message.system(f"rounds={rounds} calls={calls}"), Message.user("Go on.")]
         options = RunOptions(max_iterations=rounds + 1, parallel_tool_calls=calls > 1, context_budget=context_budget)
-        return await start_run(self.client, agent, messages=messages, task_queue=task_queue, options=options)
+        return await start_run(self.client, self.agent, messages=messages, task_queue=task_queue, options=options)
 
     async def growth(self, run_id: str) -> Growth:
         """What the run's histories hold."""
@@ -122,13 +128,13 @@ async def stage(*, fast: bool = True, settings: tuple[str, ...] = ()) -> AsyncIt
     """A dev server in memory and a model; `fast` sets the dynamic configuration of the embedded server."""
     binary = find_binary()
     async with await WorkflowEnvironment.start_local(
-        data_converter=perdure_data_converter,
         dev_server_existing_path=str(binary) if binary else None,
         dev_server_log_level="error",
         dev_server_extra_args=dynamic_config(*(FAST if fast else ()), *settings),
     ) as environment:
         model = await Process.start("benchmarks.model_server")
         try:
-            yield Stage(environment.client, environment.client.service_client.config.target_host, model.first_line)
+            address = environment.client.service_client.config.target_host
+            yield Stage(await connect(address), environment.client, address, model.first_line)
         finally:
             await model.stop()

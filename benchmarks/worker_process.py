@@ -8,25 +8,25 @@ import signal
 import sys
 from pathlib import Path
 
+from temporalio.client import Client
 from temporalio.worker import Worker
 
 from perdure.client import connect
 from perdure.worker import create_worker, tune_process
-from perdure.worker.assembly import WORKER_DEFAULTS
 
 from .tools import look_up
 
 
 async def main(kind: str, address: str, task_queue: str, endpoint: str) -> None:
-    if kind != "floor":
-        tune_process()
-    client = await connect(address)
     if kind == "floor":
         from .floor import Floor, FloorActivities
 
+        client = await Client.connect(address)
         activities = FloorActivities(endpoint).all
-        worker = Worker(client, task_queue=task_queue, workflows=[Floor], activities=activities, **WORKER_DEFAULTS)
+        worker = Worker(client, task_queue=task_queue, workflows=[Floor], activities=activities)
     else:
+        tune_process()
+        client = await connect(address)
         cache = {"conversation_cache_bytes": 0} if kind == "forgetful" else {}
         worker = create_worker(client, task_queue=task_queue, tools=[look_up], **cache)
     stop = asyncio.Event()
