@@ -57,7 +57,7 @@ class RunHandle:
         Raises `PayloadTooLargeError`, as do the verdicts on tool calls.
         """
         message = SteeringMessage(text=text)
-        await check_size(self._client, message, "The steering message", "Send less")
+        await check_size(self._client, message, "The steering message", lambda: "Send less")
         await self._workflow.signal(STEER, message)
 
     async def cancel(self, reason: str = "") -> None:
@@ -73,7 +73,7 @@ class RunHandle:
         await self._decide(ApprovalDecision(call_id=call_id, approved=False, reason=reason))
 
     async def _decide(self, decision: ApprovalDecision) -> None:
-        await check_size(self._client, decision, "The decision", "Give shorter arguments")
+        await check_size(self._client, decision, "The decision", lambda: "Give shorter arguments")
         await self._workflow.signal(DECIDE, decision)
 
     async def events(self, after: int = 0) -> list[RunEvent]:

@@ -58,7 +58,7 @@ async def start_run(
         inputs=_bound_inputs(loaded, given),
         options=options or RunOptions(),
     )
-    await _check_size(client, input)
+    await check_size(client, input, "The run's input", lambda: _start_from_less(input.messages))
     workflow_id = id or _readable_id(loaded)
     await _start(client, input, workflow_id, task_queue)
     return RunHandle(client, workflow_id)
@@ -88,10 +88,9 @@ def _readable_id(agent: Agent) -> str:
     return f"{name}-{secrets.token_hex(4)}"
 
 
-async def _check_size(client: Client, input: RunInput) -> None:
-    conversation = sum(len(message.model_dump_json()) for message in input.messages)
-    advice = f"Start from less ({conversation} bytes of it, before compression, are the conversation)"
-    await check_size(client, input, "The run's input", advice)
+def _start_from_less(messages: Sequence[Message]) -> str:
+    size = sum(len(message.model_dump_json()) for message in messages)
+    return f"Start from less ({size} bytes of it, before compression, are the conversation)"
 
 
 async def _start(client: Client, input: RunInput, workflow_id: str, task_queue: str) -> None:
