@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+from ipaddress import ip_address
 from typing import Any
 
 from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
+from temporalio.service import GrpcCompression
 
 from ..converter import converter_from_environment
 from ..errors import ConfigurationError
@@ -22,7 +24,8 @@ async def connect(address: str | None = None, *, namespace: str | None = None, *
     What the arguments leave open comes from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
     `TEMPORAL_TLS…` and the profile of `temporal.toml`; then `localhost:7233` and the namespace `default`.
     `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.storage`).
-    `options` go to `temporalio.client.Client.connect`.
+    `options` go to `temporalio.client.Client.connect`; messages to a server on this machine are not compressed, unless
+    `grpc_compression` says so.
     """
     given = {"target_host": address, "namespace": namespace}
     settings = {**_environment(), **{name: value for name, value in given.items() if value}, **options}
@@ -42,12 +45,23 @@ def environment_names_a_server() -> bool:
 async def _open(*, target_host: str, **settings: Any) -> Client:
     if "data_converter" not in settings:
         settings["data_converter"] = converter_from_environment()
+    if "grpc_compression" not in settings and is_on_this_machine(target_host):
+        settings["grpc_compression"] = GrpcCompression.NONE
     try:
         return await asyncio.wait_for(Client.connect(target_host, **settings), CONNECT_SECONDS)
     except TimeoutError as error:
         raise _unreachable(target_host, f"no answer within {CONNECT_SECONDS:g} s") from error
     except (RuntimeError, ValueError) as error:
         raise _unreachable(target_host, str(error)) from error
+
+
+def is_on_this_machine(target_host: str) -> bool:
+    """Whether `host:port` is a loopback address."""
+    host = target_host.rpartition(":")[0].strip("[]")
+    try:
+        return host == "localhost" or ip_address(host).is_loopback
+    except ValueError:
+        return False
 
 
 def _environment() -> dict[str, Any]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 from temporalio.client import Client
+from temporalio.service import GrpcCompression
 
-from perdure.client.connection import connect, environment_names_a_server
+from perdure.client.connection import connect, environment_names_a_server, is_on_this_machine
 from perdure.errors import ConfigurationError
 
 
@@ -53,6 +54,29 @@ async def test_arguments_win_over_the_environment(
     connected = await connect(address, namespace="given")
     assert connected.service_client.config.target_host == address
     assert connected.namespace == "given"
+
+
+async def test_messages_to_this_machine_are_not_compressed_unless_told_so(address: str) -> None:
+    assert (await connect(address)).service_client.config.grpc_compression == GrpcCompression.NONE
+    told = await connect(address, grpc_compression=GrpcCompression.GZIP)
+    assert told.service_client.config.grpc_compression == GrpcCompression.GZIP
+
+
+@pytest.mark.parametrize(
+    ("host", "is_here"),
+    [
+        ("localhost", True),
+        ("127.0.0.1", True),
+        ("127.1.2.3", True),
+        ("[::1]", True),
+        ("192.168.1.5", False),
+        ("0.0.0.0", False),
+        ("localhost.example.com", False),
+        ("temporal", False),
+    ],
+)
+def test_only_loopback_is_this_machine(host: str, is_here: bool) -> None:
+    assert is_on_this_machine(f"{host}:7233") is is_here
 
 
 async def test_an_unreachable_server_is_named_with_what_to_type(closed_port: int) -> None:
