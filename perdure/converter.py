@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 
 import zstandard
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
-from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter, ExternalStorage, PayloadCodec
+from temporalio.contrib.pydantic import PydanticPayloadConverter
+from temporalio.converter import CompositePayloadConverter, DataConverter, ExternalStorage, PayloadCodec
 
 from .storage import open_storage, storage_from_environment
 
@@ -18,6 +17,19 @@ COMPRESS_FROM_BYTES = 16 * 1024
 """Smaller payloads stay as they are, so that the Temporal UI shows them."""
 COMPRESSION_LEVEL = 9
 """Takes 25 ms for 1 MB, which is rarely sent and kept for long."""
+
+
+class SharedPayloadConverter(CompositePayloadConverter):
+    """`PydanticPayloadConverter`, whose parts are made once.
+
+    The SDK makes a converter for each task and each run that a worker has; pydantic would each time have to find out
+    again how the types are read.
+    """
+
+    _shared = PydanticPayloadConverter()
+
+    def __init__(self) -> None:
+        super().__init__(*self._shared.converters.values())
 
 
 class ZstdCodec(PayloadCodec):
@@ -56,8 +68,10 @@ def data_converter(
     """
     if isinstance(storage, str):
         storage = open_storage(storage)
-    return dataclasses.replace(
-        pydantic_data_converter, payload_codec=ZstdCodec(compress_from_bytes), external_storage=storage
+    return DataConverter(
+        payload_converter_class=SharedPayloadConverter,
+        payload_codec=ZstdCodec(compress_from_bytes),
+        external_storage=storage,
     )
 
 
