@@ -69,10 +69,20 @@ class RunCache:
         """About how much memory the cached runs take."""
         return self._runs.bytes + self._conversations.bytes
 
+    def __contains__(self, workflow_id: str) -> bool:
+        return workflow_id in self._runs or workflow_id in self._conversations
+
     def add(self, workflow_id: str, run: KnownRun, conversation: Conversation) -> None:
         """Remember a run; those that were not used for the longest time make room."""
         self._runs.put(workflow_id, run, run.bytes)
         self._keep(workflow_id, conversation)
+
+    def forget(self, workflow_id: str, run_id: str) -> None:
+        """Give up what is kept of a run that has ended; a newer run of the same workflow id stays."""
+        known = self._runs.get(workflow_id)
+        if known is not None and known.run_id == run_id:
+            self._runs.pop(workflow_id)
+            self._conversations.pop(workflow_id)
 
     async def current(self) -> KnownRun:
         """The run that the current activity belongs to."""

@@ -48,7 +48,7 @@ class PerdurePlugin(SimplePlugin):
         workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
     ) -> None:
         self.runs = RunCache(conversation_cache_bytes)
-        self.workflows_held = WorkflowMemory(workflow_cache_bytes)
+        self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
         self.activities_of_runs = RunActivities(
             ToolBox(tools), Hooks(guardrails or {}, compactors or {}, in_threads=True), self.runs
         )

@@ -1,10 +1,14 @@
-"""Bounds, in bytes, what a worker keeps of the runs that it decides about: those that wait are given back first."""
+"""Bounds, in bytes, what a worker keeps of the runs that it decides about: those that wait are given back first.
+
+It also tells when one of them has ended, so that nothing more is kept for it.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections import deque
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +30,9 @@ LOOK_SECONDS = 1.0
 IDLE_SECONDS = 2.0
 """A run that has not changed for so long counts as waiting."""
 
+MAX_ENDED = 10_000
+"""A replayer has no event loop in which anybody would be told."""
+
 
 @dataclass
 class _Seen:
@@ -43,8 +50,11 @@ class WorkflowMemory(Interceptor):
     stays: it would be back at once.
     """
 
-    def __init__(self, max_bytes: int = DEFAULT_WORKFLOW_BYTES) -> None:
+    def __init__(self, max_bytes: int, on_end: Callable[[str, str], None]) -> None:
+        """`on_end` is called in the event loop, soon after a run has ended, with its workflow id and run id."""
         self._max_bytes = max_bytes
+        self._on_end = on_end
+        self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_ENDED)
         self._held: dict[str, ref[AgentRun]] = {}
         self._seen: dict[str, _Seen] = {}
         self.evictions = 0
@@ -57,13 +67,19 @@ class WorkflowMemory(Interceptor):
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
     ) -> type[WorkflowInboundInterceptor] | None:
-        held = self._held
+        held, ended = self._held, self._ended
 
         class Inbound(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                if isinstance(run := workflow.instance(), AgentRun):
-                    held[workflow.info().run_id] = ref(run)
-                return await super().execute_workflow(input)
+                run, info = workflow.instance(), workflow.info()
+                if not isinstance(run, AgentRun):
+                    return await super().execute_workflow(input)
+                held[info.run_id] = ref(run)
+                try:
+                    return await super().execute_workflow(input)
+                finally:
+                    if run.has_ended:
+                        ended.append((info.workflow_id, info.run_id))
 
         return Inbound
 
@@ -80,11 +96,12 @@ class WorkflowMemory(Interceptor):
     async def _watch(self, worker: Worker) -> None:
         # The SDK has no public way to evict a run; its bridge to the core, which knows one, is private.
         bridge: Any = getattr(worker, "_bridge_worker", None)
-        if not hasattr(bridge, "request_workflow_eviction"):
-            return
+        can_evict = hasattr(bridge, "request_workflow_eviction")
         while True:
             await asyncio.sleep(LOOK_SECONDS)
-            for run_id in self.superfluous(time.monotonic()):
+            while self._ended:
+                self._on_end(*self._ended.popleft())
+            for run_id in self.superfluous(time.monotonic()) if can_evict else ():
                 bridge.request_workflow_eviction(run_id)
                 self._held.pop(run_id, None)
                 self.evictions += 1

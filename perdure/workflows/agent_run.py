@@ -188,6 +188,11 @@ class AgentRun:
         return self._failure(RunError(text, kind=kind))
 
     @property
+    def has_ended(self) -> bool:
+        """Whether the run is over, and not only this link of it."""
+        return self._ended is not None
+
+    @property
     def conversation(self) -> list[Message]:
         """The conversation as the model would see it next."""
         return self._conversation.messages

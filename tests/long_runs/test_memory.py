@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pytest
 from temporalio.worker import Worker
 
 from perdure.client import RunHandle
+from perdure.errors import MaxIterationsError, RunCancelled
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, ScriptedReply
 from perdure.testing.script import Script, ScriptedRequest
@@ -70,29 +72,66 @@ async def test_waiting_runs_are_given_back_and_go_on_all_the_same(roomy_stage: S
 async def test_conversations_are_kept_within_the_limit(roomy_stage: Stage, scripted: Scripted) -> None:
     stage, limit = roomy_stage, 1000 * KIB
     script = [asks(call("shout", f"c{number}", text="x" * 10 * KIB)) for number in range(4)]
-    agent = scripted_agent(scripted([*script, says("done")]), ["shout"])
-    async with stage.worker([shout], conversation_cache_bytes=limit) as worker:
+    agent = scripted_agent(scripted([*script, asks(call("delete", "c")), says("done")]), ["shout", "delete"])
+    async with stage.worker([shout, delete], conversation_cache_bytes=limit) as worker:
         cache = plugin_of(worker).runs
         runs = [await stage.start(agent) for _ in range(12)]
         for run in runs:
-            await run.result()
+            await wait_for(lambda run=run: waits(run))  # type: ignore[misc]
             assert cache.bytes <= limit
         assert cache.hits >= 12
         assert cache.bytes > limit // 3
+        for run in runs:
+            await run.approve("c")
+        assert [(await run.result()).output for run in runs] == ["done"] * 12
 
 
 async def test_a_conversation_larger_than_the_cache_is_read_anew(roomy_stage: Stage, scripted: Scripted) -> None:
     stage = roomy_stage
-    small, large = [scripted([asks(call("shout", "c", text="x")), says("done")]) for _ in range(2)]
-    async with stage.worker([shout], conversation_cache_bytes=1000 * KIB) as worker:
+    waiting, large = scripted(asks_once), scripted([asks(call("shout", "c", text="x")), says("done")])
+    async with stage.worker([shout, delete], conversation_cache_bytes=1000 * KIB) as worker:
         cache = plugin_of(worker).runs
-        await (await stage.start(scripted_agent(small, ["shout"]))).result()
+        small = await stage.start(scripted_agent(waiting, ["delete"]))
+        await wait_for(lambda: waits(small))
         held = cache.bytes
         assert held > 0
         run = await stage.start(scripted_agent(large, ["shout"]), [*QUESTION, Message.user("x" * 2000 * KIB)])
         assert (await run.result()).output == "done"
-        assert (cache.hits, cache.misses) == (2, 2)
+        assert (cache.hits, cache.misses) == (1, 2)
         assert held <= cache.bytes < held + 20 * KIB
+        await small.approve("c")
+        assert (await small.result()).output == "done"
+        assert (cache.hits, cache.misses) == (2, 2)
+
+
+async def test_nothing_is_kept_of_a_run_that_has_ended(roomy_stage: Stage, scripted: Scripted) -> None:
+    stage = roomy_stage
+    asking = scripted_agent(scripted(asks_once), ["delete"])
+    failing = scripted_agent(scripted([asks(call("shout", f"c{number}")) for number in range(3)]), ["shout"])
+    async with stage.worker([shout, delete]) as worker:
+        cache = plugin_of(worker).runs
+        waiting, approved, cancelled = [await stage.start(asking) for _ in range(3)]
+        await wait_for(lambda: waits(waiting))
+        await wait_for(lambda: waits(approved))
+        await wait_for(lambda: waits(cancelled))
+        failed = await stage.start(failing, max_iterations=2)
+        with pytest.raises(MaxIterationsError):
+            await failed.result()
+        await approved.approve("c")
+        await approved.result()
+        await cancelled.cancel()
+        with pytest.raises(RunCancelled):
+            await cancelled.result()
+
+        async def only_the_waiting_one() -> bool:
+            kept = [run.id in cache for run in (waiting, approved, cancelled, failed)]
+            return kept == [True, False, False, False]
+
+        await wait_for(only_the_waiting_one)
+        hits = cache.hits
+        await waiting.approve("c")
+        await waiting.result()
+        assert (cache.hits, cache.misses) == (hits + 1, 0)
 
 
 async def test_without_a_cache_every_call_reads_the_history(roomy_stage: Stage, scripted: Scripted) -> None:
