@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from temporalio import workflow
 
 KIB, MIB = 1024, 1024 * 1024
@@ -16,30 +18,39 @@ AMORTIZED = 4
 """A history of small events goes on until it has grown by this many times what the next one would begin with."""
 
 
+class Extent(NamedTuple):
+    """How long a history is."""
+
+    events: int
+    bytes: int
+
+
 class HistorySize:
     """How much the history has grown since the link's conversation was loaded."""
 
     def __init__(self) -> None:
-        self._events, self._bytes = _now()
+        self._start = _now()
 
     def suggests_continuing(self, carried_bytes: int) -> bool:
-        """Whether Temporal suggests it, and what would be carried over is little beside what is new.
-
-        `carried_bytes` is what the next history would begin with, uncompressed. Without the second condition, the
-        history of a run whose conversation is never trimmed would soon grow with the square again.
-        """
-        if not workflow.info().is_continue_as_new_suggested():
-            return False
-        events, size = _now()
-        if events - self._events >= MAX_EVENTS or size >= MAX_HISTORY_BYTES:
-            return True
-        grown = size - self._bytes
-        if size < events * SMALL_EVENT_BYTES and events >= USUAL_SUGGESTION_EVENTS:
-            return grown >= AMORTIZED * carried_bytes
-        # Few large events bring Temporal's byte limits near: they must not wait long.
-        return grown >= self._bytes
+        """Whether Temporal suggests it, and what would be carried over is little beside what is new."""
+        return workflow.info().is_continue_as_new_suggested() and has_grown_enough(self._start, _now(), carried_bytes)
 
 
-def _now() -> tuple[int, int]:
+def has_grown_enough(start: Extent, now: Extent, carried_bytes: int) -> bool:
+    """Whether a history that began with `start`, and that Temporal suggests to leave, is to be left.
+
+    `carried_bytes` is what the next history would begin with, uncompressed. Without this condition, the history of a
+    run whose conversation is never trimmed would soon grow with the square again.
+    """
+    if now.events - start.events >= MAX_EVENTS or now.bytes >= MAX_HISTORY_BYTES:
+        return True
+    grown = now.bytes - start.bytes
+    if now.bytes < now.events * SMALL_EVENT_BYTES and now.events >= USUAL_SUGGESTION_EVENTS:
+        return grown >= AMORTIZED * carried_bytes
+    # Few large events bring Temporal's byte limits near: they must not wait long.
+    return grown >= start.bytes
+
+
+def _now() -> Extent:
     info = workflow.info()
-    return info.get_current_history_length(), info.get_current_history_size()
+    return Extent(info.get_current_history_length(), info.get_current_history_size())
