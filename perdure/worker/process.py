@@ -20,7 +20,7 @@ def tune_process() -> None:
 
     To be called in its event loop. glibc's allocator keeps one arena and gives back what is freed at its end
     (elsewhere nothing happens). The garbage collector leaves what is there now alone, looks at the youngest objects
-    less often, and every 20 seconds at all of them, which takes some hundredths of a second.
+    less often, and every 20 seconds at all of them, which takes a tenth of a second in a busy worker.
     """
     _keep_one_arena()
     gc.collect()
