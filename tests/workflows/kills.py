@@ -151,6 +151,7 @@ class Scene:
             answered={step: answered.count(step) for step in answered},
             started=count(self.folder, "start"),
             ended=count(self.folder, "end"),
+            retried=await retried_activities(self.client, self.run.id),
         )
 
 
@@ -167,8 +168,23 @@ class Outcome:
     """Call id → beginnings of tool executions."""
     ended: dict[str, int]
     """Call id → ends of tool executions."""
+    retried: list[str]
+    """The activities that took more than one attempt, each with its beginning and what had ended the one before."""
     resumed_after: float | None = None
     """Seconds from the kill to the next model call or tool."""
+
+
+async def retried_activities(client: Client, workflow_id: str) -> list[str]:
+    history = await client.get_workflow_handle(workflow_id).fetch_history()
+    scheduled = {event.event_id: event.activity_task_scheduled_event_attributes for event in history.events}
+    retried = []
+    for event in history.events:
+        started = event.activity_task_started_event_attributes
+        if started.attempt > 1:
+            activity = scheduled[started.scheduled_event_id].activity_type.name
+            when = event.event_time.ToDatetime().time()
+            retried.append(f"{activity}, attempt {started.attempt} at {when}: {started.last_failure.message}")
+    return retried
 
 
 async def undisturbed(scene: Scene) -> Outcome:

@@ -31,7 +31,7 @@ async def test_a_worker_killed_at(kills: KillScenarios, point: Point) -> None:
     assert outcome.answered == reference.answered == dict.fromkeys(STEPS, 1)
     assert outcome.ended == reference.ended == dict.fromkeys(CALLS, 1)
     again = {point.number - 1: 2} if point.kind == "model" else {}
-    assert outcome.asked == {**dict.fromkeys(STEPS, 1), **again}
+    assert outcome.asked == {**dict.fromkeys(STEPS, 1), **again}, outcome.retried
     again_calls = {f"call_{point.number}": 2} if point.kind == "tool" else {}
     assert outcome.started == {**dict.fromkeys(CALLS, 1), **again_calls}
     assert outcome.resumed_after is not None
@@ -55,8 +55,8 @@ async def test_the_server_killed_at_every_point(kills: KillScenarios) -> None:
     reference = await kills.outcome("undisturbed")
     for point, outcome in kill.outcomes.items():
         assert outcome.result.messages == reference.result.messages, point
-        assert outcome.asked == outcome.answered == dict.fromkeys(STEPS, 1), point
-        assert outcome.started == outcome.ended == dict.fromkeys(CALLS, 1), point
+        assert outcome.answered == outcome.asked == dict.fromkeys(STEPS, 1), (point, outcome)
+        assert outcome.started == outcome.ended == dict.fromkeys(CALLS, 1), (point, outcome)
         assert outcome.resumed_after is not None
         assert outcome.resumed_after < RESUME_SECONDS, point
 
