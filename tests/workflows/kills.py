@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
+from temporalio.api.enums.v1 import EventType, TimeoutType
 from temporalio.client import Client
 
 from perdure.agent import Agent
@@ -151,7 +152,7 @@ class Scene:
             answered={step: answered.count(step) for step in answered},
             started=count(self.folder, "start"),
             ended=count(self.folder, "end"),
-            retried=await retried_activities(self.client, self.run.id),
+            delays=await delays_of(self.client, self.run.id),
         )
 
 
@@ -168,23 +169,28 @@ class Outcome:
     """Call id → beginnings of tool executions."""
     ended: dict[str, int]
     """Call id → ends of tool executions."""
-    retried: list[str]
-    """The activities that took more than one attempt, each with its beginning and what had ended the one before."""
+    delays: list[str]
+    """What had to be tried again, when, and what had ended the attempt before."""
     resumed_after: float | None = None
     """Seconds from the kill to the next model call or tool."""
 
 
-async def retried_activities(client: Client, workflow_id: str) -> list[str]:
+async def delays_of(client: Client, workflow_id: str) -> list[str]:
     history = await client.get_workflow_handle(workflow_id).fetch_history()
     scheduled = {event.event_id: event.activity_task_scheduled_event_attributes for event in history.events}
-    retried = []
+    delays = []
     for event in history.events:
+        when = event.event_time.ToDatetime().time()
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT:
+            timeout = TimeoutType.Name(event.workflow_task_timed_out_event_attributes.timeout_type)
+            delays.append(f"{when} workflow task: {timeout}")
+        elif event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            delays.append(f"{when} workflow task: {event.workflow_task_failed_event_attributes.failure.message}")
         started = event.activity_task_started_event_attributes
         if started.attempt > 1:
             activity = scheduled[started.scheduled_event_id].activity_type.name
-            when = event.event_time.ToDatetime().time()
-            retried.append(f"{activity}, attempt {started.attempt} at {when}: {started.last_failure.message}")
-    return retried
+            delays.append(f"{when} {activity}, attempt {started.attempt}: {started.last_failure.message}")
+    return delays
 
 
 async def undisturbed(scene: Scene) -> Outcome:

@@ -31,11 +31,11 @@ async def test_a_worker_killed_at(kills: KillScenarios, point: Point) -> None:
     assert outcome.answered == reference.answered == dict.fromkeys(STEPS, 1)
     assert outcome.ended == reference.ended == dict.fromkeys(CALLS, 1)
     again = {point.number - 1: 2} if point.kind == "model" else {}
-    assert outcome.asked == {**dict.fromkeys(STEPS, 1), **again}, outcome.retried
+    assert outcome.asked == {**dict.fromkeys(STEPS, 1), **again}, outcome.delays
     again_calls = {f"call_{point.number}": 2} if point.kind == "tool" else {}
     assert outcome.started == {**dict.fromkeys(CALLS, 1), **again_calls}
     assert outcome.resumed_after is not None
-    assert outcome.resumed_after < RESUME_SECONDS
+    assert outcome.resumed_after < RESUME_SECONDS, outcome.delays
 
 
 async def test_a_tool_that_must_not_run_twice_does_not(kills: KillScenarios) -> None:
@@ -47,7 +47,7 @@ async def test_a_tool_that_must_not_run_twice_does_not(kills: KillScenarios) -> 
     )
     assert outcome.result.output == "I do not know whether it was paid."
     assert outcome.resumed_after is not None
-    assert outcome.resumed_after < RESUME_SECONDS
+    assert outcome.resumed_after < RESUME_SECONDS, outcome.delays
 
 
 async def test_the_server_killed_at_every_point(kills: KillScenarios) -> None:
@@ -58,7 +58,7 @@ async def test_the_server_killed_at_every_point(kills: KillScenarios) -> None:
         assert outcome.answered == outcome.asked == dict.fromkeys(STEPS, 1), (point, outcome)
         assert outcome.started == outcome.ended == dict.fromkeys(CALLS, 1), (point, outcome)
         assert outcome.resumed_after is not None
-        assert outcome.resumed_after < RESUME_SECONDS, point
+        assert outcome.resumed_after < RESUME_SECONDS, (point, outcome.delays)
 
 
 async def test_a_tool_that_kills_its_workers_ends(kills: KillScenarios) -> None:
@@ -75,4 +75,4 @@ async def test_a_vector_whose_worker_is_killed_after_each_activity(kills: KillSc
     assert killed.kills >= 2
     assert set(killed.answered.values()) == {1}
     assert set(killed.ended.values()) <= {1}
-    assert max(killed.resumed_after) < RESUME_SECONDS
+    assert max(killed.resumed_after) < RESUME_SECONDS, (killed.resumed_after, killed.delays)

@@ -17,7 +17,7 @@ from perdure.testing.script import Script
 from tests.loop.vectors import Outcome, VectorCase
 
 from .agents import scripted_agent
-from .kills import Scene
+from .kills import Scene, delays_of
 from .stage import replay_run
 from .vector_runs import options, outcome_of, script, send
 from .worker_process import VECTOR_TOOL_SECONDS
@@ -36,6 +36,8 @@ class KilledVector:
     """Call id → ends of tool executions."""
     resumed_after: list[float]
     """Seconds from each kill to the next model call or tool; of several kills in between, from the last."""
+    delays: list[str]
+    """What had to be tried again, when, and what had ended the attempt before."""
 
 
 async def vector_killed(client: Client, nursery: Nursery, root: Path, case: VectorCase, wire: str) -> KilledVector:
@@ -55,6 +57,7 @@ async def vector_killed(client: Client, nursery: Nursery, root: Path, case: Vect
             answered={request: requests.count(request) for request in requests},
             ended=count(scene.folder, "end"),
             resumed_after=_waits(scene, kills),
+            delays=await delays_of(client, run.id),
         )
 
 
