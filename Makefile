@@ -29,7 +29,7 @@ dev: $(VENV)/installed  ## server, UI and a worker with the example's tools, in 
 	@$(BIN)/perdure dev --tools $(EXAMPLE)/tools.py
 
 test: $(VENV)/installed-dev  ## the whole test suite, in two processes
-	$(BIN)/python -m pytest -n 2 --dist loadgroup $(ARGS)
+	$(BIN)/python -m pytest -n 2 --dist loadfile --no-loadscope-reorder $(ARGS)
 
 check: $(VENV)/installed-dev  ## lint, formatting, types
 	$(BIN)/ruff check .

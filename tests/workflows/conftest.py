@@ -44,9 +44,13 @@ def _kills_under_way(request: pytest.FixtureRequest) -> None:
         request.getfixturevalue("kills")
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """The kill tests come last where one process runs all tests: their scenarios go on beside the others."""
-    items.sort(key=_kills)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """The kill tests mostly wait, so they begin early, beside others.
+
+    Where one process runs all tests they come last, and their scenarios go on from the start; where several do, one of
+    them begins with them.
+    """
+    items.sort(key=_kills, reverse=_shared(config))
 
 
 def _kills(item: pytest.Item) -> bool:

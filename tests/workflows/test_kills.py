@@ -14,8 +14,6 @@ from tests.loop.vectors import VectorCase, check
 from .kill_scenarios import KILLED_VECTORS, KillScenarios
 from .kills import POINTS, ROUNDS, Point
 
-pytestmark = pytest.mark.xdist_group("kills")
-
 RESUME_SECONDS = 10.0
 STEPS = range(ROUNDS + 1)
 CALLS = [f"call_{number}" for number in range(1, ROUNDS + 1)]
