@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from .prompty.prepare import prepare, validate_inputs
     from .prompty.render import render
     from .prompty.rendered import Rendered
+    from .protocol.run import RunResult, RunStatus
     from .providers.requests import format_tool_messages, process_response, to_request
-    from .run import RunResult, RunStatus
     from .tools.binding import bind_tools
     from .tools.context import ToolContext
     from .tools.decorator import tool
@@ -87,7 +87,7 @@ _HOMES = {
     ".prompty.render": ("render",),
     ".prompty.rendered": ("Rendered",),
     ".providers.requests": ("format_tool_messages", "process_response", "to_request"),
-    ".run": ("RunResult", "RunStatus"),
+    ".protocol.run": ("RunResult", "RunStatus"),
     ".tools.binding": ("bind_tools",),
     ".tools.context": ("ToolContext",),
     ".tools.decorator": ("tool",),

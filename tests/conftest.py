@@ -12,10 +12,10 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from perdure import search_attributes
 from perdure.client.server_binary import find_binary
 from perdure.client.server_settings import FAST, dynamic_config
 from perdure.converter import perdure_data_converter
+from perdure.protocol import search_attributes
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from temporalio.service import RPCError
 
 from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
-from . import wire
+from ..protocol import activities as wire
 
 
 @contextmanager

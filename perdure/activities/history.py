@@ -15,8 +15,8 @@ from temporalio.client import Client
 from ..conversation import Conversation, ConversationRef
 from ..errors import ConfigurationError
 from ..messages import Message
-from ..run import RunInput
-from . import wire
+from ..protocol import activities as wire
+from ..protocol.run import RunInput
 
 CONVERSATION_ACTIVITIES = frozenset({wire.CALL_MODEL, wire.COMPACT, wire.JUDGE, wire.JOURNAL})
 """Activities whose recorded input may hold a part of the conversation."""

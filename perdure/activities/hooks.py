@@ -14,8 +14,8 @@ from ..errors import ConfigurationError
 from ..guardrails import GuardrailPoint, GuardrailResult, Guardrails
 from ..messages import Message
 from ..options import RunOptions
+from ..protocol.activities import JUDGE_SECONDS
 from ..tools.threads import call_in_thread
-from .wire import JUDGE_SECONDS
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]
 """A function that summarises messages, or a `.prompty` agent whose input `conversation` is their text."""

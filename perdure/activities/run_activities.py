@@ -12,11 +12,11 @@ from ..conversation import Conversation
 from ..errors import RunCancelled, ToolNotRegisteredError
 from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
-from ..run import Preparation
+from ..protocol import activities as wire
+from ..protocol.run import Preparation
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import shorten
-from . import wire
 from .attempts import cancelled_meanwhile
 from .failures import typed_failures
 from .heartbeat import heartbeats

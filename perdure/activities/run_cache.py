@@ -13,7 +13,7 @@ from ..conversation import Conversation, ConversationRef, DigestMismatchError
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
-from ..run import RunInput
+from ..protocol.run import RunInput
 from .bounded_cache import BoundedCache
 from .history import read_input, read_run
 

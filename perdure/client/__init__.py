@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from ..events import RunEvent
     from ..options import RunOptions
-    from ..run import RunResult, RunStatus
+    from ..protocol.run import RunResult, RunStatus
     from .connection import connect
     from .handle import RunHandle
     from .runs import get_run, start_run
@@ -19,8 +19,8 @@ _HOMES = {
     "RunEvent": "..events",
     "RunHandle": ".handle",
     "RunOptions": "..options",
-    "RunResult": "..run",
-    "RunStatus": "..run",
+    "RunResult": "..protocol.run",
+    "RunStatus": "..protocol.run",
     "connect": ".connection",
     "get_run": ".runs",
     "start_run": ".runs",

@@ -12,7 +12,7 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..activities.history import RecordedRun, decode, read_events
 from ..conversation import ConversationRef
-from ..run import RunFailure, RunInput, RunOutput
+from ..protocol.run import RunFailure, RunInput, RunOutput
 
 
 @dataclass

@@ -8,8 +8,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from ..events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
+from ..protocol.names import EVENTS
 from ..transcript import Transcript
-from ..workflows.names import EVENTS
 from .asking import ask
 from .links import Link, first_run_id, is_running, read_link
 from .replay import replay

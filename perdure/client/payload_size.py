@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 
-from ..activities.wire import MAX_PAYLOAD_BYTES
 from ..errors import PayloadTooLargeError
+from ..protocol.activities import MAX_PAYLOAD_BYTES
 
 
 async def check_size(client: Client, value: object, what: str, advice: Callable[[], str]) -> None:

@@ -20,9 +20,9 @@ from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.portable import portable
 from ..prompty.prepare import prepare
-from ..run import RunInput
-from ..search_attributes import AGENT
-from ..workflows.names import WORKFLOW
+from ..protocol.names import WORKFLOW
+from ..protocol.run import RunInput
+from ..protocol.search_attributes import AGENT
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
 from .payload_size import check_size

@@ -24,7 +24,7 @@ from ..loop.state import LoopState, usages
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
-from ..run import RunResult
+from ..protocol.run import RunResult
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from .direct_tools import Tools, without_threads

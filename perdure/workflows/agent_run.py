@@ -10,15 +10,15 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
-from ..activities import wire
 from ..conversation import Conversation, ConversationRef, Operation, operation_bytes
 from ..errors import RunCancelled, RunError
 from ..events import EventLog, EventPage
 from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState
 from ..messages import Message
-from ..run import ApprovalDecision, Preparation, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
-from . import names
+from ..protocol import activities as wire
+from ..protocol import names
+from ..protocol.run import ApprovalDecision, Preparation, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
 from .carry import Crossing
 from .effects import TemporalEffects
 from .history_size import HistorySize

@@ -7,12 +7,12 @@ from itertools import accumulate
 
 from temporalio import workflow
 
-from ..activities import wire
 from ..conversation import Conversation
 from ..errors import PayloadTooLargeError
 from ..loop.state import LoopState
 from ..message_sizes import split
-from ..run import Carried, CarriedConversation, Preparation, RunInput
+from ..protocol import activities as wire
+from ..protocol.run import Carried, CarriedConversation, Preparation, RunInput
 from .inbox import Inbox
 from .journal import PIECE_BYTES, hand_over
 from .payload_size import CERTAIN_BYTES, encoded_bytes, uncompressed_bytes

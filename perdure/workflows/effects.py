@@ -9,7 +9,6 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
-from ..activities import wire
 from ..conversation import Conversation
 from ..events import EventLog, EventType
 from ..guardrails import GuardrailPoint, GuardrailResult
@@ -18,7 +17,8 @@ from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
-from ..run import Preparation
+from ..protocol import activities as wire
+from ..protocol.run import Preparation
 from .inbox import Inbox
 from .journal import hand_over
 from .model_calls import model_error

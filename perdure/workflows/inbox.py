@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from temporalio import workflow
 
 from ..loop.effects import ToolRequest
-from ..run import ApprovalDecision, PendingApproval
+from ..protocol.run import ApprovalDecision, PendingApproval
 
 Value = TypeVar("Value", bound=BaseModel)
 

@@ -6,11 +6,11 @@ from itertools import pairwise
 
 from temporalio import workflow
 
-from ..activities import wire
 from ..conversation import Conversation, Operation, operation_bytes
 from ..errors import PayloadTooLargeError
 from ..messages import Message
-from ..run import CarriedConversation
+from ..protocol import activities as wire
+from ..protocol.run import CarriedConversation
 from .payload_size import CERTAIN_BYTES, encoded_bytes
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN
 

@@ -6,8 +6,8 @@ from typing import cast
 
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError, TimeoutType
 
-from ..activities.wire import CONFIGURATION_ERROR, MODEL_ERROR, ModelFailure
 from ..errors import ModelError, ModelErrorKind
+from ..protocol.activities import CONFIGURATION_ERROR, MODEL_ERROR, ModelFailure
 
 
 def model_error(error: ActivityError) -> ModelError | None:

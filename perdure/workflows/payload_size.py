@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 from temporalio import workflow
 
-from ..activities import wire
+from ..protocol import activities as wire
 from .policies import LOST_WORKER_RETRIES, MARGIN
 
 CERTAIN_BYTES = 1536 * 1024

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 
-from ..activities.wire import lost_tool
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
+from ..protocol.activities import lost_tool
 
 WORKER_SHUTDOWN = "WorkerShutdown"
 """The error type by which Temporal's SDK reports an activity that its worker did not wait for any longer."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from temporalio.exceptions import ActivityError, ApplicationError, TimeoutError
 
-from ..activities.wire import INTERNAL_ERROR
+from ..protocol.activities import INTERNAL_ERROR
 
 WORKER_LOST = "worker_lost"
 """Error kind: every worker that tried was lost, or stopped answering."""

@@ -12,11 +12,11 @@ from typing import Any
 from temporalio.client import Client, WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
-from perdure import search_attributes
 from perdure.client.links import read_links
 from perdure.client.server_binary import find_binary
 from perdure.client.server_settings import FAST, dynamic_config
 from perdure.converter import perdure_data_converter
+from perdure.protocol import search_attributes
 
 from .golden import FOLDER, Golden, outline
 from .scenarios import SCENARIOS, Scene

@@ -15,7 +15,7 @@ from perdure.agent import Agent
 from perdure.client import RunHandle, start_run
 from perdure.messages import Message, ToolCall
 from perdure.options import RunOptions
-from perdure.run import RunResult
+from perdure.protocol.run import RunResult
 from perdure.testing import ScriptedModel, ScriptedReply
 from perdure.testing.script import ScriptedRequest
 

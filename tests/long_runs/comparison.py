@@ -13,8 +13,8 @@ from perdure.agent import Agent
 from perdure.client.links import Link, read_links
 from perdure.messages import Message, ModelReply
 from perdure.options import RunOptions
+from perdure.protocol.run import RunResult
 from perdure.providers.registry import provider_for
-from perdure.run import RunResult
 from perdure.testing import ScriptedModel
 from perdure.testing.in_process import InProcessRun
 

@@ -8,9 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
-from perdure.activities import wire
 from perdure.client import get_run
 from perdure.messages import ImagePart, Message, TextPart
+from perdure.protocol import activities as wire
 from perdure.testing import ScriptedModel, ScriptedReply
 from perdure.testing.script import Script
 from perdure.tools import tool

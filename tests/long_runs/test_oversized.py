@@ -11,10 +11,10 @@ from perdure.agent import Agent
 from perdure.client import RunHandle
 from perdure.errors import PayloadTooLargeError
 from perdure.messages import Message
+from perdure.protocol.names import STEER
 from perdure.testing import ScriptedModel, ScriptedReply
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
-from perdure.workflows.names import STEER
 
 from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
 from ..workflows.stage import Stage

@@ -17,7 +17,7 @@ from perdure.loop.effects import Approval, ToolRequest
 from perdure.loop.state import LoopState
 from perdure.messages import ImagePart, Message, ModelReply
 from perdure.options import RunOptions
-from perdure.run import RunResult
+from perdure.protocol.run import RunResult
 from perdure.tools import tool
 
 from .stage import Clocked, asks, call, fails, says

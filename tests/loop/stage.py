@@ -11,7 +11,7 @@ from perdure.errors import ModelError
 from perdure.events import EventLog, EventType
 from perdure.messages import Message, ModelReply, ToolCall, Usage
 from perdure.options import RunOptions
-from perdure.run import RunResult
+from perdure.protocol.run import RunResult
 from perdure.testing.in_process import InProcessRun
 
 Said = ModelReply | ModelError

@@ -12,7 +12,7 @@ from typing import Any
 
 import yaml
 
-from perdure import search_attributes
+from perdure.protocol import search_attributes
 
 ROOT = Path(__file__).parents[2]
 COMPOSE: dict[str, Any] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())

@@ -16,7 +16,7 @@ from perdure.agent import Agent
 from perdure.client import RunHandle, start_run
 from perdure.messages import Message
 from perdure.options import RunOptions
-from perdure.run import RunResult
+from perdure.protocol.run import RunResult
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
 from tests.conftest import wait_for
 

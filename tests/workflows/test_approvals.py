@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from perdure.client import RunHandle
-from perdure.run import PendingApproval
+from perdure.protocol.run import PendingApproval
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 from perdure.tools import tool

@@ -16,10 +16,10 @@ from perdure.client import RunHandle, get_run
 from perdure.errors import ExecuteError, MaxIterationsError, PayloadTooLargeError, RunError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import ImagePart, Message, ToolCall
-from perdure.run import RunResult
+from perdure.protocol.names import DECIDE, STEER, WORKFLOW
+from perdure.protocol.run import RunResult
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
 from perdure.testing.script import Script
-from perdure.workflows.names import DECIDE, STEER, WORKFLOW
 
 from .agents import asks, call, says, scripted_agent
 from .gates import Gate

@@ -14,7 +14,7 @@ from .problems import Failure, UsageProblem
 from .running import execute
 
 if TYPE_CHECKING:
-    from ...run import PendingApproval
+    from ...protocol.run import PendingApproval
     from .. import RunHandle
 
 CallId = Annotated[str | None, typer.Argument(metavar="[CALL]", help="The tool call; default: the one that waits.")]

@@ -13,7 +13,7 @@ from .problems import DONE, FAILED
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from ...run import RunResult
+    from ...protocol.run import RunResult
     from .. import RunHandle
     from .context import Session
 

@@ -6,12 +6,12 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, field_serializer, model_validator
 
-from .agent import Agent
-from .conversation import ConversationRef
-from .loop.effects import ToolSpec
-from .loop.state import LoopState
-from .messages import Message, Usage
-from .options import RunOptions
+from ..agent import Agent
+from ..conversation import ConversationRef
+from ..loop.effects import ToolSpec
+from ..loop.state import LoopState
+from ..messages import Message, Usage
+from ..options import RunOptions
 
 
 class SteeringMessage(BaseModel):
