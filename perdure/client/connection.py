@@ -10,8 +10,8 @@ from temporalio.client import Client
 from temporalio.envconfig import ClientConfig
 from temporalio.service import GrpcCompression
 
-from ..converter import converter_from_environment
 from ..errors import ConfigurationError
+from ..payloads.converter import converter_from_environment
 
 DEFAULT_ADDRESS = "localhost:7233"
 CONNECT_SECONDS = 5.0
@@ -23,7 +23,7 @@ async def connect(address: str | None = None, *, namespace: str | None = None, *
 
     What the arguments leave open comes from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
     `TEMPORAL_TLS…` and the profile of `temporal.toml`; then `localhost:7233` and the namespace `default`.
-    `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.storage`).
+    `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.payloads.storage`).
     `options` go to `temporalio.client.Client.connect`; messages to a server on this machine are not compressed, unless
     `grpc_compression` says so.
     """

@@ -11,9 +11,9 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
 from ..messages import Message, Usage
+from ..payloads.storage.lost import STORAGE_ERROR
 from ..protocol.names import DECIDE, STATUS, STEER
 from ..protocol.run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
-from ..storage.lost import STORAGE_ERROR
 from .asking import ask
 from .links import cancel_reason, last_link, read_link
 from .log import RunLog

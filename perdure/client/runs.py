@@ -14,9 +14,9 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..agent import Agent
-from ..converter import with_converter
 from ..messages import Message
 from ..options import RunOptions
+from ..payloads.converter import with_converter
 from ..prompty.load import load
 from ..prompty.portable import portable
 from ..prompty.prepare import prepare

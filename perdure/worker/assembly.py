@@ -13,8 +13,8 @@ from temporalio.worker import Worker
 from ..activities.heartbeat import STREAM_SECONDS
 from ..activities.hooks import Compactor
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
-from ..converter import with_converter
 from ..guardrails import Guardrails
+from ..payloads.converter import with_converter
 from .plugin import PerdurePlugin
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES
 

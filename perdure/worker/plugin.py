@@ -16,10 +16,10 @@ from temporalio.worker import Worker
 from ..activities.hooks import Compactor, Hooks
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
-from ..converter import converter_from_environment
 from ..guardrails import Guardrails
+from ..payloads.converter import converter_from_environment
+from ..payloads.storage import close_storage
 from ..providers.clients import close_clients
-from ..storage import close_storage
 from ..tools.dispatch import ToolBox
 from ..workflows.agent_run import AgentRun
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory

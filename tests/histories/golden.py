@@ -9,7 +9,7 @@ from pydantic import BaseModel
 from temporalio.client import WorkflowHistory
 
 from perdure.client.replay import replay
-from perdure.converter import perdure_data_converter
+from perdure.payloads.converter import perdure_data_converter
 
 FOLDER = Path(__file__).parent / "recorded"
 

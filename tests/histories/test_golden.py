@@ -10,7 +10,7 @@ from temporalio.client import WorkflowHistory
 from temporalio.worker import Replayer, UnsandboxedWorkflowRunner, WorkflowRunner
 from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
-from perdure.converter import perdure_data_converter
+from perdure.payloads.converter import perdure_data_converter
 from perdure.workflows.agent_run import AgentRun
 
 from .golden import FOLDER, Golden, outline

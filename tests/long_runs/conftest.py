@@ -11,7 +11,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.client.server_binary import find_binary
 from perdure.client.server_settings import FAST, dynamic_config
-from perdure.converter import perdure_data_converter
+from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script

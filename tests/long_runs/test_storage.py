@@ -10,9 +10,9 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import RunHandle, get_run
-from perdure.converter import data_converter
 from perdure.errors import ConfigurationError, RunError
 from perdure.messages import ImagePart, Message, TextPart
+from perdure.payloads.converter import data_converter
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 from perdure.tools import tool

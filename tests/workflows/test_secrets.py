@@ -11,8 +11,8 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 
 from perdure.client import get_run
-from perdure.converter import ENCODING
 from perdure.errors import RunError
+from perdure.payloads.converter import ENCODING
 from perdure.testing import ScriptedModel, ScriptedReply
 from perdure.testing.script import Script
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from temporalio.contrib.gcp.gcsdriver import GCSStorageDriver, GCSStorageDriverClient
 
-from ..errors import ConfigurationError
+from ...errors import ConfigurationError
 from .careful import CarefulDriver, NoSuchObjectError
 from .lazy import client_of
 

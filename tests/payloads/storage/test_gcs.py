@@ -14,8 +14,8 @@ import pytest
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
-from perdure.converter import data_converter
-from perdure.storage import close_storage
+from perdure.payloads.converter import data_converter
+from perdure.payloads.storage import close_storage
 
 pytest.importorskip("gcloud.aio.storage", reason="needs perdure[gcs]")
 

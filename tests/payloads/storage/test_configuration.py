@@ -10,9 +10,9 @@ from temporalio.client import Client
 from temporalio.converter import DataConverter
 
 from perdure.client import connect
-from perdure.converter import converter_from_environment, data_converter, with_converter
 from perdure.errors import ConfigurationError
-from perdure.storage import FileDriver, open_storage
+from perdure.payloads.converter import converter_from_environment, data_converter, with_converter
+from perdure.payloads.storage import FileDriver, open_storage
 from perdure.worker import PerdurePlugin
 
 

@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, unquote, urlsplit
 
 from temporalio.converter import ExternalStorage, StorageDriver
 
-from ..errors import ConfigurationError
+from ...errors import ConfigurationError
 from .elsewhere import Elsewhere
 from .files import FileDriver
 from .lazy import close_storage

@@ -12,7 +12,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from ..errors import ConfigurationError
+from ...errors import ConfigurationError
 
 
 class Elsewhere(StorageDriver):

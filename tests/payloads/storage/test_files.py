@@ -12,10 +12,10 @@ import pytest
 from temporalio.converter import DataConverter, ExternalStorage
 from temporalio.exceptions import ApplicationError
 
-from perdure.converter import data_converter
 from perdure.errors import ConfigurationError
-from perdure.storage import FileDriver
-from perdure.storage.elsewhere import Elsewhere
+from perdure.payloads.converter import data_converter
+from perdure.payloads.storage import FileDriver
+from perdure.payloads.storage.elsewhere import Elsewhere
 
 LARGE = random.Random(1).randbytes(400_000).hex()
 

@@ -9,8 +9,8 @@ import pytest
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
-from perdure.converter import data_converter
-from perdure.storage import close_storage
+from perdure.payloads.converter import data_converter
+from perdure.payloads.storage import close_storage
 
 aioboto3 = pytest.importorskip("aioboto3", reason="needs perdure[s3]")
 moto_server = pytest.importorskip("moto.server", reason="needs moto[server,s3]")

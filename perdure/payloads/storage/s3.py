@@ -7,7 +7,7 @@ from typing import Any
 
 from temporalio.contrib.aws.s3driver import S3StorageDriver, S3StorageDriverClient
 
-from ..errors import ConfigurationError
+from ...errors import ConfigurationError
 from .careful import CarefulDriver, NoSuchObjectError
 from .lazy import client_of
 

@@ -1,0 +1,1 @@
+"""How values travel: as JSON, compressed when large, stored elsewhere when too large."""
