@@ -12,7 +12,7 @@ from temporalio.worker import Replayer
 from benchmarks.bench_floor import floor, perdure
 from benchmarks.floor import Floor
 from benchmarks.stage import Stage, run, stage
-from perdure.activities.history import read_run
+from perdure.history.link import read_run
 from perdure.workflows.agent_run import AgentRun
 
 LONG, SHORT, MEMORY = 1000, 200, 400

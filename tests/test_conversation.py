@@ -20,9 +20,9 @@ from perdure.conversation import (
     Trim,
     operation_bytes,
 )
+from perdure.history.transcript import Transcript
 from perdure.message_sizes import message_chars, total_bytes
 from perdure.messages import ImagePart, Message, ToolCall, ToolResult
-from perdure.transcript import Transcript
 
 CALL = ToolCall(id="1", name="look", arguments='{"at": "sky"}')
 HELLO = [Message.system("Be brief."), Message.user("Hi")]

@@ -10,12 +10,12 @@ from temporalio import activity
 
 from ..agent import Agent
 from ..conversation import Conversation, ConversationRef, DigestMismatchError
+from ..history.link import read_input, read_run
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..protocol.run import RunInput
 from .bounded_cache import BoundedCache
-from .history import read_input, read_run
 
 DEFAULT_CACHE_BYTES = 128 * 1024 * 1024
 HEADS_SHARE = 8

@@ -10,12 +10,12 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 
 from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
+from ..history.chain import cancel_reason, last_link, read_link
 from ..messages import Message, Usage
 from ..payloads.storage.lost import STORAGE_ERROR
 from ..protocol.names import DECIDE, STATUS, STEER
 from ..protocol.run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from .asking import ask
-from .links import cancel_reason, last_link, read_link
 from .log import RunLog
 from .payload_size import check_size
 from .record import complete_messages, conversation_at_end

@@ -8,10 +8,10 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from ..events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
+from ..history.chain import Link, first_run_id, is_running, read_link
+from ..history.transcript import Transcript
 from ..protocol.names import EVENTS
-from ..transcript import Transcript
 from .asking import ask
-from .links import Link, first_run_id, is_running, read_link
 from .replay import replay
 
 

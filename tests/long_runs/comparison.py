@@ -10,7 +10,7 @@ from typing import Any
 from temporalio.client import Client
 
 from perdure.agent import Agent
-from perdure.client.links import Link, read_links
+from perdure.history.chain import Link, read_links
 from perdure.messages import Message, ModelReply
 from perdure.options import RunOptions
 from perdure.protocol.run import RunResult

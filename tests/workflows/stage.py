@@ -11,7 +11,7 @@ from temporalio.worker import Replayer, Worker
 
 from perdure.agent import Agent
 from perdure.client import RunHandle, start_run
-from perdure.client.links import read_links
+from perdure.history.chain import read_links
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.worker import create_worker

@@ -10,9 +10,9 @@ from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEven
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..activities.history import RecordedRun, decode, read_events
 from ..conversation import ConversationRef
 from ..protocol.run import RunFailure, RunInput, RunOutput
+from .link import RecordedRun, decode, read_events
 
 
 @dataclass

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from .conversation import Conversation, Operation, Rewrite, Trim
-from .messages import Message
+from ..conversation import Conversation, Operation, Rewrite, Trim
+from ..messages import Message
 
 
 class Transcript:
