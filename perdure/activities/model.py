@@ -11,8 +11,8 @@ from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..providers.base import Delta, Provider
 from ..providers.registry import provider_for
+from ..redaction import redact
 from .heartbeat import Heart
-from .redaction import redact
 from .size import MAX_RESULT_BYTES, size_of
 
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from ..agent import Agent
 from ..errors import LoadError
+from ..json_values import json_value
 from .asset_file import WrittenAsset, read_asset
-from .json_values import json_value
 from .places import Place
 from .references import References
 from .secret_places import is_resolved_late

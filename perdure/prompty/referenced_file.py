@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LoadError, ReferencedFileNotFoundError
+from ..json_values import json_value
 from .asset_file import read_text
-from .json_values import json_value
 from .yaml_text import read_yaml
 
 _YAML = frozenset({".yaml", ".yml"})

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from ..errors import LoadError
+from ..json_values import MAX_DEPTH, MAX_VALUES, why_no_json
 from .environment import env_name, env_value, is_env_reference
-from .json_values import MAX_DEPTH, MAX_VALUES, why_no_json
 from .places import Place, map_strings
 from .referenced_file import contained_path, is_structured, read_referenced
 

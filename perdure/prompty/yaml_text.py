@@ -9,7 +9,7 @@ import yaml
 from yaml.constructor import SafeConstructor
 
 from ..errors import LoadError
-from .json_values import MAX_DEPTH, MAX_VALUES, why_no_json
+from ..json_values import MAX_DEPTH, MAX_VALUES, why_no_json
 from .places import Place
 
 

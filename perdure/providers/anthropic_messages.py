@@ -7,6 +7,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
+from ..schema import CLOSED, object_schema
 from .anthropic_stream import MessagesStream
 from .base import StreamAssembler
 from .clients import SdkNames
@@ -15,7 +16,6 @@ from .history import Call, arguments_object, arguments_text, call_id, calls_of, 
 from .media import base64_data
 from .model_options import add_additional, add_options, model_id
 from .remembered import Remembered
-from .schema import CLOSED, object_schema
 from .wire_format import Answer, WireFormat, original_content
 
 DEFAULT_MAX_TOKENS = 4096

@@ -7,8 +7,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..agent import Agent, CustomTool, FunctionTool, PromptyTool, Tool
+from ..schema import PLAIN, STRICT, object_schema
 from .remembered import Remembered
-from .schema import PLAIN, STRICT, object_schema
 
 
 class FunctionDefinition(NamedTuple):

@@ -7,6 +7,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
+from ..schema import STRICT, object_schema
 from .base import StreamAssembler
 from .chat_stream import ChatStream
 from .functions import FunctionDefinition, offered_functions
@@ -15,7 +16,6 @@ from .media import as_url, input_audio
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
 from .remembered import RememberedList
-from .schema import STRICT, object_schema
 from .wire_format import Answer, WireFormat
 
 _OPTIONS = {

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
+from ..schema import STRICT, object_schema
 from .base import StreamAssembler
 from .functions import FunctionDefinition, offered_functions
 from .history import Call, arguments_text, call_id, calls_of, only_text, wire_name
@@ -16,7 +17,6 @@ from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
 from .remembered import Lasting, RememberedList
 from .responses_stream import ResponsesStream
-from .schema import STRICT, object_schema
 from .wire_format import Answer, WireFormat, original_content
 
 _OPTIONS = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}

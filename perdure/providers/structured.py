@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from ..agent import Property
-from .schema import LENIENT, object_schema
+from ..schema import LENIENT, object_schema
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ from typing import Any
 from jsonschema import Draft202012Validator, ValidationError
 
 from ..agent import Property
-from ..providers.schema import LENIENT, object_schema
+from ..schema import LENIENT, object_schema
 
 MAX_PROBLEMS = 5
 _SHOWN_CHARACTERS = 60

@@ -7,12 +7,12 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.activities.failures import typed_failures
-from perdure.activities.redaction import redact
 from perdure.agent import Agent
 from perdure.conversation import DigestMismatchError
 from perdure.errors import ConfigurationError, InvokerError, ModelError, PayloadTooLargeError
 from perdure.prompty.load import load_dict
 from perdure.protocol import activities as wire
+from perdure.redaction import redact
 
 
 def leaving(error: Exception) -> ApplicationError:

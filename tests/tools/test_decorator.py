@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from perdure.agent import FunctionTool, Property
-from perdure.providers.schema import object_schema
+from perdure.schema import object_schema
 from perdure.tools import ToolContext, clear_tools, get_tool, tool
 
 

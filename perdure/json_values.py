@@ -7,8 +7,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ..errors import LoadError
-from .places import Place, dotted
+from .errors import LoadError
+from .prompty.places import Place, dotted
 
 MAX_DEPTH = 64
 MAX_VALUES = 20_000

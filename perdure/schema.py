@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from ..agent import Property
+from .agent import Property
 
 Schema = dict[str, Any]
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from perdure.agent import Property
-from perdure.providers.schema import CLOSED, PLAIN, STRICT, SchemaRules, object_schema
+from perdure.schema import CLOSED, PLAIN, STRICT, SchemaRules, object_schema
 
 STRING = {"type": "string"}
 

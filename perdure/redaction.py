@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from ..agent import Agent
+from .agent import Agent
 
 _SECRET_VARIABLE = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
 _SHORTEST = 8
