@@ -6,7 +6,7 @@ from typing import Any
 
 from ..agent import Agent
 from .places import Place, map_strings, pointer
-from .secret_places import is_literal_secret, is_resolved_late
+from .secrets import is_literal_secret, is_resolved_late
 
 REDACTED = "[REDACTED]"
 

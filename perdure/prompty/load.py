@@ -13,7 +13,7 @@ from ..json_values import json_value
 from .asset_file import WrittenAsset, read_asset
 from .places import Place
 from .references import References
-from .secret_places import is_resolved_late
+from .secrets import is_resolved_late
 from .shorthands import Shorthands
 from .validation import InvalidAssetError, to_agent
 

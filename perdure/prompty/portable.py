@@ -9,7 +9,7 @@ from ..errors import ConfigurationError
 from .document import REDACTED, document_of, written_reference
 from .environment import env_name, env_value, is_env_reference
 from .places import Place, dotted, map_strings, pointer
-from .secret_places import LITERAL_SECRET, is_literal_secret, is_resolved_late
+from .secrets import LITERAL_SECRET, is_literal_secret, is_resolved_late
 
 
 def portable(agent: Agent) -> Agent:

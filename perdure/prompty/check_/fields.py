@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from ..agent import Agent, Binding, ModelOptions, Node, Property
-from .environment import env_default, env_name, env_value, is_env_reference, is_secret_key
+from ...agent import Agent, Binding, ModelOptions, Node, Property
+from ..environment import env_default, env_name, env_value, is_env_reference, is_secret_key
+from ..places import Place, last_name, maps_in, strings
+from ..references import FromEnvironment
+from ..secrets import LITERAL_SECRET, is_literal_secret
 from .findings import Finding, did_you_mean, warning
-from .places import Place, last_name, maps_in, strings
-from .references import FromEnvironment
-from .secret_places import LITERAL_SECRET, is_literal_secret
 
 _API_TYPES = ("chat", "responses", "embedding", "image")
 _REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ..errors import LoadError
-from .asset_file import WrittenAsset, read_asset
-from .check_fields import field_findings
-from .check_template import template_findings
+from ...errors import LoadError
+from ..asset_file import WrittenAsset, read_asset
+from ..load import Roots, canonical, root_paths
+from ..places import Place, dotted, nearest
+from ..references import FromEnvironment, References
+from ..validation import InvalidAssetError, to_agent
+from .fields import field_findings
 from .findings import Finding
-from .load import Roots, canonical, root_paths
-from .places import Place, dotted, nearest
-from .references import FromEnvironment, References
-from .validation import InvalidAssetError, to_agent
+from .template import template_findings
 
 
 @dataclass(frozen=True)

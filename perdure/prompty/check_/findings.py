@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from .places import Place
+from ..places import Place
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Checks a file without running it: fields, template, references; every finding has its line."""
