@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.prompty.check_.check import Problem, check
+from perdure.prompty.check.check import Problem, check
 
 from .conftest import WriteFile
 

@@ -12,7 +12,7 @@ from .console import answer, say
 from .problems import FAILED
 
 if TYPE_CHECKING:
-    from ...prompty.check_.check import Problem
+    from ...prompty.check.check import Problem
 
 
 def validate(
@@ -28,7 +28,7 @@ def validate(
 
     Exit code 1 when the file has an error.
     """
-    from ...prompty.check_.check import check
+    from ...prompty.check.check import check
     from .agent_file import require_file
 
     require_file(agent_file)
