@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from .prompty.render import render
     from .prompty.rendered import Rendered
     from .protocol.run import RunResult, RunStatus
-    from .providers.requests import format_tool_messages, process_response, to_request
+    from .providers.conversion import format_tool_messages, process_response, to_request
     from .tools.binding import bind_tools
     from .tools.context import ToolContext
     from .tools.decorator import tool
@@ -86,7 +86,7 @@ _HOMES = {
     ".prompty.prepare": ("prepare", "validate_inputs"),
     ".prompty.render": ("render",),
     ".prompty.rendered": ("Rendered",),
-    ".providers.requests": ("format_tool_messages", "process_response", "to_request"),
+    ".providers.conversion": ("format_tool_messages", "process_response", "to_request"),
     ".protocol.run": ("RunResult", "RunStatus"),
     ".tools.binding": ("bind_tools",),
     ".tools.context": ("ToolContext",),

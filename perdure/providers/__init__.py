@@ -3,8 +3,8 @@
 from .base import Delta, Provider, StreamAssembler
 from .clients import close_clients
 from .connections import clear_connections, get_connection, register_connection
+from .conversion import format_tool_messages, process_response, to_request
 from .registry import provider_for
-from .requests import format_tool_messages, process_response, to_request
 from .structured import StructuredResult, cast
 
 __all__ = [

@@ -10,12 +10,12 @@ from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, 
 from ..schema import CLOSED, object_schema
 from .anthropic_stream import MessagesStream
 from .base import StreamAssembler
+from .calls import Call, arguments_object, arguments_text, call_id, calls_of, only_text, wire_id, wire_name
 from .clients import SdkNames
 from .functions import FunctionDefinition, offered_functions
-from .history import Call, arguments_object, arguments_text, call_id, calls_of, only_text, wire_id, wire_name
 from .media import base64_data
+from .memo import Remembered
 from .model_options import add_additional, add_options, model_id
-from .remembered import Remembered
 from .wire_format import Answer, WireFormat, original_content
 
 DEFAULT_MAX_TOKENS = 4096

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .base import Delta, StreamAssembler
+from .calls import arguments_text, content_text
 from .errors import error_from_http
-from .history import arguments_text, content_text
 
 
 class ChatStream(StreamAssembler):

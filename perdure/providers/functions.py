@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..agent import Agent, CustomTool, FunctionTool, PromptyTool, Tool
 from ..schema import PLAIN, STRICT, object_schema
-from .remembered import Remembered
+from .memo import Remembered
 
 
 class FunctionDefinition(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from .remembered import Lasting, common_start
+from .memo import Lasting, common_start
 
 REMEMBERED_BYTES = 32 * 2**20
 LONG = 16

@@ -9,13 +9,13 @@ from ..agent import Agent
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .base import StreamAssembler
+from .calls import arguments_text, call_id, content_text, only_text, wire_name
 from .chat_stream import ChatStream
 from .functions import FunctionDefinition, offered_functions
-from .history import arguments_text, call_id, content_text, only_text, wire_name
 from .media import as_url, input_audio
+from .memo import RememberedList
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
-from .remembered import RememberedList
 from .wire_format import Answer, WireFormat
 
 _OPTIONS = {

@@ -10,12 +10,12 @@ from ..agent import Agent
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .base import StreamAssembler
+from .calls import Call, arguments_text, call_id, calls_of, only_text, wire_name
 from .functions import FunctionDefinition, offered_functions
-from .history import Call, arguments_text, call_id, calls_of, only_text, wire_name
 from .media import as_url, base64_data, input_audio
+from .memo import Lasting, RememberedList
 from .model_options import add_additional, add_options, model_id
 from .openai_sdk import openai_sdk
-from .remembered import Lasting, RememberedList
 from .responses_stream import ResponsesStream
 from .wire_format import Answer, WireFormat, original_content
 

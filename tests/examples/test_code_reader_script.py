@@ -17,7 +17,7 @@ import pytest
 from perdure.agent import Agent
 from perdure.messages import Message, ToolCall
 from perdure.prompty.load import load
-from perdure.providers.requests import format_tool_messages, process_response, to_request
+from perdure.providers.conversion import format_tool_messages, process_response, to_request
 from perdure.testing import ScriptedModel
 from perdure.testing.scripted_model import open_script
 from perdure.tools import clear_tools

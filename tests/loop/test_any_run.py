@@ -11,7 +11,7 @@ from perdure.conversation import Append, Conversation, Rewrite
 from perdure.errors import RunCancelled
 from perdure.events import EventReader, LoggedEvent
 from perdure.messages import Message
-from perdure.providers.requests import to_request
+from perdure.providers.conversion import to_request
 from perdure.testing.wires import WIRES
 
 from .random_runs import RandomRun, Script, Seen, scripts

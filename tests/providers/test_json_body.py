@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.providers.json_body import LONG, BodyEncoder
-from perdure.providers.remembered import Lasting
+from perdure.providers.memo import Lasting
 
 JSON = st.recursive(
     st.none()

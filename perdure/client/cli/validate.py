@@ -48,7 +48,7 @@ def validate(
 def _request(agent_file: Path, pairs: list[str], inputs_json: Path | None) -> dict[str, Any]:
     """The keyword arguments of the SDK call, the first model call of a run."""
     from ...prompty.prepare import prepare
-    from ...providers.requests import to_request
+    from ...providers.conversion import to_request
     from .agent_file import load_agent
     from .inputs import read_inputs
 

@@ -10,8 +10,8 @@ import pytest
 
 from perdure.agent import Agent
 from perdure.messages import ImagePart, Message, TextPart, ToolCall
+from perdure.providers.memo import Remembered, RememberedList
 from perdure.providers.registry import provider_for
-from perdure.providers.remembered import Remembered, RememberedList
 
 
 def conversation() -> list[Message]:
