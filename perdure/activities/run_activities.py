@@ -17,7 +17,7 @@ from ..protocol.run import Preparation
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import shorten
-from .attempts import cancelled_meanwhile
+from .current import cancelled_meanwhile
 from .failures import typed_failures
 from .heartbeat import heartbeats
 from .hooks import Hooks, conversation_text

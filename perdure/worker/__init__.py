@@ -2,6 +2,6 @@
 
 from .assembly import create_worker
 from .plugin import PerdurePlugin
-from .process import tune_process
+from .tuning import tune_process
 
 __all__ = ["PerdurePlugin", "create_worker", "tune_process"]

@@ -19,13 +19,13 @@ from ..messages import Message
 from ..protocol import activities as wire
 from ..protocol import names
 from ..protocol.run import ApprovalDecision, Preparation, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
-from .carry import Crossing
+from .continue_as_new import Crossing
 from .effects import TemporalEffects
 from .history_size import HistorySize
 from .inbox import Inbox, understood
 from .journal import load_pieces
 from .policies import LOST_WORKER_RETRIES, MARGIN
-from .summary import describe_progress
+from .ui import describe_progress
 from .unforeseen import explain
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
