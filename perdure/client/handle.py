@@ -15,12 +15,12 @@ from ..messages import Message, Usage
 from ..payloads.storage.lost import STORAGE_ERROR
 from ..protocol.names import DECIDE, STATUS, STEER
 from ..protocol.run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
-from .asking import ask
-from .log import RunLog
 from .payload_size import check_size
-from .record import complete_messages, conversation_at_end
-from .replay import replay
-from .watch import watch
+from .reading.conversation import complete_messages, conversation_at_end
+from .reading.log import RunLog
+from .reading.query import ask
+from .reading.replay import replay
+from .reading.watch import watch
 
 
 class RunHandle:

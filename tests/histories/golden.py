@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from temporalio.client import WorkflowHistory
 
-from perdure.client.replay import replay
+from perdure.client.reading.replay import replay
 from perdure.payloads.converter import perdure_data_converter
 
 FOLDER = Path(__file__).parent / "recorded"

@@ -7,9 +7,9 @@ import logging
 from temporalio.client import Client
 from temporalio.workflow import NondeterminismError
 
-from ..history.chain import Link, closing_tail, read_links
-from ..history.transcript import Transcript
-from ..messages import Message
+from ...history.chain import Link, closing_tail, read_links
+from ...history.transcript import Transcript
+from ...messages import Message
 from .log import RunLog
 from .replay import replay
 

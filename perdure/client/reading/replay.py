@@ -17,7 +17,7 @@ from temporalio.worker import (
     WorkflowInterceptorClassInput,
 )
 
-from ..workflows.agent_run import AgentRun
+from ...workflows.agent_run import AgentRun
 
 
 class _Observer(Interceptor):

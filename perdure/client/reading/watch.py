@@ -9,9 +9,9 @@ from contextlib import suppress
 from temporalio.api.enums.v1 import EventType, PendingActivityState
 from temporalio.client import Client
 
-from ..activities.heartbeat import STREAM_SECONDS, StreamedText
-from ..events import RunEvent
-from ..protocol import activities as wire
+from ...activities.heartbeat import STREAM_SECONDS, StreamedText
+from ...events import RunEvent
+from ...protocol import activities as wire
 from .log import RunLog
 
 RINGS = frozenset(

@@ -7,11 +7,11 @@ import asyncio
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from ..events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
-from ..history.chain import Link, first_run_id, is_running, read_link
-from ..history.transcript import Transcript
-from ..protocol.names import EVENTS
-from .asking import ask
+from ...events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
+from ...history.chain import Link, first_run_id, is_running, read_link
+from ...history.transcript import Transcript
+from ...protocol.names import EVENTS
+from .query import ask
 from .replay import replay
 
 

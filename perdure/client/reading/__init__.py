@@ -1,0 +1,1 @@
+"""Reads runs from outside: events, conversation and status, of open and of closed ones."""
