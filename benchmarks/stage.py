@@ -18,8 +18,8 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure import Agent, Message, RunOptions
 from perdure.client import RunHandle, connect, start_run
-from perdure.client.server_binary import find_binary
-from perdure.client.server_settings import FAST, dynamic_config
+from perdure.client.embedded.binary import find_binary
+from perdure.client.embedded.settings import FAST, dynamic_config
 from perdure.history.chain import first_run_id, read_link
 
 ROOT = Path(__file__).parents[1]

@@ -12,8 +12,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.server_binary import find_binary
-from perdure.client.server_settings import FAST, dynamic_config
+from perdure.client.embedded.binary import find_binary
+from perdure.client.embedded.settings import FAST, dynamic_config
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
 

@@ -24,8 +24,8 @@ from ..messages import Message
 from ..options import RunOptions
 from ..worker import create_worker
 from .connection import connect, environment_names_a_server
+from .embedded.server import LocalServer
 from .handle import RunHandle
-from .local_server import LocalServer
 from .runs import start_run
 from .tokens import CancellationToken, Steering
 

@@ -12,8 +12,8 @@ from typing import Any
 from temporalio.client import Client, WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.server_binary import find_binary
-from perdure.client.server_settings import FAST, dynamic_config
+from perdure.client.embedded.binary import find_binary
+from perdure.client.embedded.settings import FAST, dynamic_config
 from perdure.history.chain import read_links
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes

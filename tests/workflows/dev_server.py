@@ -12,8 +12,8 @@ from typing import Self
 from temporalio.client import Client
 
 from perdure.client import connect
-from perdure.client.server_binary import find_binary
-from perdure.client.server_settings import dev_server_arguments
+from perdure.client.embedded.binary import find_binary
+from perdure.client.embedded.settings import dev_server_arguments
 from perdure.errors import ConfigurationError
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from ..local_server import LocalServer
+    from ..embedded.server import LocalServer
 
 
 @dataclass
@@ -61,7 +61,7 @@ async def open_session() -> AsyncIterator[Session]:
     if environment_names_a_server():
         yield Session(await connect(), None)
         return
-    from ..local_server import LocalServer
+    from ..embedded.server import LocalServer
 
     server = LocalServer()
     await server.start()

@@ -15,15 +15,15 @@ import pytest
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import WorkflowExecutionStatus
 
-from perdure.client.file_lock import is_locked
-from perdure.client.local_server import LocalServer
+from perdure.client.embedded.file_lock import is_locked
+from perdure.client.embedded.server import LocalServer
 from perdure.errors import ConfigurationError
 
-from ..conftest import wait_for
+from ...conftest import wait_for
 
 USER = """
 import asyncio, sys
-from perdure.client.local_server import LocalServer
+from perdure.client.embedded.server import LocalServer
 
 async def use():
     async with LocalServer(sys.argv[1]) as server:

@@ -10,12 +10,12 @@ from typing import Self
 
 from temporalio.client import Client
 
-from ..errors import ConfigurationError
-from .connection import connect_locally
+from ...errors import ConfigurationError
+from ..connection import connect_locally
 from .data_folder import data_folder
 from .file_lock import FileLock, is_locked
-from .server_guard import GRACE_SECONDS
-from .server_launch import ServerState, launch
+from .guard import GRACE_SECONDS
+from .launch import ServerState, launch
 
 _START_SECONDS = 30.0
 

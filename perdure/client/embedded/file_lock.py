@@ -9,7 +9,7 @@ import time
 from pathlib import Path
 from typing import Literal
 
-from ..errors import ConfigurationError
+from ...errors import ConfigurationError
 
 Mode = Literal["shared", "exclusive"]
 

@@ -8,7 +8,7 @@ import sys
 from importlib import metadata
 from pathlib import Path
 
-from ..errors import ConfigurationError
+from ...errors import ConfigurationError
 
 _NAME = "temporal.exe" if os.name == "nt" else "temporal"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from ..protocol import search_attributes
+from ...protocol import search_attributes
 
 FAST = (
     "history.transferProcessorMaxPollRPS=2000",

@@ -17,12 +17,12 @@ from typing import Self
 
 from pydantic import BaseModel
 
-from ..errors import ConfigurationError
-from . import server_guard
-from .connection import connect_locally
+from ...errors import ConfigurationError
+from ..connection import connect_locally
+from . import guard as server_guard
+from .binary import obtain_binary
 from .file_lock import FileLock, is_locked
-from .server_binary import obtain_binary
-from .server_settings import dev_server_arguments
+from .settings import dev_server_arguments
 
 _ATTEMPTS = 3
 _LOG_TAIL_LINES = 15
