@@ -17,8 +17,8 @@ LIMIT_MS = 300.0
 
 COMMANDS = {
     "python -c pass": ["-c", "pass"],
-    "perdure --help": ["-m", "perdure.client.cli", "--help"],
-    "perdure run --help": ["-m", "perdure.client.cli", "run", "--help"],
+    "perdure --help": ["-m", "perdure.cli", "--help"],
+    "perdure run --help": ["-m", "perdure.cli", "run", "--help"],
     "import perdure": ["-c", "import perdure"],
 }
 

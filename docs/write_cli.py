@@ -34,7 +34,7 @@ def page() -> str:
 def help_of(*command: str) -> str:
     """What `perdure … --help` prints on 80 columns."""
     return subprocess.run(
-        [sys.executable, "-m", "perdure.client.cli", *command, "--help"],
+        [sys.executable, "-m", "perdure.cli", *command, "--help"],
         env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
         capture_output=True,
         text=True,

@@ -60,7 +60,7 @@ async def test_the_worker_starts_with_the_command_of_the_compose_file(address: s
     arguments = [*entry[1:], *COMPOSE["services"]["worker"]["command"]]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "perdure.client.cli", "--address", address, *arguments),
+        *("-m", "perdure.cli", "--address", address, *arguments),
         stderr=asyncio.subprocess.PIPE,
         cwd=ROOT,
     )

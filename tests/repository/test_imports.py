@@ -38,15 +38,15 @@ def test_workflow_modules_bring_no_provider_no_templates_no_yaml() -> None:
     assert loaded_after(WORKFLOWS, "openai", "anthropic", "yaml", "jinja2", "httpx2") == []
 
 
-@pytest.mark.parametrize("code", ["import perdure", "import perdure.client", "import perdure.client.cli"])
+@pytest.mark.parametrize("code", ["import perdure", "import perdure.client", "import perdure.cli"])
 def test_packages_load_lazily(code: str) -> None:
     assert loaded_after(code, "openai", "anthropic", "yaml", "jinja2", "temporalio") == []
 
 
 def test_help_loads_no_sdk() -> None:
-    code = "from perdure.client.cli.entry import run\nassert run(['--help']) == 0"
+    code = "from perdure.cli.entry import run\nassert run(['--help']) == 0"
     assert loaded_after(code, "temporalio", "openai", "anthropic", "pydantic", "yaml", "jinja2", "rich") == []
 
 
 def test_the_command_line_does_not_need_the_scripted_model() -> None:
-    assert loaded_after("import perdure.client.cli.app", "perdure.testing") == []
+    assert loaded_after("import perdure.cli.app", "perdure.testing") == []

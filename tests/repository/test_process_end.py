@@ -18,7 +18,7 @@ async def test_twenty_runs_end_with_0(address: str) -> None:
         async with gate:
             process = await asyncio.create_subprocess_exec(
                 sys.executable,
-                *("-m", "perdure.client.cli", "--address", address, *COMMAND),
+                *("-m", "perdure.cli", "--address", address, *COMMAND),
                 stdout=asyncio.subprocess.PIPE,
                 cwd=AGENT,
             )

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 from .problems import UsageProblem
 
 if TYPE_CHECKING:
-    from ...agent import Agent
-    from ...testing import Script, ScriptedModel
+    from ..agent import Agent
+    from ..testing import Script, ScriptedModel
 
 
 def load_agent(path: Path) -> Agent:
     """The agent in the file; raises UsageProblem when there is none, LoadError when the file is wrong."""
-    from ...prompty.load import load
+    from ..prompty.load import load
 
     require_file(path)
     return load(path, defer_environment=True)
@@ -37,7 +37,7 @@ def scripted(agent: Agent, source: str | None) -> Iterator[Agent]:
     if source is None:
         yield agent
         return
-    from ...testing import ScriptedModel
+    from ..testing import ScriptedModel
 
     with ScriptedModel(_load_script(source)) as model:
         yield _with_endpoint(agent, model)
@@ -45,7 +45,7 @@ def scripted(agent: Agent, source: str | None) -> Iterator[Agent]:
 
 def _load_script(source: str) -> Script:
     """`module:function` or `file.py:function` for a program, `file.json` for a list of replies."""
-    from ...testing.server import read_script
+    from ..testing.server import read_script
     from .user_code import load_named
 
     if source.endswith(".json"):
@@ -60,7 +60,7 @@ def _load_script(source: str) -> Script:
 
 
 def _with_endpoint(agent: Agent, model: ScriptedModel) -> Agent:
-    from ...agent import Connection, Model
+    from ..agent import Connection, Model
 
     declared = agent.model or Model(id="scripted")
     provider = "anthropic" if declared.provider == "anthropic" else "openai"

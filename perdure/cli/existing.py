@@ -10,7 +10,7 @@ from .context import Session, open_session
 from .problems import Failure
 
 if TYPE_CHECKING:
-    from .. import RunHandle
+    from ..client import RunHandle
 
 
 @asynccontextmanager
@@ -18,7 +18,7 @@ async def open_run(run_id: str) -> AsyncIterator[tuple[Session, RunHandle]]:
     """The server and the run; raises Failure when the server has no run of that id."""
     from temporalio.service import RPCError, RPCStatusCode
 
-    from .. import get_run
+    from ..client import get_run
 
     async with open_session() as session:
         try:

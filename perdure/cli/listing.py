@@ -37,7 +37,7 @@ def ls(
 
 
 async def _list(limit: int, status: Status | None, as_json: bool) -> None:
-    from ...protocol.names import WORKFLOW
+    from ..protocol.names import WORKFLOW
 
     query = f"WorkflowType = '{WORKFLOW}'" + (f" AND ExecutionStatus = '{_EXECUTION_STATUS[status]}'" if status else "")
     async with open_session() as session:

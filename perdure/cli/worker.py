@@ -60,8 +60,8 @@ async def _work(
     grace: float,
     end: Callable[[], Awaitable[object]],
 ) -> None:
-    from ...worker import create_worker, tune_process
-    from ..registration import register_search_attributes
+    from ..client.registration import register_search_attributes
+    from ..worker import create_worker, tune_process
     from .context import open_session
 
     tune_process()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from ...errors import ConfigurationError, InvokerError, LoadError, RenderError, RunError
+from ..errors import ConfigurationError, InvokerError, LoadError, RenderError, RunError
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 

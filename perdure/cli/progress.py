@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from .console import say, shorten, to_json
 
 if TYPE_CHECKING:
-    from ...events import RunEvent
+    from ..events import RunEvent
 
 
 class Progress:

@@ -20,9 +20,9 @@ from .user_code import UserCode
 from .workers import DEFAULT_QUEUE, somebody_polls, worker_command, worker_inside
 
 if TYPE_CHECKING:
-    from ...agent import Agent
-    from ...options import RunOptions
-    from .. import RunHandle
+    from ..agent import Agent
+    from ..client import RunHandle
+    from ..options import RunOptions
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class RunRequest:
 
 async def perform(request: RunRequest) -> int:
     """Start the run and, unless it is detached, wait for it; returns the exit code."""
-    from .. import start_run
+    from ..client import start_run
 
     loaded = load_agent(request.agent_file)
     inputs = read_inputs(loaded, request.inputs, request.inputs_json)

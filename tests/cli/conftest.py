@@ -63,7 +63,7 @@ class Cli:
     async def start(self, *arguments: str) -> Started:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "perdure.client.cli", *arguments),
+            *("-m", "perdure.cli", *arguments),
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,

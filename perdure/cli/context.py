@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from temporalio.client import Client
 
-    from ..embedded.server import LocalServer
+    from ..client.embedded.server import LocalServer
 
 
 @dataclass
@@ -29,7 +29,7 @@ class Session:
 
     async def connect_again(self) -> Client:
         """A second client of the same server: each worker needs one of its own."""
-        from ..connection import connect
+        from ..client.connection import connect
 
         return await (self.embedded.connect() if self.embedded else connect())
 
@@ -56,12 +56,12 @@ async def open_session() -> AsyncIterator[Session]:
 
     An embedded server that this command started ends after it, unless another process uses it.
     """
-    from ..connection import connect, environment_names_a_server
+    from ..client.connection import connect, environment_names_a_server
 
     if environment_names_a_server():
         yield Session(await connect(), None)
         return
-    from ..embedded.server import LocalServer
+    from ..client.embedded.server import LocalServer
 
     server = LocalServer()
     await server.start()

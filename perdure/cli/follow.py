@@ -7,14 +7,14 @@ from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-from ...errors import RunError
+from ..errors import RunError
 from .console import answer, say
 from .problems import DONE, FAILED
 from .progress import Progress
 
 if TYPE_CHECKING:
-    from ...protocol.run import RunResult
-    from .. import RunHandle
+    from ..client import RunHandle
+    from ..protocol.run import RunResult
     from .context import Session
 
 _LAST_EVENTS_SECONDS = 5.0

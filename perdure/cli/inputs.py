@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from .problems import UsageProblem
 
 if TYPE_CHECKING:
-    from ...agent import Agent
+    from ..agent import Agent
 
 _MEDIA = ("image", "audio", "file")
 

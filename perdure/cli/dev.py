@@ -33,7 +33,7 @@ def dev(
 
 
 async def _develop(command: list[str], folders: list[Path], port: int | None, ui_port: int | None) -> None:
-    from ..embedded.server import LocalServer
+    from ..client.embedded.server import LocalServer
     from .reload import supervise
 
     async with LocalServer(port=port, ui_port=ui_port) as server:

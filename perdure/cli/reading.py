@@ -14,9 +14,9 @@ from .progress import describe_call
 from .running import execute
 
 if TYPE_CHECKING:
-    from ...events import RunEvent
-    from ...messages import Message
-    from .. import RunHandle
+    from ..client import RunHandle
+    from ..events import RunEvent
+    from ..messages import Message
 
 
 def status(id: arguments.RunId, as_json: arguments.AsJson = False) -> None:

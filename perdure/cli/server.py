@@ -11,7 +11,7 @@ from .console import say
 from .running import execute
 
 if TYPE_CHECKING:
-    from ..embedded.server import LocalServer
+    from ..client.embedded.server import LocalServer
 
 Port = Annotated[int | None, typer.Option("--port", help="The server's port; default: 7233, or any free one.")]
 UiPort = Annotated[int | None, typer.Option("--ui-port", help="The UI's port; default: 8233, or any free one.")]
@@ -26,7 +26,7 @@ def server(port: Port = None, ui_port: UiPort = None) -> None:
 
 
 async def _serve(port: int | None, ui_port: int | None) -> None:
-    from ..embedded.server import LocalServer
+    from ..client.embedded.server import LocalServer
 
     async with LocalServer(port=port, ui_port=ui_port) as running:
         describe(running)

@@ -47,7 +47,7 @@ def run(
     Without TEMPORAL_ADDRESS an embedded Temporal server is used. A worker runs inside this command when --tools
     is given, or when the embedded server has none; otherwise the workers of the task queue do the work.
     """
-    from ...options import RunOptions
+    from ..options import RunOptions
     from .launch import RunRequest, perform
     from .user_code import load_user_code
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...errors import ConfigurationError
+from ..errors import ConfigurationError
 from .problems import UsageProblem
 
 
@@ -43,7 +43,7 @@ def load_user_code(
 
 def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
     """Name → object, for all sources `module:name` together; raises UsageProblem."""
-    from ...tools.loading import load_objects
+    from ..tools.loading import load_objects
 
     try:
         return {name: value for source in sources for name, value in load_objects(source).items()}
@@ -52,7 +52,7 @@ def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
 
 
 def _load_tools(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
-    from ...tools.loading import load_tools
+    from ..tools.loading import load_tools
 
     try:
         return load_tools(*sources)

@@ -63,7 +63,7 @@ class WorkerProcess:
         """
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "perdure.client.cli", *self._arguments, "--ends-with-stdin"),
+            *("-m", "perdure.cli", *self._arguments, "--ends-with-stdin"),
             stdin=asyncio.subprocess.PIPE,
             env={**os.environ, **self._environment},
             start_new_session=True,

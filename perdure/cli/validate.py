@@ -12,7 +12,7 @@ from .console import answer, say
 from .problems import FAILED
 
 if TYPE_CHECKING:
-    from ...prompty.check.check import Problem
+    from ..prompty.check.check import Problem
 
 
 def validate(
@@ -28,7 +28,7 @@ def validate(
 
     Exit code 1 when the file has an error.
     """
-    from ...prompty.check.check import check
+    from ..prompty.check.check import check
     from .agent_file import require_file
 
     require_file(agent_file)
@@ -47,8 +47,8 @@ def validate(
 
 def _request(agent_file: Path, pairs: list[str], inputs_json: Path | None) -> dict[str, Any]:
     """The keyword arguments of the SDK call, the first model call of a run."""
-    from ...prompty.prepare import prepare
-    from ...providers.conversion import to_request
+    from ..prompty.prepare import prepare
+    from ..providers.conversion import to_request
     from .agent_file import load_agent
     from .inputs import read_inputs
 

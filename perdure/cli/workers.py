@@ -27,7 +27,7 @@ _POLL_SECONDS = 70.0
 @asynccontextmanager
 async def worker_inside(session: Session, *, task_queue: str, code: UserCode) -> AsyncIterator[None]:
     """A worker in this process, with a connection of its own."""
-    from ...worker import create_worker
+    from ..worker import create_worker
 
     client = await session.connect_again()
     async with create_worker(

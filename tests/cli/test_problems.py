@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.client.cli.entry import run
+from perdure.cli.entry import run
 
 from .conftest import AGENT, Cli
 

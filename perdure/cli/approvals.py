@@ -14,8 +14,8 @@ from .problems import Failure, UsageProblem
 from .running import execute
 
 if TYPE_CHECKING:
-    from ...protocol.run import PendingApproval
-    from .. import RunHandle
+    from ..client import RunHandle
+    from ..protocol.run import PendingApproval
 
 CallId = Annotated[str | None, typer.Argument(metavar="[CALL]", help="The tool call; default: the one that waits.")]
 

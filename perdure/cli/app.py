@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from ..._version import __version__
+from .._version import __version__
 from . import approvals, dev, listing, reading, result, run, server, steering, validate, worker
 
 app = typer.Typer(

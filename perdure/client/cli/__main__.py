@@ -1,6 +1,0 @@
-"""`python -m perdure.client.cli`, which is what `perdure` runs."""
-
-from .entry import main
-
-if __name__ == "__main__":
-    main()
