@@ -9,7 +9,20 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import approvals, dev, listing, reading, result, run, server, steering, validate, worker
+from . import (
+    approvals,
+    dev,
+    reading,
+    result,
+    run,
+    server,
+    steering,
+    validate,
+    worker,
+)
+from . import (
+    ls as listing,
+)
 
 app = typer.Typer(
     name="perdure",

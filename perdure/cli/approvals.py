@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import arguments
+from . import options as arguments
 from .console import say, shorten, to_json
 from .existing import open_run
 from .problems import Failure, UsageProblem

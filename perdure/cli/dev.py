@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import arguments
+from . import options as arguments
 from .console import say
 from .running import execute
 from .server import Port, UiPort, describe
+from .task_queue import DEFAULT_QUEUE
 from .worker import PromptRoot, Watch
-from .workers import DEFAULT_QUEUE
 
 
 def dev(

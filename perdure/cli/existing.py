@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
-from .context import Session, open_session
 from .problems import Failure
+from .session import Session, open_session
 
 if TYPE_CHECKING:
     from ..client import RunHandle

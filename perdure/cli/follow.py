@@ -15,14 +15,14 @@ from .progress import Progress
 if TYPE_CHECKING:
     from ..client import RunHandle
     from ..protocol.run import RunResult
-    from .context import Session
+    from .session import Session
 
 _LAST_EVENTS_SECONDS = 5.0
 
 
 async def watch(session: Session, handle: RunHandle, *, quiet: bool, as_json: bool) -> int:
     """Wait for the run and print what came of it; returns the exit code. Says so when no worker takes it up."""
-    from .workers import mention_missing_worker
+    from .task_queue import mention_missing_worker
 
     progress = Progress(handle.id)
     try:

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from .agent_file import load_agent, scripted
 from .console import answer, say
-from .context import Session, open_session
 from .follow import watch
 from .inputs import read_inputs
 from .problems import DONE
+from .session import Session, open_session
+from .task_queue import DEFAULT_QUEUE, somebody_polls, worker_command, worker_inside
 from .user_code import UserCode
-from .workers import DEFAULT_QUEUE, somebody_polls, worker_command, worker_inside
 
 if TYPE_CHECKING:
     from ..agent import Agent

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import arguments
+from . import options as arguments
 from .console import answer, say, shorten, to_json
 from .existing import open_run
 from .progress import describe_call

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from . import arguments
+from . import options as arguments
 from .running import execute
 
 

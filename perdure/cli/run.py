@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from . import arguments
+from . import options as arguments
 from .problems import UsageProblem
 from .running import execute
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import arguments
+from . import options as arguments
 from .console import say
 from .existing import open_run
 from .problems import Failure

@@ -11,11 +11,11 @@ from typing import Annotated
 
 import typer
 
-from . import arguments
+from . import options as arguments
 from .console import say
 from .running import execute
+from .task_queue import DEFAULT_QUEUE
 from .user_code import UserCode
-from .workers import DEFAULT_QUEUE
 
 PromptRoot = Annotated[
     Path | None, typer.Option("--prompt-root", metavar="DIR", help="Where agents that are tools have their files.")
@@ -62,7 +62,7 @@ async def _work(
 ) -> None:
     from ..client.registration import register_search_attributes
     from ..worker import create_worker, tune_process
-    from .context import open_session
+    from .session import open_session
 
     tune_process()
     async with open_session() as session:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from . import arguments
+from . import options as arguments
 from .console import answer, say
-from .context import open_session
 from .running import execute
+from .session import open_session
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowExecution

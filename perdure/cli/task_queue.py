@@ -10,7 +10,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from .console import say
-from .context import Session
+from .session import Session
 from .user_code import UserCode
 
 if TYPE_CHECKING:
