@@ -11,9 +11,9 @@ import time
 from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
-from .answer import Answer, to_json
 from .script import ScriptedReply, ScriptedRequest
-from .wires import Wire, wire_for
+from .wires_.answer import Answer, to_json
+from .wires_.table import Wire, wire_for
 
 if TYPE_CHECKING:
     from .server import ScriptedModel

@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..messages import ToolCall
+from ...messages import ToolCall
 from .answer import Answer, argument_pieces, typed_frames, words
 
 Event = dict[str, Any]

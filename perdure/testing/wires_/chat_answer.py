@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from ..messages import ToolCall
+from ...messages import ToolCall
 from .answer import Answer, argument_pieces, frame, words
 
 

@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from ..messages import Message
+from ...messages import Message
+from ..script import Api
 from . import anthropic_answer, anthropic_request, chat_answer, chat_request, responses_answer, responses_request
 from .answer import Answer
-from .script import Api
 
 
 @dataclass(frozen=True)

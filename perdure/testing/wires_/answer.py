@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from .script import ScriptedReply, ScriptedRequest
+from ..script import ScriptedReply, ScriptedRequest
 
 _ARGUMENT_PIECE = 16
 """Characters of a tool call's arguments in one event of a stream."""

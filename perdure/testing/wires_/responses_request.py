@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..messages import Message, ToolCall
+from ...messages import Message, ToolCall
 from .chat_request import text_of
 
 

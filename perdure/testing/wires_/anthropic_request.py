@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from ..messages import Message, ToolCall
+from ...messages import Message, ToolCall
 from .chat_request import text_of
 
 Block = dict[str, Any]

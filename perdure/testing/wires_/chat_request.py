@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..messages import Message
+from ...messages import Message
 
 
 def count_turns(body: dict[str, Any]) -> int:
