@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler
 from typing import TYPE_CHECKING, Any
 
 from .script import ScriptedReply, ScriptedRequest
-from .wires_.answer import Answer, to_json
-from .wires_.table import Wire, wire_for
+from .wires.answer import Answer, to_json
+from .wires.table import Wire, wire_for
 
 if TYPE_CHECKING:
     from .server import ScriptedModel

@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from .http_server import LoopbackServer
 from .script import Script, ScriptedReply, ScriptedRequest, ScriptExhausted, choose_reply
-from .wires_.table import Wire
+from .wires.table import Wire
 
 
 class ScriptedModel:

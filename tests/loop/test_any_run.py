@@ -12,7 +12,7 @@ from perdure.errors import RunCancelled
 from perdure.events import EventReader, LoggedEvent
 from perdure.messages import Message
 from perdure.providers.conversion import to_request
-from perdure.testing.wires_.table import WIRES
+from perdure.testing.wires.table import WIRES
 
 from .random_runs import RandomRun, Script, Seen, scripts
 
