@@ -12,7 +12,7 @@ from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
 from ..history.chain import cancel_reason, last_link, read_link
 from ..messages import Message, Usage
-from ..payloads.storage.lost import STORAGE_ERROR
+from ..payloads.storage.missing import STORAGE_ERROR
 from ..protocol.names import DECIDE, STATUS, STEER
 from ..protocol.run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from .payload_size import check_size

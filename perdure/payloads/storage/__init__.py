@@ -9,9 +9,9 @@ from urllib.parse import SplitResult, unquote, urlsplit
 from temporalio.converter import ExternalStorage, StorageDriver
 
 from ...errors import ConfigurationError
-from .elsewhere import Elsewhere
+from .cloud import close_storage
 from .files import FileDriver
-from .lazy import close_storage
+from .missing import Elsewhere
 
 __all__ = ["STORE_FROM_BYTES", "VARIABLE", "FileDriver", "close_storage", "open_storage", "storage_from_environment"]
 

@@ -19,7 +19,7 @@ from temporalio.converter import (
     StorageDriverStoreContext,
 )
 
-from .lost import lost
+from .missing import lost
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 

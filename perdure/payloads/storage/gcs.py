@@ -8,8 +8,7 @@ from typing import Any
 from temporalio.contrib.gcp.gcsdriver import GCSStorageDriver, GCSStorageDriverClient
 
 from ...errors import ConfigurationError
-from .careful import CarefulDriver, NoSuchObjectError
-from .lazy import client_of
+from .cloud import CarefulDriver, NoSuchObjectError, client_of
 
 
 def gcs_driver(bucket: str, prefix: str) -> CarefulDriver:

@@ -8,8 +8,7 @@ from typing import Any
 from temporalio.contrib.aws.s3driver import S3StorageDriver, S3StorageDriverClient
 
 from ...errors import ConfigurationError
-from .careful import CarefulDriver, NoSuchObjectError
-from .lazy import client_of
+from .cloud import CarefulDriver, NoSuchObjectError, client_of
 
 _GONE = frozenset({"NoSuchKey", "404"})
 

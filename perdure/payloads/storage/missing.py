@@ -1,4 +1,4 @@
-"""Stands for a storage that this process does not use, in a history that does."""
+"""perdure.payloads.storage.missing"""
 
 from __future__ import annotations
 
@@ -11,8 +11,17 @@ from temporalio.converter import (
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
 )
+from temporalio.exceptions import ApplicationError
 
 from ...errors import ConfigurationError
+
+STORAGE_ERROR = "storage"
+"""Error type: a value that was stored outside Temporal is missing or damaged."""
+
+
+def lost(message: str) -> ApplicationError:
+    """An error that ends the run: raised in a decision, any other would be retried for ever."""
+    return ApplicationError(message, type=STORAGE_ERROR, non_retryable=True)
 
 
 class Elsewhere(StorageDriver):

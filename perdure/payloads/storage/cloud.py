@@ -1,0 +1,83 @@
+"""perdure.payloads.storage.cloud"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import (
+    StorageDriver,
+    StorageDriverClaim,
+    StorageDriverRetrieveContext,
+    StorageDriverStoreContext,
+)
+
+from .missing import lost
+
+
+class NoSuchObjectError(Exception):
+    """Raised by the clients of cloud storage for an object that is not there."""
+
+
+class CarefulDriver(StorageDriver):
+    """One of the SDK's drivers, with its errors told apart."""
+
+    def __init__(self, driver: StorageDriver) -> None:
+        self._driver = driver
+
+    def name(self) -> str:
+        return self._driver.name()
+
+    def type(self) -> str:
+        return self._driver.type()
+
+    async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        return await self._driver.store(context, payloads)
+
+    async def retrieve(
+        self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
+    ) -> list[Payload]:
+        """The values. Raises an `ApplicationError` of type `storage` for one that is missing or damaged."""
+        try:
+            return await self._driver.retrieve(context, claims)
+        except ValueError as error:
+            raise lost(str(error)) from error
+        except RuntimeError as error:
+            if isinstance(error.__cause__, NoSuchObjectError):
+                raise lost(f"{error}: {error.__cause__}") from error
+            raise
+
+
+_opened: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[tuple[Any, AsyncExitStack]]]]
+_opened = WeakKeyDictionary()
+
+
+async def client_of(kind: str, open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> Any:
+    """The running event loop's client of that kind. Raises what opening it raises; the next call tries again."""
+    clients = _opened.setdefault(asyncio.get_running_loop(), {})
+    if kind not in clients:
+        clients[kind] = asyncio.create_task(_open(open_client))
+    opening = clients[kind]
+    try:
+        client, _ = await asyncio.shield(opening)
+    except BaseException:
+        if opening.done():
+            clients.pop(kind, None)
+        raise
+    return client
+
+
+async def close_storage() -> None:
+    """Close the clients that the running event loop has used; the next use opens a new one."""
+    for opening in _opened.pop(asyncio.get_running_loop(), {}).values():
+        _, resources = await opening
+        await resources.aclose()
+
+
+async def _open(open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> tuple[Any, AsyncExitStack]:
+    resources = AsyncExitStack()
+    return await resources.enter_async_context(open_client()), resources
