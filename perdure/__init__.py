@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from .guardrails import GuardrailResult, Guardrails
     from .messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, ToolResult, Usage
     from .options import RunOptions
-    from .prompty.document import agent_to_dict
     from .prompty.load import load, load_dict
     from .prompty.parse import parse
+    from .prompty.portable import agent_to_dict
     from .prompty.prepare import prepare, validate_inputs
     from .prompty.render import render
     from .prompty.rendered import Rendered
@@ -80,7 +80,7 @@ _HOMES = {
         "Usage",
     ),
     ".options": ("RunOptions",),
-    ".prompty.document": ("agent_to_dict",),
+    ".prompty.portable": ("agent_to_dict",),
     ".prompty.load": ("load", "load_dict"),
     ".prompty.parse": ("parse",),
     ".prompty.prepare": ("prepare", "validate_inputs"),

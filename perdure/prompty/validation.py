@@ -10,9 +10,9 @@ from pydantic_core import ErrorDetails
 
 from ..agent import Agent, EnvReference
 from .check.findings import did_you_mean
-from .environment import is_secret_key
 from .places import Place, last_name, map_strings, maps_in, pointer, strings
 from .references import FromEnvironment
+from .secrets import is_secret_key
 
 _EXPECTED = {
     "string": "a text",

@@ -16,9 +16,9 @@ from perdure.arguments import parse_tool_arguments
 from perdure.errors import LoadError, RenderError, ToolArgumentError
 from perdure.messages import Message
 from perdure.prompty.check.check import check
-from perdure.prompty.document import agent_to_dict
 from perdure.prompty.load import load, load_dict
 from perdure.prompty.parse import parse
+from perdure.prompty.portable import agent_to_dict
 from perdure.prompty.prepare import prepare
 
 quick = settings(

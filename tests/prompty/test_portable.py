@@ -10,9 +10,8 @@ import pytest
 
 from perdure.agent import Agent
 from perdure.errors import ConfigurationError, LoadError
-from perdure.prompty.document import agent_to_dict
 from perdure.prompty.load import load_dict
-from perdure.prompty.portable import portable, resolve_environment
+from perdure.prompty.portable import agent_to_dict, portable, resolve_environment
 
 SECRET = "sk-secret-value"
 KEY = "${env:PERDURE_KEY}"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perdure.errors import LoadError
-from perdure.prompty.document import agent_to_dict
 from perdure.prompty.load import load, load_dict
+from perdure.prompty.portable import agent_to_dict
 
 from .conftest import WriteFile
 

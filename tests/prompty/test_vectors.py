@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from perdure.agent import Agent
-from perdure.prompty.document import agent_to_dict
 from perdure.prompty.load import load, load_dict
 from perdure.prompty.parse import parse
+from perdure.prompty.portable import agent_to_dict
 from perdure.prompty.prepare import validate_inputs
 from perdure.prompty.render import render
 

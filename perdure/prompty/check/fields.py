@@ -7,10 +7,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
 from ...agent import Agent, Binding, ModelOptions, Node, Property
-from ..environment import env_default, env_name, env_value, is_env_reference, is_secret_key
 from ..places import Place, last_name, maps_in, strings
 from ..references import FromEnvironment
-from ..secrets import LITERAL_SECRET, is_literal_secret
+from ..secrets import (
+    LITERAL_SECRET,
+    env_default,
+    env_name,
+    env_value,
+    is_env_reference,
+    is_literal_secret,
+    is_secret_key,
+)
 from .findings import Finding, did_you_mean, warning
 
 _API_TYPES = ("chat", "responses", "embedding", "image")
