@@ -1,8 +1,7 @@
 """The model providers: one file per wire format; only activities call them, and only a call imports an SDK."""
 
 from .base import Delta, Provider, StreamAssembler
-from .clients import close_clients
-from .connections import clear_connections, get_connection, register_connection
+from .clients import clear_connections, close_clients, get_connection, register_connection
 from .conversion import format_tool_messages, process_response, to_request
 from .registry import provider_for
 from .structured import StructuredResult, cast

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from inspect import iscoroutinefunction
+from threading import Lock
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from .._version import __version__
 from ..agent import Connection
 from ..errors import ModelError
-from .connections import get_connection
 
 NO_KEY = "no-key"
 """Sent where a server wants none: the SDKs refuse to start without one."""
@@ -130,3 +130,40 @@ def _new_client(sdk: SdkNames, endpoint: str | None, api_key: str | None) -> Any
 
 def _misconfigured(message: str, provider: str) -> ModelError:
     return ModelError(message, kind="configuration", provider=provider)
+
+
+_lock = Lock()
+_clients: dict[str, Any] = {}
+
+
+def register_connection(name: str, client: Any) -> None:
+    """Makes an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) known under a name; the last one wins."""
+    with _lock:
+        _clients[name] = client
+
+
+def get_connection(name: str) -> Any:
+    """The client registered under the name, or None."""
+    with _lock:
+        return _clients.get(name)
+
+
+def clear_connections() -> None:
+    """Forgets every registered client, without closing any."""
+    with _lock:
+        _clients.clear()
+
+
+_OPENAI = SdkNames(
+    module="openai",
+    client="AsyncOpenAI",
+    error="OpenAIError",
+    key_variables=("OPENAI_API_KEY",),
+    endpoint_variable="OPENAI_BASE_URL",
+)
+_AZURE = replace(_OPENAI, own_key_variable="AZURE_OPENAI_API_KEY")
+
+
+def openai_sdk(key: str) -> SdkNames:
+    """The SDK for a provider key; Azure's keys have a variable of their own."""
+    return _AZURE if key in ("azure", "foundry") else _OPENAI

@@ -9,14 +9,14 @@ from typing import Any
 from ..agent import Agent
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
-from .base import StreamAssembler
+from .base import Delta, StreamAssembler
 from .calls import Call, arguments_text, call_id, calls_of, only_text, wire_name
+from .clients import openai_sdk
+from .errors import error_from_http
 from .functions import FunctionDefinition, offered_functions
 from .media import as_url, base64_data, input_audio
 from .memo import Lasting, RememberedList
 from .model_options import add_additional, add_options, model_id
-from .openai_sdk import openai_sdk
-from .responses_stream import ResponsesStream
 from .wire_format import Answer, WireFormat, original_content
 
 _OPTIONS = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
@@ -185,3 +185,45 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
         cached_input_tokens=(usage.get("input_tokens_details") or {}).get("cached_tokens") or 0,
         reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
     )
+
+
+class ResponsesStream(StreamAssembler):
+    """Assembles `response.*` events; the last one carries the whole response, if the server is complete."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._response: dict[str, Any] = {}
+        self._items: dict[int, Any] = {}
+        self._text: list[str] = []
+
+    def add(self, event: Mapping[str, Any]) -> list[Delta]:
+        match event.get("type"):
+            case "response.output_text.delta":
+                self._text.append(event["delta"])
+                return [Delta("text", event["delta"])]
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                return [Delta("thinking", event["delta"])]
+            case "response.refusal.delta":
+                self.refusal += event["delta"]
+            case "response.output_item.done":
+                self._items[event.get("output_index", len(self._items))] = event["item"]
+            case "response.completed" | "response.incomplete":
+                self._response, self.is_complete = event["response"], True
+            case "response.failed":
+                raise error_from_http(None, {}, event["response"], provider=self._provider)
+            case "error":
+                raise error_from_http(None, {}, {**event, "type": None}, provider=self._provider)
+        return []
+
+    def response(self) -> dict[str, Any]:
+        if self._response.get("output"):
+            return self._response
+        return {**self._response, "output": self._assembled()}
+
+    def _assembled(self) -> list[Any]:
+        items = [self._items[index] for index in sorted(self._items)]
+        if items or not self._text:
+            return items
+        return [
+            {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": "".join(self._text)}]}
+        ]
