@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import inspect
+import types
 import typing
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import lru_cache, partial
-from typing import Any
+from functools import lru_cache, partial, reduce
+from operator import or_
+from typing import Annotated, Any, Union, get_args, get_origin
 
+import typing_extensions
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError
 
 from .context import ToolContext
-from .typed_dicts import readable
 
 MISSING = inspect.Parameter.empty
 
@@ -149,3 +151,28 @@ def _convert(parameter: Parameter, value: Any) -> Any:
 def _problem(name: str, detail: Any) -> str:
     place = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
     return f"'{name}{place}': {detail['msg'][0].lower()}{detail['msg'][1:]}"
+
+
+def readable(annotation: Any) -> Any:
+    """The annotation with every `typing.TypedDict` in it replaced by its equal of `typing_extensions`."""
+    if typing.is_typeddict(annotation):
+        return _rebuilt(annotation)
+    origin, inner = get_origin(annotation), get_args(annotation)
+    if origin in (Union, types.UnionType):
+        return reduce(or_, (readable(option) for option in inner))
+    if origin is Annotated:
+        return Annotated[(readable(inner[0]), *inner[1:])]
+    if origin in (list, dict, tuple, set, frozenset):
+        return origin[tuple(readable(item) for item in inner)]
+    return annotation
+
+
+def _rebuilt(annotation: Any) -> Any:
+    hints = typing.get_type_hints(annotation, include_extras=True)
+    required: Any = typing_extensions.Required
+    optional: Any = typing_extensions.NotRequired
+    members = {
+        name: (required if name in annotation.__required_keys__ else optional)[readable(hint)]
+        for name, hint in hints.items()
+    }
+    return typing_extensions.TypedDict(annotation.__name__, members)  # type: ignore[operator]
