@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...messages import Message, ToolCall
-from .chat_request import text_of
+from .chat import text_of
 
 Block = dict[str, Any]
 

@@ -7,7 +7,7 @@ from itertools import chain
 from typing import Any
 
 from .answer import Answer, argument_pieces, typed_frames, words
-from .chat_answer import error
+from .chat import error
 
 __all__ = ["answer", "error", "stream"]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ...messages import Message, ToolCall
-from .chat_request import text_of
+from .chat import text_of
 
 
 def count_turns(body: dict[str, Any]) -> int:
