@@ -133,25 +133,25 @@ def _misconfigured(message: str, provider: str) -> ModelError:
 
 
 _lock = Lock()
-_clients: dict[str, Any] = {}
+_known_connections: dict[str, Any] = {}
 
 
 def register_connection(name: str, client: Any) -> None:
     """Makes an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) known under a name; the last one wins."""
     with _lock:
-        _clients[name] = client
+        _known_connections[name] = client
 
 
 def get_connection(name: str) -> Any:
     """The client registered under the name, or None."""
     with _lock:
-        return _clients.get(name)
+        return _known_connections.get(name)
 
 
 def clear_connections() -> None:
     """Forgets every registered client, without closing any."""
     with _lock:
-        _clients.clear()
+        _known_connections.clear()
 
 
 _OPENAI = SdkNames(

@@ -1,4 +1,4 @@
-"""perdure.payloads.storage.cloud"""
+"""What the drivers for cloud storage share: clients opened at first use, and lost values told from lost connections."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""perdure.payloads.storage.missing"""
+"""Stored values that are not here: lost for good, or stored where this process does not look."""
 
 from __future__ import annotations
 

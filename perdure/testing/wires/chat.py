@@ -1,4 +1,4 @@
-"""perdure.testing.wires.chat"""
+"""The Chat Completions format: reads requests, finds what the real API would refuse, writes answers (§7.1, §8)."""
 
 from __future__ import annotations
 

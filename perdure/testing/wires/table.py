@@ -8,7 +8,7 @@ from typing import Any
 
 from ...messages import Message
 from ..script import Api
-from . import anthropic_answer, anthropic_request, chat_answer, chat_request, responses_answer, responses_request
+from . import anthropic, chat, responses
 from .answer import Answer
 
 
@@ -33,34 +33,34 @@ WIRES = (
         api="chat",
         path="/chat/completions",
         request_id_header="x-request-id",
-        count_turns=chat_request.count_turns,
-        read_messages=chat_request.read_messages,
-        find_fault=chat_request.find_fault,
-        answer=chat_answer.answer,
-        stream=chat_answer.stream,
-        error=chat_answer.error,
+        count_turns=chat.count_turns,
+        read_messages=chat.read_messages,
+        find_fault=chat.find_fault,
+        answer=chat.answer,
+        stream=chat.stream,
+        error=chat.error,
     ),
     Wire(
         api="responses",
         path="/responses",
         request_id_header="x-request-id",
-        count_turns=responses_request.count_turns,
-        read_messages=responses_request.read_messages,
-        find_fault=responses_request.find_fault,
-        answer=responses_answer.answer,
-        stream=responses_answer.stream,
-        error=responses_answer.error,
+        count_turns=responses.count_turns,
+        read_messages=responses.read_messages,
+        find_fault=responses.find_fault,
+        answer=responses.answer,
+        stream=responses.stream,
+        error=chat.error,
     ),
     Wire(
         api="anthropic",
         path="/messages",
         request_id_header="request-id",
-        count_turns=anthropic_request.count_turns,
-        read_messages=anthropic_request.read_messages,
-        find_fault=anthropic_request.find_fault,
-        answer=anthropic_answer.answer,
-        stream=anthropic_answer.stream,
-        error=anthropic_answer.error,
+        count_turns=anthropic.count_turns,
+        read_messages=anthropic.read_messages,
+        find_fault=anthropic.find_fault,
+        answer=anthropic.answer,
+        stream=anthropic.stream,
+        error=anthropic.error,
     ),
 )
 
