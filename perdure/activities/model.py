@@ -9,11 +9,11 @@ from ..agent import Agent
 from ..errors import ModelError
 from ..messages import Message, ModelReply
 from ..options import RunOptions
+from ..payloads.limits import MAX_RESULT_BYTES, size_of
 from ..providers.base import Delta, Provider
 from ..providers.registry import provider_for
 from ..redaction import redact
 from .heartbeat import Heart
-from .size import MAX_RESULT_BYTES, size_of
 
 
 async def ask_model(

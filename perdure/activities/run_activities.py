@@ -12,6 +12,7 @@ from ..conversation import Conversation
 from ..errors import RunCancelled, ToolNotRegisteredError
 from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
+from ..payloads.limits import require_recordable
 from ..protocol import activities as wire
 from ..protocol.run import Preparation
 from ..tools.context import ToolContext
@@ -23,7 +24,6 @@ from .heartbeat import heartbeats
 from .hooks import Hooks, conversation_text
 from .model import ask_model, summarize
 from .run_cache import KnownRun, RunCache, current_run
-from .size import check_size
 
 MAX_SUMMARY_BYTES = 64 * 1024
 
@@ -110,7 +110,7 @@ class RunActivities:
         run, subject = await self._subject(input)
         assert run.options.guardrails is not None
         verdict = await self._hooks.judge(run.options.guardrails, input.point, *subject)
-        check_size(verdict, f"The rewrite of the {input.point} guardrail")
+        require_recordable(verdict, f"The rewrite of the {input.point} guardrail")
         return verdict
 
     async def _subject(self, input: wire.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:

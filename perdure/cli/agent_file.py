@@ -32,7 +32,7 @@ def require_file(path: Path) -> None:
 
 
 @contextmanager
-def scripted(agent: Agent, source: str | None) -> Iterator[Agent]:
+def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
     """The agent, its model served by the script `source` names as long as the context lasts; None leaves it alone."""
     if source is None:
         yield agent

@@ -9,20 +9,20 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
-from . import (
-    approvals,
-    dev,
-    reading,
-    result,
-    run,
-    server,
-    steering,
-    validate,
-    worker,
-)
-from . import (
-    ls as listing,
-)
+from .approve import approve
+from .cancel import cancel
+from .deny import deny
+from .dev import dev
+from .events import events
+from .ls import ls
+from .messages import messages
+from .result import result
+from .run import run
+from .server import server
+from .status import status
+from .steer import steer
+from .validate import validate
+from .worker import worker
 
 app = typer.Typer(
     name="perdure",
@@ -61,19 +61,19 @@ def perdure(
 
 
 for _command in (
-    run.run,
-    dev.dev,
-    worker.worker,
-    server.server,
-    result.result,
-    listing.ls,
-    reading.status,
-    reading.events,
-    reading.messages,
-    steering.steer,
-    steering.cancel,
-    approvals.approve,
-    approvals.deny,
-    validate.validate,
+    run,
+    dev,
+    worker,
+    server,
+    result,
+    ls,
+    status,
+    events,
+    messages,
+    steer,
+    cancel,
+    approve,
+    deny,
+    validate,
 ):
     app.command()(_command)

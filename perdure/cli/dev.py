@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from . import options as arguments
+from . import options
 from .console import say
 from .running import execute
 from .server import Port, UiPort, describe
@@ -13,10 +13,10 @@ from .worker import PromptRoot, Watch
 
 
 def dev(
-    tools: arguments.Tools = None,
-    guardrails: arguments.GuardrailNames = None,
-    compactor: arguments.Compactors = None,
-    task_queue: arguments.TaskQueue = DEFAULT_QUEUE,
+    tools: options.Tools = None,
+    guardrails: options.GuardrailNames = None,
+    compactor: options.Compactors = None,
+    task_queue: options.TaskQueue = DEFAULT_QUEUE,
     prompt_root: PromptRoot = None,
     watch: Watch = None,
     port: Port = None,

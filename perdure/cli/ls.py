@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from . import options as arguments
+from . import options
 from .console import answer, say
 from .running import execute
 from .session import open_session
@@ -30,7 +30,7 @@ _EXECUTION_STATUS: dict[str, str] = {
 def ls(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
     status: Annotated[Status | None, typer.Option(help="Only runs of this status.")] = None,
-    as_json: arguments.AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """List runs, newest first."""
     execute(_list(limit, status, as_json))

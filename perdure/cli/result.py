@@ -6,13 +6,13 @@ from typing import Annotated
 
 import typer
 
-from . import options as arguments
+from . import options
 from .running import execute
 
 
 def result(
-    id: arguments.RunId,
-    as_json: arguments.AsJson = False,
+    id: options.RunId,
+    as_json: options.AsJson = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what the run does, on stderr.")] = False,
 ) -> None:
     """Wait for a run and print its answer."""
@@ -20,8 +20,8 @@ def result(
 
 
 async def _result(run_id: str, *, as_json: bool, quiet: bool) -> int:
-    from .existing import open_run
     from .follow import watch
+    from .session import open_run
 
     async with open_run(run_id) as (session, handle):
         return await watch(session, handle, quiet=quiet, as_json=as_json)

@@ -1,24 +1,42 @@
-"""`perdure run`: start a run, watch it, print its answer."""
+"""`perdure run`: start a run where its work can be done, watch it, print its answer."""
 
 from __future__ import annotations
 
+import asyncio
+import re
+import secrets
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from contextlib import AsyncExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from . import options as arguments
-from .problems import UsageProblem
+from . import options
+from .agent_file import load_agent, scripted_agent
+from .console import answer, say
+from .follow import watch
+from .inputs import read_inputs
+from .problems import DONE, UsageProblem
 from .running import execute
+from .session import Session, open_session
+from .task_queue import DEFAULT_QUEUE, somebody_polls, worker_command, worker_inside
+from .user_code import UserCode, load_user_code
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from ..client import RunHandle
+    from ..options import RunOptions
 
 
 def run(
-    agent_file: arguments.AgentFile,
-    inputs: arguments.Inputs = None,
-    inputs_json: arguments.InputsJson = None,
-    tools: arguments.Tools = None,
-    guardrails: arguments.GuardrailNames = None,
-    compactor: arguments.Compactors = None,
+    agent_file: options.AgentFile,
+    inputs: options.Inputs = None,
+    inputs_json: options.InputsJson = None,
+    tools: options.Tools = None,
+    guardrails: options.GuardrailNames = None,
+    compactor: options.Compactors = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the run, print its id, and end.")] = False,
     id: Annotated[str | None, typer.Option("--id", metavar="ID", help="The run's id; default: a readable one.")] = None,
     task_queue: Annotated[
@@ -37,7 +55,7 @@ def run(
         str | None,
         typer.Option(metavar="SCRIPT", help="A scripted model instead of the agent's: file.json or file.py:function."),
     ] = None,
-    as_json: arguments.AsJson = False,
+    as_json: options.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")] = False,
 ) -> None:
     """Run an agent.
@@ -48,13 +66,11 @@ def run(
     is given, or when the embedded server has none; otherwise the workers of the task queue do the work.
     """
     from ..options import RunOptions
-    from .launch import RunRequest, perform
-    from .user_code import load_user_code
 
     if detach and scripted:
         raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
     code = load_user_code(tools or (), guardrails or (), compactor or ())
-    options = RunOptions(
+    chosen = RunOptions(
         max_iterations=max_iterations,
         parallel_tool_calls=parallel_tools,
         stream=stream,
@@ -67,7 +83,7 @@ def run(
         agent_file=agent_file,
         inputs=inputs or [],
         inputs_json=inputs_json,
-        options=options,
+        options=chosen,
         code=code,
         script=scripted,
         id=id,
@@ -76,7 +92,7 @@ def run(
         as_json=as_json,
         quiet=quiet,
     )
-    execute(perform(request))
+    execute(_perform(request))
 
 
 def _only_name(option: str, named: Mapping[str, Any]) -> str | None:
@@ -84,3 +100,104 @@ def _only_name(option: str, named: Mapping[str, Any]) -> str | None:
     if len(named) > 1:
         raise UsageProblem(f"{option} names {', '.join(named)}, expected one: a run uses one")
     return next(iter(named), None)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the arguments of `perdure run` say."""
+
+    agent_file: Path
+    inputs: list[str]
+    inputs_json: Path | None
+    options: RunOptions
+    code: UserCode
+    script: str | None
+    id: str | None
+    task_queue: str | None
+    detach: bool
+    as_json: bool
+    quiet: bool
+
+
+async def _perform(request: RunRequest) -> int:
+    """Start the run and, unless it is detached, wait for it; returns the exit code."""
+    from ..client import start_run
+
+    loaded = load_agent(request.agent_file)
+    inputs = read_inputs(loaded, request.inputs, request.inputs_json)
+    run_id = request.id or _new_id(loaded, request.agent_file)
+    async with AsyncExitStack() as stack:
+        session = await stack.enter_async_context(open_session())
+        agent = stack.enter_context(scripted_agent(loaded, request.script))
+        inside = await _needs_worker_inside(session, request)
+        queue = request.task_queue or (f"{DEFAULT_QUEUE}-{run_id}" if inside else DEFAULT_QUEUE)
+        if inside:
+            await stack.enter_async_context(worker_inside(session, task_queue=queue, code=request.code))
+        handle = await start_run(session.client, agent, inputs, task_queue=queue, id=run_id, options=request.options)
+        if request.detach:
+            return await _report_detached(session, handle, queue, request)
+        if not request.quiet:
+            _announce(session, handle, agent, request, inside=inside)
+        try:
+            code = await watch(session, handle, quiet=request.quiet, as_json=request.as_json)
+        except asyncio.CancelledError:
+            _say_how_to_go_on(handle, queue, request.code, inside=inside)
+            raise
+        if not request.quiet:
+            _say_where_to_look(session, handle, code)
+        return code
+
+
+async def _needs_worker_inside(session: Session, request: RunRequest) -> bool:
+    """Code or a script that only this command has needs one; so does an embedded server without any worker."""
+    if request.detach:
+        return False
+    if request.code or request.script:
+        return True
+    return session.embedded is not None and not await somebody_polls(
+        session.client, request.task_queue or DEFAULT_QUEUE
+    )
+
+
+def _new_id(agent: Agent, file: Path) -> str:
+    name = re.sub(r"[^a-z0-9]+", "-", (agent.name or file.stem).lower()).strip("-")
+    return f"{name or 'run'}-{secrets.token_hex(4)}"
+
+
+def _announce(session: Session, handle: RunHandle, agent: Agent, request: RunRequest, *, inside: bool) -> None:
+    worker = "worker in this process" if inside else "workers elsewhere"
+    say(f"Run {handle.id}: {_describe_model(agent, request.script)}, {session.place}, {worker}", "strong")
+
+
+def _describe_model(agent: Agent, script: str | None) -> str:
+    if script:
+        return f"scripted model ({script})"
+    return f"model {agent.model.id} of {agent.model.provider or 'openai'}" if agent.model else "no model declared"
+
+
+def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
+    if code == DONE:
+        say(f"Run {handle.id} is done. What it did: perdure events {handle.id}", "faint")
+    if url := session.ui_url(handle.id):
+        hint = "   (the UI runs while a server does: perdure dev)" if session.embedded else ""
+        say(f"Temporal UI: {url}{hint}", "faint")
+
+
+def _say_how_to_go_on(handle: RunHandle, queue: str, code: UserCode, *, inside: bool) -> None:
+    say(f"Run {handle.id} goes on without this command." if not inside else f"Run {handle.id} waits for a worker.")
+    if inside:
+        say(f"  go on: {worker_command(queue, code)}")
+    say(f"  its answer: perdure result {handle.id}    end it: perdure cancel {handle.id}")
+
+
+async def _report_detached(session: Session, handle: RunHandle, queue: str, request: RunRequest) -> int:
+    url = session.ui_url(handle.id)
+    answer({"id": handle.id, "taskQueue": queue, "uiUrl": url} if request.as_json else handle.id)
+    if request.quiet:
+        return DONE
+    say(f"Run {handle.id} is started: perdure result {handle.id} waits for its answer.")
+    if url:
+        say(f"Temporal UI: {url}")
+    if not await somebody_polls(session.client, queue):
+        say(f"No worker polls the task queue {queue!r} yet. Start one: {worker_command(queue)}", "strong")
+    return DONE

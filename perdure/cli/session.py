@@ -1,15 +1,19 @@
-"""Which Temporal server a command works on: the one that the environment names, else the embedded one."""
+"""What a command works on: the Temporal server that the environment names, else the embedded one, and a run there."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from .problems import Failure
+
 if TYPE_CHECKING:
     from temporalio.client import Client
 
+    from ..client import RunHandle
     from ..client.embedded.server import LocalServer
 
 
@@ -33,6 +37,10 @@ class Session:
 
         return await (self.embedded.connect() if self.embedded else connect())
 
+    async def has_ended(self, run_id: str) -> bool:
+        """Whether the run is over."""
+        return (await self.client.get_workflow_handle(run_id).describe()).close_time is not None
+
     def ui_url(self, run_id: str) -> str | None:
         """Where a browser shows the run; None when that is not known."""
         path = f"/namespaces/{self.client.namespace}/workflows/{run_id}"
@@ -40,8 +48,6 @@ class Session:
         return base + path if base else None
 
     def _ui_base(self) -> str | None:
-        import os
-
         if self.embedded:
             return self.embedded.ui_url
         if base := os.environ.get("PERDURE_UI_URL"):
@@ -69,3 +75,23 @@ async def open_session() -> AsyncIterator[Session]:
         yield Session(await server.connect(), server)
     finally:
         server.leave()
+
+
+@asynccontextmanager
+async def open_run(run_id: str) -> AsyncIterator[tuple[Session, RunHandle]]:
+    """The server and the run; raises Failure when the server has no run of that id."""
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from ..client import get_run
+
+    async with open_session() as session:
+        try:
+            await session.client.get_workflow_handle(run_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            raise Failure(
+                f"there is no run {run_id!r} in the namespace {session.client.namespace!r} of {session.place}. "
+                "Expected an id that `perdure ls` lists."
+            ) from error
+        yield session, get_run(session.client, run_id)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import options as arguments
+from . import options
 from .console import answer, say
 from .problems import FAILED
 
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def validate(
-    agent_file: arguments.AgentFile,
+    agent_file: options.AgentFile,
     show_request: Annotated[
         bool, typer.Option("--show-request", help="Print the request that the model would get; nothing is called.")
     ] = False,
-    inputs: arguments.Inputs = None,
-    inputs_json: arguments.InputsJson = None,
-    as_json: arguments.AsJson = False,
+    inputs: options.Inputs = None,
+    inputs_json: options.InputsJson = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check an agent's file, without calling anything.
 

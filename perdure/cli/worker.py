@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from . import options as arguments
+from . import options
 from .console import say
 from .running import execute
 from .task_queue import DEFAULT_QUEUE
@@ -27,10 +27,10 @@ Watch = Annotated[
 
 
 def worker(
-    tools: arguments.Tools = None,
-    guardrails: arguments.GuardrailNames = None,
-    compactor: arguments.Compactors = None,
-    task_queue: arguments.TaskQueue = DEFAULT_QUEUE,
+    tools: options.Tools = None,
+    guardrails: options.GuardrailNames = None,
+    compactor: options.Compactors = None,
+    task_queue: options.TaskQueue = DEFAULT_QUEUE,
     prompt_root: PromptRoot = None,
     reload: Annotated[bool, typer.Option("--reload", help="Start anew when files change.")] = False,
     watch: Watch = None,

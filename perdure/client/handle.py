@@ -12,10 +12,10 @@ from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
 from ..history.chain import cancel_reason, last_link, read_link
 from ..messages import Message, Usage
+from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR
 from ..protocol.names import DECIDE, STATUS, STEER
 from ..protocol.run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
-from .payload_size import check_size
 from .reading.conversation import complete_messages, conversation_at_end
 from .reading.log import RunLog
 from .reading.query import ask
@@ -57,7 +57,7 @@ class RunHandle:
         Raises `PayloadTooLargeError`, as do the verdicts on tool calls.
         """
         message = SteeringMessage(text=text)
-        await check_size(self._client, message, "The steering message", lambda: "Send less")
+        await require_sendable(self._client, message, "The steering message", lambda: "Send less")
         await self._workflow.signal(STEER, message)
 
     async def cancel(self, reason: str = "") -> None:
@@ -73,7 +73,7 @@ class RunHandle:
         await self._decide(ApprovalDecision(call_id=call_id, approved=False, reason=reason))
 
     async def _decide(self, decision: ApprovalDecision) -> None:
-        await check_size(self._client, decision, "The decision", lambda: "Give shorter arguments")
+        await require_sendable(self._client, decision, "The decision", lambda: "Give shorter arguments")
         await self._workflow.signal(DECIDE, decision)
 
     async def events(self, after: int = 0) -> list[RunEvent]:

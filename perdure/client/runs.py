@@ -17,6 +17,7 @@ from ..agent import Agent
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
+from ..payloads.limits import require_sendable
 from ..prompty.load import load
 from ..prompty.portable import portable
 from ..prompty.prepare import prepare
@@ -25,7 +26,6 @@ from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
-from .payload_size import check_size
 
 _without_attributes: WeakSet[Any] = WeakSet()
 """Services whose namespace knows no search attributes of perdure's."""
@@ -58,7 +58,7 @@ async def start_run(
         inputs=_bound_inputs(loaded, given),
         options=options or RunOptions(),
     )
-    await check_size(client, input, "The run's input", lambda: _start_from_less(input.messages))
+    await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
     workflow_id = id or _readable_id(loaded)
     await _start(client, input, workflow_id, task_queue)
     return RunHandle(client, workflow_id)

@@ -26,8 +26,6 @@ CONFIGURATION_ERROR = "configuration"
 """Error type: the worker lacks something that the run needs."""
 MODEL_ERROR = "model_error"
 """Error type: the provider, or the way to it, failed; the details are a `ModelFailure`."""
-PAYLOAD_TOO_LARGE = "payload_too_large"
-"""Error type: a value exceeds what Temporal can carry."""
 INTERNAL_ERROR = "internal"
 """Error type: a bug of perdure."""
 
@@ -35,9 +33,6 @@ JUDGE_SECONDS = 60.0
 """A guardrail that has not answered by then denies."""
 COMPACT_SECONDS = 300.0
 """A compactor that has not answered by then has failed."""
-
-MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
-"""Temporal refuses payloads of 2 MB; something is left for what surrounds a value that is recorded once more."""
 
 
 class PrepareInput(BaseModel):

@@ -21,12 +21,12 @@ from ..protocol import names
 from ..protocol.run import ApprovalDecision, Preparation, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
 from .continue_as_new import Crossing
 from .effects import TemporalEffects
+from .failures import explain
 from .history_size import HistorySize
 from .inbox import Inbox, understood
 from .journal import load_pieces
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .ui import describe_progress
-from .unforeseen import explain
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""

@@ -11,11 +11,10 @@ from ..conversation import Conversation
 from ..errors import PayloadTooLargeError
 from ..loop.state import LoopState
 from ..message_sizes import split
-from ..protocol import activities as wire
+from ..payloads.limits import MAX_PAYLOAD_BYTES
 from ..protocol.run import Carried, CarriedConversation, Preparation, RunInput
 from .inbox import Inbox
-from .journal import PIECE_BYTES, hand_over
-from .payload_size import CERTAIN_BYTES, encoded_bytes, uncompressed_bytes
+from .journal import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, hand_over, uncompressed_bytes
 
 MIB = 1024 * 1024
 MAX_START_BYTES = 24 * MIB
@@ -54,13 +53,13 @@ class Crossing:
             return next_input
         waiting = len(self.inbox.steering)
         size = await encoded_bytes(next_input)
-        if size <= wire.MAX_PAYLOAD_BYTES:
+        if size <= MAX_PAYLOAD_BYTES:
             return next_input if len(self.inbox.steering) == waiting else None
         if in_pieces is None:
             return await self._fitting(await self._leave_in_pieces())
         raise PayloadTooLargeError(
             f"The run can't be continued in a new history: what it has to carry over takes {size} bytes, at most "
-            f"{wire.MAX_PAYLOAD_BYTES} are possible, and the largest part is {_largest_part(next_input)}. "
+            f"{MAX_PAYLOAD_BYTES} are possible, and the largest part is {_largest_part(next_input)}. "
             "Give it less, or configure external storage (PERDURE_STORAGE) for clients and workers"
         )
 

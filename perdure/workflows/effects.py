@@ -19,9 +19,9 @@ from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities as wire
 from ..protocol.run import Preparation
+from .failures import explain, failed_result, model_error
 from .inbox import Inbox
 from .journal import hand_over
-from .model_calls import model_error
 from .policies import (
     COMPACTION_RETRIES,
     HEARTBEAT_TIMEOUT,
@@ -31,8 +31,6 @@ from .policies import (
     TOOL_RETRIES,
     seconds,
 )
-from .tool_runs import failed_result
-from .unforeseen import explain
 
 Result = TypeVar("Result")
 

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from itertools import pairwise
 
+from pydantic import BaseModel
 from temporalio import workflow
 
 from ..conversation import Conversation, Operation, operation_bytes
 from ..errors import PayloadTooLargeError
 from ..messages import Message
+from ..payloads.limits import MAX_PAYLOAD_BYTES
 from ..protocol import activities as wire
 from ..protocol.run import CarriedConversation
-from .payload_size import CERTAIN_BYTES, encoded_bytes
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN
 
 PIECE_BYTES = 512 * 1024
 """So much of a conversation travels in one payload, unless one message is larger."""
+CERTAIN_BYTES = 1536 * 1024
+"""What takes so much fits into Temporal's 2 MB even when it does not compress at all."""
 
 
 async def hand_over(conversation: Conversation, *, all_of_it: bool = False) -> None:
@@ -43,10 +46,10 @@ async def _check(operation: Operation) -> None:
     if operation_bytes(operation) <= CERTAIN_BYTES:
         return
     size = await encoded_bytes(operation)
-    if size > wire.MAX_PAYLOAD_BYTES:
+    if size > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(
             f"A message of the conversation is too large to be recorded: {size} bytes after compression, at most "
-            f"{wire.MAX_PAYLOAD_BYTES} are possible. Send less, or configure external storage (PERDURE_STORAGE) for "
+            f"{MAX_PAYLOAD_BYTES} are possible. Send less, or configure external storage (PERDURE_STORAGE) for "
             "clients and workers"
         )
 
@@ -67,3 +70,20 @@ async def load_pieces(carried: CarriedConversation) -> list[Message]:
             summary=f"conversation, messages {start + 1} to {end}",
         )
     return messages
+
+
+def uncompressed_bytes(value: object) -> int:
+    """The size of the value's payload before it is compressed, or stored elsewhere."""
+    return workflow.payload_converter().to_payload(value).ByteSize()
+
+
+async def encoded_bytes(value: BaseModel) -> int:
+    """The size of the value's payload as it would be sent. Measured once: a replay might compress otherwise."""
+    size: int = await workflow.execute_local_activity(
+        wire.MEASURE,
+        value,
+        result_type=int,
+        start_to_close_timeout=MARGIN,
+        retry_policy=LOST_WORKER_RETRIES,
+    )
+    return size

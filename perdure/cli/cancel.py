@@ -1,0 +1,32 @@
+"""`perdure cancel`: end a run."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from . import options
+from .console import say
+from .problems import Failure
+from .running import execute
+from .session import open_run
+
+
+def cancel(
+    id: options.RunId,
+    reason: Annotated[str, typer.Option(help="Why, for those who look at the run later.")] = "",
+) -> None:
+    """Cancel a run.
+
+    A tool that is being executed is awaited; no other and no model call is started.
+    """
+    execute(_cancel(id, reason))
+
+
+async def _cancel(run_id: str, reason: str) -> None:
+    async with open_run(run_id) as (session, handle):
+        if await session.has_ended(run_id):
+            raise Failure(f"run {run_id} has ended already: perdure result {run_id} shows its end")
+        await handle.cancel(reason)
+        say(f"Cancellation of run {run_id} requested. See its end: perdure result {run_id} --follow")

@@ -1,0 +1,39 @@
+"""`perdure messages`: the conversation of a run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import options
+from .console import answer, say
+from .progress import describe_call
+from .running import execute
+from .session import open_run
+
+if TYPE_CHECKING:
+    from ..messages import Message
+
+
+def messages(id: options.RunId, as_json: options.AsJson = False) -> None:
+    """Print the conversation of a run.
+
+    Runs that have ended keep theirs.
+    """
+    execute(_messages(id, as_json))
+
+
+async def _messages(run_id: str, as_json: bool) -> None:
+    async with open_run(run_id) as (_, handle):
+        said = await handle.messages()
+    if as_json:
+        answer([message.model_dump(mode="json", by_alias=True) for message in said])
+        return
+    for message in said:
+        answer(_paragraph(message))
+    say(f"{len(said)} messages", "faint")
+
+
+def _paragraph(message: Message) -> str:
+    calls = "".join(f"\n  → {describe_call({'name': c.name, 'arguments': c.arguments})}" for c in message.tool_calls)
+    others = "".join(f"\n  [{part.kind}]" for part in message.parts if part.kind != "text")
+    return f"[{message.role}] {message.text}{others}{calls}\n"

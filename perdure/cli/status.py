@@ -1,0 +1,26 @@
+"""`perdure status`: where a run stands."""
+
+from __future__ import annotations
+
+from . import options
+from .console import answer
+from .running import execute
+from .session import open_run
+
+
+def status(id: options.RunId, as_json: options.AsJson = False) -> None:
+    """Print where a run stands."""
+    execute(_status(id, as_json))
+
+
+async def _status(run_id: str, as_json: bool) -> None:
+    async with open_run(run_id) as (_, handle):
+        found = await handle.status()
+    if as_json:
+        answer(found.model_dump(mode="json", by_alias=True))
+        return
+    usage = found.usage
+    answer(f"{found.status}, iteration {found.iteration}, {found.model_calls} model calls")
+    answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
+    for pending in found.pending_approvals:
+        answer(f"waits for a verdict: {pending.name}, perdure approve {run_id} {pending.call_id}")

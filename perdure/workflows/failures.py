@@ -1,0 +1,67 @@
+"""Puts a failed activity into words: the `ModelError` that the loop decides by, the tool result, the error of a run."""
+
+from __future__ import annotations
+
+from typing import cast
+
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
+
+from ..errors import ModelError, ModelErrorKind
+from ..loop.tools import CANCELLED_TEXT
+from ..messages import ToolResult
+from ..protocol.activities import CONFIGURATION_ERROR, INTERNAL_ERROR, MODEL_ERROR, ModelFailure, lost_tool
+
+
+def model_error(error: ActivityError) -> ModelError | None:
+    """The provider's error, or None when the activity failed for another reason."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type == MODEL_ERROR:
+        failure = ModelFailure.model_validate(cause.details[0])
+        return ModelError(
+            cause.message,
+            kind=cast(ModelErrorKind, failure.kind),
+            provider=failure.provider,
+            status=failure.status,
+            request_id=failure.request_id,
+            retry_after=failure.retry_after,
+        )
+    if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:
+        return ModelError(cause.message, kind="configuration", provider="perdure")
+    if isinstance(cause, TimeoutError) and cause.type == TimeoutType.START_TO_CLOSE:
+        return ModelError("the model call timed out", kind="timeout", provider="perdure")
+    return None
+
+
+WORKER_SHUTDOWN = "WorkerShutdown"
+"""The error type by which Temporal's SDK reports an activity that its worker did not wait for any longer."""
+
+
+def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:
+    """What the model is told about an execution that gave no result of its own."""
+    cause = error.cause
+    prefix = f"Error: Tool '{name}' failed:"
+    if isinstance(cause, CancelledError):
+        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+    if isinstance(cause, TimeoutError) and cause.type == TimeoutType.START_TO_CLOSE:
+        return ToolResult.failure(f"{prefix} timed out after {timeout:g} seconds", kind="timeout", status="timeout")
+    if isinstance(cause, TimeoutError):
+        return lost_tool(name)
+    if isinstance(cause, ApplicationError):
+        if cause.type == WORKER_SHUTDOWN:
+            return lost_tool(name)
+        return ToolResult.failure(f"{prefix} {cause.message}", kind=cause.type or "error")
+    return ToolResult.failure(f"{prefix} {error}", kind="error")
+
+
+WORKER_LOST = "worker_lost"
+"""Error kind: every worker that tried was lost, or stopped answering."""
+
+
+def explain(error: BaseException) -> tuple[str, str]:
+    """The error's kind and text, for a `RunError`; a failed activity speaks with the words of its cause."""
+    cause = error.cause if isinstance(error, ActivityError) and error.cause else error
+    if isinstance(cause, ApplicationError):
+        return cause.type or INTERNAL_ERROR, cause.message
+    if isinstance(error, ActivityError) and isinstance(cause, TimeoutError):
+        return WORKER_LOST, f"{error.activity_type} was given up: each worker that tried was lost, or did not answer"
+    return INTERNAL_ERROR, f"{type(cause).__name__}: {cause}"
