@@ -1,13 +1,15 @@
-"""Guardrails: user code that allows, denies or rewrites at three points of an iteration (§13.4)."""
+"""User code that a run asks: guardrails allow, deny or rewrite (§13.4), compactors summarise (§13.3)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from os import PathLike
 from typing import Any, Literal
 
 from pydantic import BaseModel
 
+from .agent import Agent
 from .messages import Message
 
 GuardrailPoint = Literal["input", "output", "tool"]
@@ -33,3 +35,7 @@ class Guardrails:
     input: Callable[[list[Message]], Verdict] | None = None
     output: Callable[[Message], Verdict] | None = None
     tool: Callable[[str, dict[str, Any]], Verdict] | None = None
+
+
+Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]
+"""A function that summarises messages, or a `.prompty` agent whose input `conversation` is their text."""

@@ -1,10 +1,19 @@
-"""What a further attempt of an activity has to know before it starts."""
+"""The activity at hand: which run it belongs to, and whether a further attempt may start at all."""
 
 from __future__ import annotations
 
 from temporalio import activity
 
-from .run_cache import current_run
+RunKey = tuple[str, str]
+"""Workflow id and run id."""
+
+
+def current_run() -> RunKey:
+    """Workflow id and run id of the run that the current activity belongs to."""
+    info = activity.info()
+    assert info.workflow_id is not None
+    assert info.workflow_run_id is not None
+    return info.workflow_id, info.workflow_run_id
 
 
 async def cancelled_meanwhile() -> bool:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from os import PathLike
 from typing import Any, Literal
 
-from ..agent import Agent
 from ..errors import ConfigurationError
-from ..guardrails import GuardrailPoint, GuardrailResult, Guardrails
+from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..tools.threads import call_in_thread
-
-Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]
-"""A function that summarises messages, or a `.prompty` agent whose input `conversation` is their text."""
 
 HookKind = Literal["plain", "async"]
 POINTS: tuple[GuardrailPoint, ...] = ("input", "output", "tool")

@@ -18,12 +18,12 @@ from ..protocol.run import Preparation
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import shorten
-from .current import cancelled_meanwhile
+from .current import cancelled_meanwhile, current_run
 from .failures import typed_failures
 from .heartbeat import heartbeats
 from .hooks import Hooks, conversation_text
 from .model import ask_model, summarize
-from .run_cache import KnownRun, RunCache, current_run
+from .run_cache import KnownRun, RunCache
 
 MAX_SUMMARY_BYTES = 64 * 1024
 

@@ -16,15 +16,13 @@ from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..protocol.run import RunInput
 from .bounded_cache import BoundedCache
+from .current import RunKey, current_run
 
 DEFAULT_CACHE_BYTES = 128 * 1024 * 1024
 HEADS_SHARE = 8
 """One part in so many of the memory is for what runs are, the rest for what was said in them."""
 MESSAGE_OVERHEAD = 4000
 """Bytes that a parsed message takes beside its text, with what was made of it for the wire."""
-
-RunKey = tuple[str, str]
-"""Workflow id and run id."""
 
 
 class KnownRun:
@@ -154,11 +152,3 @@ def _followed(conversation: Conversation, reference: ConversationRef) -> bool:
         return False
     conversation.forget_operations()
     return True
-
-
-def current_run() -> RunKey:
-    """Workflow id and run id of the run that the current activity belongs to."""
-    info = activity.info()
-    assert info.workflow_id is not None
-    assert info.workflow_run_id is not None
-    return info.workflow_id, info.workflow_run_id

@@ -60,20 +60,7 @@ def perdure(
     os.environ.update({name: str(value) for name, value in chosen.items() if value})
 
 
-for _command in (
-    run,
-    dev,
-    worker,
-    server,
-    result,
-    ls,
-    status,
-    events,
-    messages,
-    steer,
-    cancel,
-    approve,
-    deny,
-    validate,
-):
+COMMANDS = (run, dev, worker, server, result, ls, status, events, messages, steer, cancel, approve, deny, validate)
+
+for _command in COMMANDS:
     app.command()(_command)

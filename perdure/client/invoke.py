@@ -15,11 +15,10 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..activities.hooks import Compactor
 from ..agent import Agent
 from ..errors import ConfigurationError
 from ..events import RunEvent
-from ..guardrails import Guardrails
+from ..guardrails import Compactor, Guardrails
 from ..messages import Message
 from ..options import RunOptions
 from ..worker import create_worker

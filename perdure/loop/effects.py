@@ -4,49 +4,16 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from pydantic import BaseModel
-
 from ..conversation import Conversation
 from ..events import EventType
 from ..guardrails import GuardrailPoint, GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
+from ..tool_calls import Approval, ToolRequest
 from .state import LoopState
 
 
 class Cancelled(Exception):
     """The run is being cancelled: what was awaited was given up (§13.2)."""
-
-
-class ToolRequest(BaseModel):
-    """One tool execution, decided: the arguments are parsed and the guardrail has let it pass."""
-
-    call_id: str
-    name: str
-    arguments: dict[str, Any]
-    iteration: int
-    index: int
-    """The call's place in the model's reply, from 0."""
-
-
-class ToolSpec(BaseModel):
-    """What the worker knows of a tool and the loop decides by."""
-
-    name: str
-    timeout: float | None = None
-    """Seconds per execution; None takes `RunOptions.tool_timeout`."""
-    idempotent: bool = True
-    """Whether an execution that was lost with its worker may be started again."""
-    parallel_safe: bool = True
-    needs_approval: bool = False
-
-
-class Approval(BaseModel):
-    """A person's verdict on one tool call."""
-
-    approved: bool
-    reason: str | None = None
-    arguments: dict[str, Any] | None = None
-    """Replaces the model's arguments; None keeps them."""
 
 
 class Effects(Protocol):

@@ -11,8 +11,9 @@ from ..errors import GuardrailError, RunCancelled, RunError
 from ..events import EventType
 from ..messages import Message, ModelReply, TextPart, ToolCall
 from ..options import RunOptions
+from ..tool_calls import ToolSpec
 from ..trimming import TrimPlan, plan_trim, summarize_dropped, summary_message
-from .effects import Cancelled, Effects, ToolSpec
+from .effects import Cancelled, Effects
 from .limits import partial_text, reached_limit
 from .retry import call_with_retry
 from .state import LoopState

@@ -12,7 +12,8 @@ from ..errors import ToolArgumentError, ToolNotRegisteredError
 from ..events import EventType
 from ..messages import Message, ToolCall, ToolResult
 from ..options import RunOptions
-from .effects import Cancelled, Effects, ToolRequest, ToolSpec
+from ..tool_calls import ToolRequest, ToolSpec
+from .effects import Cancelled, Effects
 from .state import LoopState
 from .verdicts import checked
 

@@ -9,9 +9,9 @@ from pydantic import BaseModel
 from ..agent import Agent
 from ..conversation import ConversationRef
 from ..guardrails import GuardrailPoint
-from ..loop.effects import ToolRequest
 from ..messages import Message, ToolResult
 from ..options import RunOptions
+from ..tool_calls import ToolRequest
 
 PREPARE = "perdure.prepare"
 CALL_MODEL = "perdure.call_model"

@@ -8,10 +8,10 @@ from pydantic import BaseModel, field_serializer, model_validator
 
 from ..agent import Agent
 from ..conversation import ConversationRef
-from ..loop.effects import ToolSpec
 from ..loop.state import LoopState
 from ..messages import Message, Usage
 from ..options import RunOptions
+from ..tool_calls import ToolSpec
 
 
 class SteeringMessage(BaseModel):

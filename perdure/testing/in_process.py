@@ -12,19 +12,20 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from typing import Any, TypeVar
 
-from ..activities.hooks import Compactor, Hooks, conversation_text
+from ..activities.hooks import Hooks, conversation_text
 from ..agent import Agent
 from ..conversation import Conversation
 from ..errors import ModelError, RunError, ToolNotRegisteredError
 from ..events import CONVERSATION_EVENTS, EventType
-from ..guardrails import GuardrailPoint, GuardrailResult, Guardrails
-from ..loop.effects import Approval, Cancelled, ToolRequest, ToolSpec
+from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
+from ..loop.effects import Cancelled
 from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState, usages
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol.run import RunResult
+from ..tool_calls import Approval, ToolRequest, ToolSpec
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from .direct_tools import Tools, without_threads

@@ -9,7 +9,7 @@ from typing import Any, TypeVar, overload
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..agent import FunctionTool, Property
-from ..loop.effects import ToolSpec
+from ..tool_calls import ToolSpec
 from .properties import property_of
 from .registry import register_tool
 from .signature import MISSING, Parameter, signature_of

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 from ..agent import Agent, Tool
 from ..errors import ToolNotRegisteredError
-from ..loop.effects import ToolSpec
 from ..messages import ToolResult
+from ..tool_calls import ToolSpec
 from .binding import apply_bindings
 from .collect import collect_tools
 from .context import ToolContext

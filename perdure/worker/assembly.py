@@ -11,9 +11,8 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 
 from ..activities.heartbeat import STREAM_SECONDS
-from ..activities.hooks import Compactor
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
-from ..guardrails import Guardrails
+from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
 from .plugin import PerdurePlugin
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES

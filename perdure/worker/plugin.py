@@ -13,10 +13,10 @@ from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker
 
-from ..activities.hooks import Compactor, Hooks
+from ..activities.hooks import Hooks
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
-from ..guardrails import Guardrails
+from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import converter_from_environment
 from ..payloads.storage import close_storage
 from ..providers.clients import close_clients

@@ -12,13 +12,14 @@ from temporalio.workflow import ActivityHandle
 from ..conversation import Conversation
 from ..events import EventLog, EventType
 from ..guardrails import GuardrailPoint, GuardrailResult
-from ..loop.effects import Approval, Cancelled, ToolRequest, ToolSpec
+from ..loop.effects import Cancelled
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities as wire
 from ..protocol.run import Preparation
+from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .failures import explain, failed_result, model_error
 from .inbox import Inbox
 from .journal import hand_over

@@ -8,8 +8,8 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from temporalio import workflow
 
-from ..loop.effects import ToolRequest
 from ..protocol.run import ApprovalDecision, PendingApproval
+from ..tool_calls import ToolRequest
 
 Value = TypeVar("Value", bound=BaseModel)
 

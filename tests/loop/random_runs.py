@@ -13,11 +13,11 @@ from perdure.agent import Agent
 from perdure.errors import ModelError, RunError
 from perdure.events import EventType
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.loop.effects import Approval, ToolRequest
 from perdure.loop.state import LoopState
 from perdure.messages import ImagePart, Message, ModelReply
 from perdure.options import RunOptions
 from perdure.protocol.run import RunResult
+from perdure.tool_calls import Approval, ToolRequest
 from perdure.tools import tool
 
 from .stage import Clocked, asks, call, fails, says

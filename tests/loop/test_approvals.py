@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.loop.effects import Approval, ToolRequest
+from perdure.tool_calls import Approval, ToolRequest
 from perdure.tools import tool
 
 from .stage import Stage, asks, call, says

@@ -12,8 +12,8 @@ import pytest
 
 from perdure.errors import RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.loop.effects import Approval, ToolRequest
 from perdure.messages import Message
+from perdure.tool_calls import Approval, ToolRequest
 
 from .stage import Said, Stage, asks, call, says
 
@@ -107,7 +107,7 @@ async def test_what_is_awaited_is_given_up_at_once(named: dict[str, Any], iterat
 
 
 def _approved() -> Any:
-    from perdure.loop.effects import ToolSpec
+    from perdure.tool_calls import ToolSpec
 
     return ToolSpec(name="work", needs_approval=True)
 
