@@ -96,7 +96,7 @@ class Conversation:
         self.first_version = version
         self._digests = [digest] if digest else []
         """The digest at `first_version` and behind each operation, as far as anyone has asked."""
-        self._handed_over = version
+        self._recorded_version = version
         self._sizes: list[int] = []
         """Of the first messages, as far as anyone has asked."""
         self._recorded_bytes = 0
@@ -175,20 +175,20 @@ class Conversation:
         """The operations that led from `version` to now."""
         return self.operations[version - self.first_version :]
 
-    def ref(self, *, hand_over: bool = True) -> ConversationRef:
+    def ref(self, *, record: bool = True) -> ConversationRef:
         """A reference to the conversation as it is now.
 
-        With `hand_over`, the operations count as recorded and the next reference starts behind them.
+        With `record`, the operations count as recorded and the next reference starts behind them.
         Pass False where the reference's bearer leaves no trace of its input in the history.
         """
         reference = ConversationRef(
-            base=self._handed_over,
+            base=self._recorded_version,
             version=self.version,
             digest=self.digest,
-            operations=list(self.since(self._handed_over)),
+            operations=list(self.since(self._recorded_version)),
         )
-        if hand_over:
-            self._handed_over = self.version
+        if record:
+            self._recorded_version = self.version
         return reference
 
     def partial_refs(self, limit_bytes: int) -> Iterator[ConversationRef]:
@@ -196,24 +196,26 @@ class Conversation:
 
         An operation that is larger by itself is handed over alone.
         """
-        while len(self.pending) > 1 and sum(map(operation_bytes, self.pending)) > limit_bytes:
-            base, size = self._handed_over, 0
-            for operation in self.pending:
+        while len(self.unrecorded) > 1 and sum(map(operation_bytes, self.unrecorded)) > limit_bytes:
+            base, size = self._recorded_version, 0
+            for operation in self.unrecorded:
                 size += operation_bytes(operation)
-                if self._handed_over > base and size > limit_bytes:
+                if self._recorded_version > base and size > limit_bytes:
                     break
-                self._handed_over += 1
+                self._recorded_version += 1
             yield ConversationRef(
                 base=base,
-                version=self._handed_over,
-                digest=self._digest_at(self._handed_over),
-                operations=list(self.operations[base - self.first_version : self._handed_over - self.first_version]),
+                version=self._recorded_version,
+                digest=self._digest_at(self._recorded_version),
+                operations=list(
+                    self.operations[base - self.first_version : self._recorded_version - self.first_version]
+                ),
             )
 
     @property
-    def pending(self) -> Sequence[Operation]:
+    def unrecorded(self) -> Sequence[Operation]:
         """The operations that no reference has handed over yet."""
-        return self.since(self._handed_over)
+        return self.since(self._recorded_version)
 
     def follow(self, reference: ConversationRef) -> None:
         """Bring this copy to the version of `reference`, by its operations.
@@ -238,7 +240,7 @@ class Conversation:
         """Drop the log of past operations, for holders that only ever look at the present."""
         self._digests = [self.digest]
         self.operations.clear()
-        self.first_version = self._handed_over = self.version
+        self.first_version = self._recorded_version = self.version
 
 
 def operation_bytes(operation: Operation) -> int:

@@ -69,7 +69,7 @@ class Actors:
                 drop = number % (len(self.writer.messages) - head + 1)
                 self.writer.trim(head, drop, Message.user(f"[Context summary: {number}]"))
             case "look":
-                self.follow(self.writer.ref(hand_over=False))
+                self.follow(self.writer.ref(record=False))
             case "call":
                 self.record(self.writer.ref())
             case "ahead":

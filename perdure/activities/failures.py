@@ -10,7 +10,7 @@ from temporalio.service import RPCError
 
 from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
-from ..protocol import activities as wire
+from ..protocol import activities
 
 
 @contextmanager
@@ -22,7 +22,7 @@ def typed_failures() -> Iterator[None]:
     try:
         yield
     except ModelError as error:
-        failure = wire.ModelFailure(
+        failure = activities.ModelFailure(
             kind=error.kind,
             provider=error.provider,
             status=error.status,
@@ -32,18 +32,18 @@ def typed_failures() -> Iterator[None]:
         raise ApplicationError(
             error.message,
             failure,
-            type=wire.MODEL_ERROR,
+            type=activities.MODEL_ERROR,
             non_retryable=True,
             # An expected condition: kept out of the worker's error logs and failure metrics.
             category=ApplicationErrorCategory.BENIGN if error.retryable else ApplicationErrorCategory.UNSPECIFIED,
             # Without its cause: the provider's own words may hold the key that it was given.
         ) from None
     except (ConfigurationError, InvokerError) as error:
-        raise ApplicationError(str(error), type=wire.CONFIGURATION_ERROR, non_retryable=True) from error
+        raise ApplicationError(str(error), type=activities.CONFIGURATION_ERROR, non_retryable=True) from error
     except RunError as error:
         raise ApplicationError(str(error), type=error.kind, non_retryable=True) from error
     except (RPCError, DigestMismatchError, ApplicationError):
         raise
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
-        raise ApplicationError(text, type=wire.INTERNAL_ERROR, non_retryable=True) from error
+        raise ApplicationError(text, type=activities.INTERNAL_ERROR, non_retryable=True) from error

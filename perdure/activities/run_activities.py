@@ -13,8 +13,8 @@ from ..errors import RunCancelled, ToolNotRegisteredError
 from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
 from ..payloads.limits import require_recordable
-from ..protocol import activities as wire
-from ..protocol.run import Preparation
+from ..protocol import activities
+from ..protocol.run import Inventory
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import shorten
@@ -40,32 +40,32 @@ class RunActivities:
     def all(self) -> Sequence[Callable[..., Any]]:
         """The activities to register."""
         return [
-            self.prepare,
+            self.inventory,
             self.call_model,
             self.run_tool,
             self.judge,
             self.compact,
-            self.journal,
+            self.record,
             self.load_piece,
             self.measure,
         ]
 
-    @activity.defn(name=wire.PREPARE)
-    async def prepare(self, input: wire.PrepareInput) -> Preparation:
+    @activity.defn(name=activities.INVENTORY)
+    async def inventory(self, input: activities.InventoryInput) -> Inventory:
         """Find out what this worker has for the agent, before anything is paid for; remember the run."""
         conversation = Conversation(input.messages, version=input.version, digest=input.digest)
         workflow_id, run_id = current_run()
         run = KnownRun(run_id, input.agent, input.inputs, input.options)
         with typed_failures():
             hooks = self._hooks.kinds(input.options)
-            inventory = self._toolbox.describe(run.agent)
-            if inventory.missing:
-                raise _unhandled(inventory.missing, self._toolbox.names)
+            tools = self._toolbox.describe(run.agent)
+            if tools.missing:
+                raise _unhandled(tools.missing, self._toolbox.names)
         self._runs.add(workflow_id, run, conversation)
-        return Preparation(tools=inventory.tools, hooks=hooks)
+        return Inventory(tools=tools.tools, hooks=hooks)
 
-    @activity.defn(name=wire.CALL_MODEL)
-    async def call_model(self, input: wire.ModelInput) -> ModelReply:
+    @activity.defn(name=activities.CALL_MODEL)
+    async def call_model(self, input: activities.ModelInput) -> ModelReply:
         """One attempt of one model call, with the conversation at exactly the version that the workflow meant."""
         with typed_failures():
             async with heartbeats() as heart:
@@ -76,14 +76,14 @@ class RunActivities:
                     heart.speak(input.iteration, activity.info().attempt)
                 return await ask_model(run.agent, messages, run.options, heart, with_tools=input.with_tools)
 
-    @activity.defn(name=wire.RUN_TOOL)
-    async def run_tool(self, input: wire.ToolInput) -> ToolResult:
+    @activity.defn(name=activities.RUN_TOOL)
+    async def run_tool(self, input: activities.ToolInput) -> ToolResult:
         """One execution of one tool; what the tool does wrong is in its result."""
         request, (workflow_id, run_id) = input.request, current_run()
         with typed_failures():
             async with heartbeats() as heart:
                 if await cancelled_meanwhile():
-                    return wire.lost_tool(request.name, status="cancelled")
+                    return activities.lost_tool(request.name, status="cancelled")
                 run = await self._runs.current()
                 context = ToolContext(
                     run_id=workflow_id,
@@ -97,8 +97,8 @@ class RunActivities:
                     run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
                 )
 
-    @activity.defn(name=wire.JUDGE)
-    async def judge(self, input: wire.JudgeInput) -> GuardrailResult:
+    @activity.defn(name=activities.JUDGE)
+    async def judge(self, input: activities.JudgeInput) -> GuardrailResult:
         """A guardrail's verdict; plain guardrails come here as local activities."""
         with typed_failures():
             if activity.info().is_local:
@@ -106,14 +106,14 @@ class RunActivities:
             async with heartbeats():
                 return await self._judge(input)
 
-    async def _judge(self, input: wire.JudgeInput) -> GuardrailResult:
+    async def _judge(self, input: activities.JudgeInput) -> GuardrailResult:
         run, subject = await self._subject(input)
         assert run.options.guardrails is not None
         verdict = await self._hooks.judge(run.options.guardrails, input.point, *subject)
         require_recordable(verdict, f"The rewrite of the {input.point} guardrail")
         return verdict
 
-    async def _subject(self, input: wire.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:
+    async def _subject(self, input: activities.JudgeInput) -> tuple[KnownRun, tuple[Any, ...]]:
         if input.conversation is not None:
             run, messages = await self._runs.messages_at(input.conversation)
             return run, (_copies(messages),)
@@ -122,10 +122,10 @@ class RunActivities:
             return run, (input.request.name, input.request.arguments)
         return run, (input.message,)
 
-    @activity.defn(name=wire.COMPACT)
-    async def compact(self, input: wire.CompactInput) -> str:
+    @activity.defn(name=activities.COMPACT)
+    async def compact(self, input: activities.CompactInput) -> str:
         """A summary of the messages that are about to be dropped. What it raises, a few attempts may cure."""
-        async with heartbeats(), asyncio.timeout(wire.COMPACT_SECONDS):
+        async with heartbeats(), asyncio.timeout(activities.COMPACT_SECONDS):
             run, messages = await self._runs.messages_at(input.conversation)
             assert run.options.compactor is not None
             compactor = self._hooks.compactor(run.options.compactor)
@@ -134,22 +134,22 @@ class RunActivities:
                 return shorten(str(await self._hooks.call(compactor, dropped)), MAX_SUMMARY_BYTES)
             return await summarize(compactor, conversation_text(dropped), run.options)
 
-    @activity.defn(name=wire.JOURNAL)
-    async def journal(self, input: wire.ConversationInput) -> None:
+    @activity.defn(name=activities.RECORD)
+    async def record(self, input: activities.ConversationInput) -> None:
         """Record a part of the conversation that would be too large for the next call's input."""
         with typed_failures():
             async with heartbeats():
                 await self._runs.messages_at(input.conversation)
 
-    @activity.defn(name=wire.LOAD_PIECE)
-    async def load_piece(self, input: wire.PieceInput) -> list[Message]:
+    @activity.defn(name=activities.LOAD_PIECE)
+    async def load_piece(self, input: activities.PieceInput) -> list[Message]:
         """A piece of the conversation as it stood at the end of the link before this one."""
         with typed_failures():
             async with heartbeats():
                 messages = await self._runs.messages_of((current_run()[0], input.run_id), input.reference)
                 return messages[input.start : input.end]
 
-    @activity.defn(name=wire.MEASURE)
+    @activity.defn(name=activities.MEASURE)
     async def measure(self, input: dict[str, Any]) -> int:
         """How many bytes a value takes in a history: compressed, or stored elsewhere."""
         return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))

@@ -14,8 +14,8 @@ from ..history.chain import cancel_reason, last_link, read_link
 from ..messages import Message, Usage
 from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR
-from ..protocol.names import DECIDE, STATUS, STEER
-from ..protocol.run import ApprovalDecision, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
+from ..protocol.names import APPROVAL, STATUS, STEER
+from ..protocol.run import CallApproval, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from .reading.conversation import complete_messages, conversation_at_end
 from .reading.log import RunLog
 from .reading.query import ask
@@ -66,15 +66,15 @@ class RunHandle:
 
     async def approve(self, call_id: str, *, arguments: dict[str, Any] | None = None) -> None:
         """Let a tool call that waits for a person pass, with other arguments if any are given."""
-        await self._decide(ApprovalDecision(call_id=call_id, approved=True, arguments=arguments))
+        await self._decide(CallApproval(call_id=call_id, approved=True, arguments=arguments))
 
     async def deny(self, call_id: str, reason: str) -> None:
         """Refuse a tool call that waits for a person; the model is told the reason."""
-        await self._decide(ApprovalDecision(call_id=call_id, approved=False, reason=reason))
+        await self._decide(CallApproval(call_id=call_id, approved=False, reason=reason))
 
-    async def _decide(self, decision: ApprovalDecision) -> None:
+    async def _decide(self, decision: CallApproval) -> None:
         await require_sendable(self._client, decision, "The decision", lambda: "Give shorter arguments")
-        await self._workflow.signal(DECIDE, decision)
+        await self._workflow.signal(APPROVAL, decision)
 
     async def events(self, after: int = 0) -> list[RunEvent]:
         """The events so far whose `seq` is above `after`; of a closed run, all of them."""

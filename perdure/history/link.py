@@ -15,10 +15,10 @@ from temporalio.client import Client
 from ..conversation import Conversation, ConversationRef
 from ..errors import ConfigurationError
 from ..messages import Message
-from ..protocol import activities as wire
+from ..protocol import activities
 from ..protocol.run import RunInput
 
-CONVERSATION_ACTIVITIES = frozenset({wire.CALL_MODEL, wire.COMPACT, wire.JUDGE, wire.JOURNAL})
+CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
 """Activities whose recorded input may hold a part of the conversation."""
 
 STORED_ELSEWHERE = "TMPRL1105"
@@ -104,8 +104,8 @@ async def fold(events: Iterable[HistoryEvent], client: Client) -> RecordedRun:
                     held = await decode(client, scheduled.input.payloads, _MayHoldConversation)
                     if held.conversation is not None:
                         run.references.append(held.conversation)
-                elif scheduled.activity_type.name == wire.LOAD_PIECE:
-                    piece = await decode(client, scheduled.input.payloads, wire.PieceInput)
+                elif scheduled.activity_type.name == activities.LOAD_PIECE:
+                    piece = await decode(client, scheduled.input.payloads, activities.PieceInput)
                     piece_events[event.event_id] = piece.start
             case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
                 completed = event.activity_task_completed_event_attributes

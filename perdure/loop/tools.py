@@ -1,4 +1,4 @@
-"""One round of tool calls: each is prepared, then executed, then finalised (§13.7 step 8)."""
+"""One round of tool calls: each is admitted, then executed, then finalised (§13.7 step 8)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Immediate:
 
 
 @dataclass(frozen=True)
-class Prepared:
+class Admitted:
     """A call that may be executed."""
 
     request: ToolRequest
@@ -82,7 +82,7 @@ class ToolRound:
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
         self._emit("tool_call_start", {"name": call.name, "arguments": call.arguments}, call)
         try:
-            result = await self._execute(call, await self._prepare(call, index))
+            result = await self._execute(call, await self._admit(call, index))
         except Cancelled:
             result = ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
         if result.status in ("error", "timeout"):
@@ -90,7 +90,7 @@ class ToolRound:
         self._emit("tool_result", {"name": call.name, "result": result.text}, call)
         return result
 
-    async def _prepare(self, call: ToolCall, index: int) -> Immediate | Prepared:
+    async def _admit(self, call: ToolCall, index: int) -> Immediate | Admitted:
         """Parse the arguments (§9.8), ask the guardrail (§13.4) and, where one is wanted, a person."""
         if call.name not in self._tools:
             return _refuse(f"Error: Tool not registered: {call.name}. {self._available()}", "unknown_tool")
@@ -111,9 +111,9 @@ class ToolRound:
                 request.arguments = verdict.rewrite
         if self._tools[call.name].needs_approval:
             return await self._ask(request, call)
-        return Prepared(request)
+        return Admitted(request)
 
-    async def _ask(self, request: ToolRequest, call: ToolCall) -> Immediate | Prepared:
+    async def _ask(self, request: ToolRequest, call: ToolCall) -> Immediate | Admitted:
         """Wait for a person's verdict."""
         self._emit("permission_requested", {"name": request.name, "arguments": request.arguments}, call)
         approval = await self._effects.approve(request)
@@ -122,13 +122,13 @@ class ToolRound:
             return Immediate(ToolResult.of_text(f"Tool denied: {approval.reason or 'no reason was given'}"))
         if approval.arguments is not None:
             request.arguments = approval.arguments
-        return Prepared(request)
+        return Admitted(request)
 
-    async def _execute(self, call: ToolCall, step: Immediate | Prepared) -> ToolResult:
+    async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
         match step:
             case Immediate(result=result):
                 return result
-            case Prepared(request=request):
+            case Admitted(request=request):
                 if self._effects.cancelled():
                     raise Cancelled
                 self._state.tool_calls += 1

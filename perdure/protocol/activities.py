@@ -13,12 +13,12 @@ from ..messages import Message, ToolResult
 from ..options import RunOptions
 from ..tool_calls import ToolRequest
 
-PREPARE = "perdure.prepare"
+INVENTORY = "perdure.inventory"
 CALL_MODEL = "perdure.call_model"
 RUN_TOOL = "perdure.run_tool"
 JUDGE = "perdure.judge"
 COMPACT = "perdure.compact"
-JOURNAL = "perdure.journal"
+RECORD = "perdure.record"
 LOAD_PIECE = "perdure.load_piece"
 MEASURE = "perdure.measure"
 
@@ -35,7 +35,7 @@ COMPACT_SECONDS = 300.0
 """A compactor that has not answered by then has failed."""
 
 
-class PrepareInput(BaseModel):
+class InventoryInput(BaseModel):
     """Travels only to a local activity, so that none of it is recorded again."""
 
     agent: Agent

@@ -2,6 +2,6 @@
 
 WORKFLOW = "perdure.AgentRun"
 STEER = "steer"
-DECIDE = "decide"
+APPROVAL = "approval"
 STATUS = "status"
 EVENTS = "events"

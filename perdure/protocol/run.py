@@ -25,7 +25,7 @@ class SteeringMessage(BaseModel):
         return {"text": data} if isinstance(data, str) else data
 
 
-class ApprovalDecision(BaseModel):
+class CallApproval(BaseModel):
     """A person's verdict on a tool call that waits for one."""
 
     call_id: str
@@ -34,7 +34,7 @@ class ApprovalDecision(BaseModel):
     reason: str | None = None
 
 
-class Preparation(BaseModel):
+class Inventory(BaseModel):
     """What the worker knows about an agent's tools and hooks, found out once, before the first model call."""
 
     tools: list[ToolSpec] = []
@@ -57,7 +57,7 @@ class Carried(BaseModel):
     """Everything that survives continue-as-new. Add fields with defaults, never rename."""
 
     loop: LoopState
-    preparation: Preparation
+    inventory: Inventory
     version: int
     digest: str
     last_seq: int

@@ -14,7 +14,7 @@ from .calls import Call, arguments_object, arguments_text, call_id, calls_of, on
 from .clients import SdkNames
 from .functions import FunctionDefinition, offered_functions
 from .media import base64_data
-from .memo import Remembered
+from .memo import Memo
 from .model_options import add_additional, add_options, model_id
 from .wire_format import Answer, WireFormat, original_content
 
@@ -131,7 +131,7 @@ def _blocks(message: Message) -> list[Block]:
     return _rebuilt(message.text if text is None else text, calls_of(message))
 
 
-_remembered = Remembered(_blocks)
+_remembered = Memo(_blocks)
 
 
 def _content(parts: Sequence[Part]) -> list[Block]:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..agent import Agent, CustomTool, FunctionTool, PromptyTool, Tool
 from ..schema import PLAIN, STRICT, object_schema
-from .memo import Remembered
+from .memo import Memo
 
 
 class FunctionDefinition(NamedTuple):
@@ -57,7 +57,7 @@ def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
 
 
 _REMEMBERED = {
-    allow_strict: Remembered[Agent, list[FunctionDefinition]](partial(_declared, allow_strict))
+    allow_strict: Memo[Agent, list[FunctionDefinition]](partial(_declared, allow_strict))
     for allow_strict in (True, False)
 }
 

@@ -2,7 +2,7 @@
 
 Encoding 400 messages of 1 KB costs about as much as sending them, and an agent sends all of them at every
 iteration. Comparing them with what was sent before costs a thirtieth of that, and is safe whoever changes them;
-where nobody does (`Lasting`), it is enough that they are the same objects.
+where nobody does (`Memoized`), it is enough that they are the same objects.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from pydantic_core import to_json
 
-from .memo import Lasting, common_start
+from .memo import Memoized, common_start
 
 REMEMBERED_BYTES = 32 * 2**20
 LONG = 16
@@ -87,7 +87,7 @@ class BodyEncoder:
 
 def _continued(known: _Encoded, items: list[Any]) -> _Encoded:
     """The items encoded, taking over those at the start that are equal to the known ones."""
-    is_lasting = isinstance(items, Lasting)
+    is_lasting = isinstance(items, Memoized)
     same = common_start(known.items, items, is_ if is_lasting else eq)
     new = items[same:]
     texts = known.texts[:same]

@@ -10,8 +10,8 @@ from weakref import ref
 
 from pydantic import BaseModel
 
-Made = TypeVar("Made")
-Thing = TypeVar("Thing", bound=BaseModel)
+Value_ = TypeVar("Value_")
+Subject_ = TypeVar("Subject_", bound=BaseModel)
 
 
 class _Reference(ref[BaseModel]):
@@ -21,17 +21,17 @@ class _Reference(ref[BaseModel]):
     key: int
 
 
-class Remembered(Generic[Thing, Made]):
+class Memo(Generic[Subject_, Value_]):
     """A function of a thing whose results are kept for as long as the thing lives.
 
     Only for things that nobody changes any more; nor may anyone change a result.
     """
 
-    def __init__(self, make: Callable[[Thing], Made]) -> None:
+    def __init__(self, make: Callable[[Subject_], Value_]) -> None:
         self._make = make
-        self._made: dict[int, tuple[_Reference, Made]] = {}
+        self._made: dict[int, tuple[_Reference, Value_]] = {}
 
-    def __call__(self, thing: Thing) -> Made:
+    def __call__(self, thing: Subject_) -> Value_:
         key = id(thing)
         known = self._made.get(key)
         if known is not None and known[0]() is thing:
@@ -53,36 +53,36 @@ class Remembered(Generic[Thing, Made]):
             del self._made[reference.key]
 
 
-class Lasting(list[Made]):
+class Memoized(list[Value_]):
     """A list whose items nobody will change any more: the same item says the same."""
 
 
 @dataclass
-class _Latest(Generic[Thing, Made]):
-    pairs: tuple[Sequence[Thing], list[Made]]
+class _Latest(Generic[Subject_, Value_]):
+    pairs: tuple[Sequence[Subject_], list[Value_]]
     """The things without the first, which would keep itself alive, and what was made of all of them."""
 
 
-class RememberedList(Generic[Thing, Made]):
+class MemoList(Generic[Subject_, Value_]):
     """A function of each thing of a list; of a list that has grown since, only what is new is looked at one by one.
 
     The first thing stands for the list. While it lives, so do the others.
     """
 
-    def __init__(self, make: Callable[[Thing], Made]) -> None:
-        self._each = Remembered(make)
-        self._lists = Remembered[Thing, _Latest[Thing, Made]](lambda first: _Latest(([], [])))
+    def __init__(self, make: Callable[[Subject_], Value_]) -> None:
+        self._each = Memo(make)
+        self._lists = Memo[Subject_, _Latest[Subject_, Value_]](lambda first: _Latest(([], [])))
 
-    def __call__(self, things: Sequence[Thing]) -> Lasting[Made]:
+    def __call__(self, things: Sequence[Subject_]) -> Memoized[Value_]:
         if not things:
-            return Lasting()
+            return Memoized()
         latest = self._lists(things[0])
         known, known_made = latest.pairs
         others = things[1:]
         made = known_made[: common_start(known, others) + 1]
         made += map(self._each, things[len(made) :])
         latest.pairs = others, made
-        return Lasting(made)
+        return Memoized(made)
 
 
 def common_start(old: Sequence[Any], new: Sequence[Any], same: Callable[[Any, Any], bool] = is_) -> int:

@@ -14,7 +14,7 @@ from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition, offered_functions
 from .media import as_url, input_audio
-from .memo import RememberedList
+from .memo import MemoList
 from .model_options import add_additional, add_options, model_id
 from .wire_format import Answer, WireFormat
 
@@ -104,7 +104,7 @@ def _message(message: Message) -> dict[str, Any]:
     return wire
 
 
-_remembered = RememberedList(_message)
+_remembered = MemoList(_message)
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:

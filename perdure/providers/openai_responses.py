@@ -15,7 +15,7 @@ from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition, offered_functions
 from .media import as_url, base64_data, input_audio
-from .memo import Lasting, RememberedList
+from .memo import Memoized, MemoList
 from .model_options import add_additional, add_options, model_id
 from .wire_format import Answer, WireFormat, original_content
 
@@ -45,7 +45,7 @@ class OpenAIResponses(WireFormat):
     ) -> dict[str, Any]:
         made = _remembered(messages) if lasting else map(_items, messages)
         items = chain.from_iterable(made)
-        request: dict[str, Any] = {"model": model_id(agent), "input": Lasting(items) if lasting else list(items)}
+        request: dict[str, Any] = {"model": model_id(agent), "input": Memoized(items) if lasting else list(items)}
         if instructions := [message.text for message in messages if message.role in _INSTRUCTIONS and message.text]:
             request["instructions"] = "\n\n".join(instructions)
         add_options(request, agent, _OPTIONS)
@@ -95,7 +95,7 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": message.role, "content": _content(message.parts)}
 
 
-_remembered = RememberedList[Message, Iterable[dict[str, Any]]](lambda message: list(_items(message)))
+_remembered = MemoList[Message, Iterable[dict[str, Any]]](lambda message: list(_items(message)))
 
 
 def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

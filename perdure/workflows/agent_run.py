@@ -16,16 +16,15 @@ from ..events import EventLog, EventPage
 from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState
 from ..messages import Message
-from ..protocol import activities as wire
-from ..protocol import names
-from ..protocol.run import ApprovalDecision, Preparation, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
-from .continue_as_new import Crossing
+from ..protocol import activities, names
+from ..protocol.run import CallApproval, Inventory, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
+from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
 from .failures import explain
 from .history_size import HistorySize
 from .inbox import Inbox, understood
-from .journal import load_pieces
 from .policies import LOST_WORKER_RETRIES, MARGIN
+from .recording import load_pieces
 from .ui import describe_progress
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
@@ -51,7 +50,7 @@ class AgentRun:
         carried = input.carried
         self._input = input
         self._state = carried.loop if carried else LoopState(started_at=workflow.time())
-        self._preparation = carried.preparation if carried else Preparation()
+        self._inventory = carried.inventory if carried else Inventory()
         self._inbox = Inbox(carried.steering if carried else ())
         self._conversation = Conversation(
             input.messages,
@@ -99,15 +98,15 @@ class AgentRun:
         """Find out what the worker has for this agent, or load what the previous link left behind."""
         carried = self._input.carried
         if carried is None:
-            self._preparation = await self._prepare()
+            self._inventory = await self._take_inventory()
         elif carried.conversation is not None:
             self._conversation.load(await load_pieces(carried.conversation))
         self._history = HistorySize()
 
-    async def _prepare(self) -> Preparation:
-        preparation: Preparation = await workflow.execute_local_activity(
-            wire.PREPARE,
-            wire.PrepareInput(
+    async def _take_inventory(self) -> Inventory:
+        inventory: Inventory = await workflow.execute_local_activity(
+            activities.INVENTORY,
+            activities.InventoryInput(
                 agent=self._input.agent,
                 inputs=self._input.inputs,
                 options=self._input.options,
@@ -115,18 +114,18 @@ class AgentRun:
                 version=self._conversation.version,
                 digest=self._conversation.digest,
             ),
-            result_type=Preparation,
+            result_type=Inventory,
             start_to_close_timeout=MARGIN,
             retry_policy=LOST_WORKER_RETRIES,
         )
-        return preparation
+        return inventory
 
     def _loop(self) -> AgentLoop:
-        hooks = self._preparation.hooks
+        hooks = self._inventory.hooks
         effects = TemporalEffects(
             conversation=self._conversation,
             options=self._input.options,
-            preparation=self._preparation,
+            inventory=self._inventory,
             events=self._events,
             inbox=self._inbox,
             on_checkpoint=self._checkpoint,
@@ -135,7 +134,7 @@ class AgentRun:
             effects,
             self._conversation,
             self._input.options,
-            tools={tool.name: tool for tool in self._preparation.tools},
+            tools={tool.name: tool for tool in self._inventory.tools},
             guarded=frozenset(hooks),
             compacted="compactor" in hooks,
             structured=bool(self._input.agent.outputs),
@@ -149,10 +148,10 @@ class AgentRun:
         if self._inbox.cancelled or not self._history.suggests_continuing(self._conversation.recorded_bytes):
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
-        crossing = Crossing(
-            self._input, self._conversation, state, self._preparation, self._inbox, last_seq=self._events.last_seq
+        continuing = ContinueAsNew(
+            self._input, self._conversation, state, self._inventory, self._inbox, last_seq=self._events.last_seq
         )
-        next_input = await crossing.next_link()
+        next_input = await continuing.next_link()
         if next_input is not None and not self._inbox.cancelled:
             workflow.continue_as_new(next_input)
 
@@ -174,7 +173,7 @@ class AgentRun:
 
     def _tail(self) -> ConversationRef | None:
         """What the history does not hold of the conversation; None when it is too much: then a replay tells it."""
-        pending = sum(map(operation_bytes, self._conversation.pending))
+        pending = sum(map(operation_bytes, self._conversation.unrecorded))
         return self._conversation.ref() if pending <= MAX_TAIL_BYTES else None
 
     def _failure(self, error: RunError) -> ApplicationError:
@@ -207,10 +206,10 @@ class AgentRun:
         if message := understood(arguments, SteeringMessage):
             self._inbox.steering.append(message.text)
 
-    @workflow.signal(name=names.DECIDE, description="Approve or deny a tool call that waits for a person.")
-    def decide(self, *arguments: Any) -> None:
-        if decision := understood(arguments, ApprovalDecision):
-            self._inbox.decide(decision)
+    @workflow.signal(name=names.APPROVAL, description="Approve or deny a tool call that waits for a person.")
+    def approval(self, *arguments: Any) -> None:
+        if approval := understood(arguments, CallApproval):
+            self._inbox.take(approval)
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:

@@ -12,9 +12,9 @@ from ..errors import PayloadTooLargeError
 from ..loop.state import LoopState
 from ..message_sizes import split
 from ..payloads.limits import MAX_PAYLOAD_BYTES
-from ..protocol.run import Carried, CarriedConversation, Preparation, RunInput
+from ..protocol.run import Carried, CarriedConversation, Inventory, RunInput
 from .inbox import Inbox
-from .journal import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, hand_over, uncompressed_bytes
+from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record, uncompressed_bytes
 
 MIB = 1024 * 1024
 MAX_START_BYTES = 24 * MIB
@@ -27,13 +27,13 @@ MAX_STEERING_CHARS = 64 * 1024
 
 
 @dataclass
-class Crossing:
+class ContinueAsNew:
     """What a link hands to the next one."""
 
     input: RunInput
     conversation: Conversation
     state: LoopState
-    preparation: Preparation
+    inventory: Inventory
     inbox: Inbox
     last_seq: int
 
@@ -45,7 +45,7 @@ class Crossing:
         if sum(map(len, self.inbox.steering)) > MAX_STEERING_CHARS:
             return None
         is_large = self.conversation.recorded_bytes > INLINE_BYTES
-        return await self._fitting(await self._leave_in_pieces() if is_large else None)
+        return await self._fitting(await self._record_in_pieces() if is_large else None)
 
     async def _fitting(self, in_pieces: CarriedConversation | None) -> RunInput | None:
         next_input = self._next_input(in_pieces)
@@ -56,7 +56,7 @@ class Crossing:
         if size <= MAX_PAYLOAD_BYTES:
             return next_input if len(self.inbox.steering) == waiting else None
         if in_pieces is None:
-            return await self._fitting(await self._leave_in_pieces())
+            return await self._fitting(await self._record_in_pieces())
         raise PayloadTooLargeError(
             f"The run can't be continued in a new history: what it has to carry over takes {size} bytes, at most "
             f"{MAX_PAYLOAD_BYTES} are possible, and the largest part is {_largest_part(next_input)}. "
@@ -72,7 +72,7 @@ class Crossing:
             options=self.input.options,
             carried=Carried(
                 loop=self.state,
-                preparation=self.preparation,
+                inventory=self.inventory,
                 version=self.conversation.version,
                 digest=self.conversation.digest,
                 last_seq=self.last_seq,
@@ -83,7 +83,7 @@ class Crossing:
             ),
         )
 
-    async def _leave_in_pieces(self) -> CarriedConversation:
+    async def _record_in_pieces(self) -> CarriedConversation:
         """Make sure that this history holds the whole conversation, for the next link to load it from here."""
         history = workflow.info().get_current_history_size()
         if min(self.conversation.recorded_bytes, history) > MAX_START_BYTES:
@@ -92,7 +92,7 @@ class Crossing:
                 f"{MAX_START_BYTES} are possible. Set RunOptions.context_budget to keep it smaller, or configure "
                 "external storage (PERDURE_STORAGE) for clients and workers"
             )
-        await hand_over(self.conversation, all_of_it=True)
+        await record(self.conversation, all_of_it=True)
         pieces = split(self.conversation.messages, PIECE_BYTES)
         return CarriedConversation(
             run_id=workflow.info().run_id,

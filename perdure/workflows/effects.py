@@ -17,12 +17,11 @@ from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
-from ..protocol import activities as wire
-from ..protocol.run import Preparation
+from ..protocol import activities
+from ..protocol.run import Inventory
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .failures import explain, failed_result, model_error
 from .inbox import Inbox
-from .journal import hand_over
 from .policies import (
     COMPACTION_RETRIES,
     HEARTBEAT_TIMEOUT,
@@ -32,6 +31,7 @@ from .policies import (
     TOOL_RETRIES,
     seconds,
 )
+from .recording import record
 
 Result = TypeVar("Result")
 
@@ -48,15 +48,15 @@ class TemporalEffects:
         *,
         conversation: Conversation,
         options: RunOptions,
-        preparation: Preparation,
+        inventory: Inventory,
         events: EventLog,
         inbox: Inbox,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
         self._conversation = conversation
         self._options = options
-        self._hooks = preparation.hooks
-        self._tools = {tool.name: tool for tool in preparation.tools}
+        self._hooks = inventory.hooks
+        self._tools = {tool.name: tool for tool in inventory.tools}
         self._events = events
         self._inbox = inbox
         self._on_checkpoint = on_checkpoint
@@ -90,10 +90,10 @@ class TemporalEffects:
         raise Cancelled
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
-        await hand_over(self._conversation)
+        await record(self._conversation)
         handle = workflow.start_activity(
-            wire.CALL_MODEL,
-            wire.ModelInput(conversation=conversation.ref(), iteration=iteration, with_tools=with_tools),
+            activities.CALL_MODEL,
+            activities.ModelInput(conversation=conversation.ref(), iteration=iteration, with_tools=with_tools),
             result_type=ModelReply,
             start_to_close_timeout=seconds(self._options.llm_timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -111,8 +111,8 @@ class TemporalEffects:
         spec = self._tools.get(request.name) or ToolSpec(name=request.name)
         timeout = spec.timeout or self._options.tool_timeout
         handle = workflow.start_activity(
-            wire.RUN_TOOL,
-            wire.ToolInput(request=request, timeout=timeout),
+            activities.RUN_TOOL,
+            activities.ToolInput(request=request, timeout=timeout),
             result_type=ToolResult,
             start_to_close_timeout=seconds(timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -129,28 +129,28 @@ class TemporalEffects:
     ) -> GuardrailResult:
         plain = self._hooks[point] == "plain"
         if conversation is not None and point == "input" and not plain:
-            await hand_over(self._conversation)
-        judged = wire.JudgeInput(
+            await record(self._conversation)
+        judged = activities.JudgeInput(
             point=point,
             # A local activity leaves no trace of its input, so what it was told does not count as handed over.
-            conversation=conversation.ref(hand_over=not plain) if conversation and point == "input" else None,
+            conversation=conversation.ref(record=not plain) if conversation and point == "input" else None,
             message=subject if isinstance(subject, Message) else None,
             request=subject if isinstance(subject, ToolRequest) else None,
         )
         if plain:
             verdict = workflow.start_local_activity(
-                wire.JUDGE,
+                activities.JUDGE,
                 judged,
                 result_type=GuardrailResult,
-                start_to_close_timeout=seconds(wire.JUDGE_SECONDS) + MARGIN,
+                start_to_close_timeout=seconds(activities.JUDGE_SECONDS) + MARGIN,
                 retry_policy=LOST_WORKER_RETRIES,
             )
             return await self._unless_cancelled(verdict)
         handle = workflow.start_activity(
-            wire.JUDGE,
+            activities.JUDGE,
             judged,
             result_type=GuardrailResult,
-            start_to_close_timeout=seconds(wire.JUDGE_SECONDS) + MARGIN,
+            start_to_close_timeout=seconds(activities.JUDGE_SECONDS) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
             summary=f"{point} guardrail",
@@ -158,12 +158,12 @@ class TemporalEffects:
         return await self._unless_cancelled(handle)
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        await hand_over(self._conversation)
+        await record(self._conversation)
         handle = workflow.start_activity(
-            wire.COMPACT,
-            wire.CompactInput(conversation=conversation.ref(), head=head, drop=drop),
+            activities.COMPACT,
+            activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop),
             result_type=str,
-            start_to_close_timeout=seconds(wire.COMPACT_SECONDS) + MARGIN,
+            start_to_close_timeout=seconds(activities.COMPACT_SECONDS) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=COMPACTION_RETRIES,
             summary=f"compact {drop} messages",

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from pydantic import BaseModel
 from temporalio import workflow
 
-from ..protocol.run import ApprovalDecision, PendingApproval
+from ..protocol.run import CallApproval, PendingApproval
 from ..tool_calls import ToolRequest
 
 Value = TypeVar("Value", bound=BaseModel)
@@ -24,7 +24,7 @@ def understood(arguments: Sequence[Any], type_: type[Value]) -> Value | None:
         return None
 
 
-class Question:
+class OpenApproval:
     """A tool call that waits for a person's verdict."""
 
     def __init__(self, request: ToolRequest) -> None:
@@ -32,7 +32,7 @@ class Question:
         self.pending = PendingApproval(
             call_id=request.call_id, name=request.name, arguments=request.arguments, iteration=request.iteration
         )
-        self.decision: ApprovalDecision | None = None
+        self.decision: CallApproval | None = None
 
 
 class Inbox:
@@ -41,23 +41,23 @@ class Inbox:
     def __init__(self, steering: Sequence[str] = ()) -> None:
         self.cancelled = False
         self.steering = list(steering)
-        self._questions: list[Question] = []
+        self._questions: list[OpenApproval] = []
 
     def drain(self) -> list[str]:
         """All steering messages in the order they came, each once."""
         texts, self.steering = self.steering, []
         return texts
 
-    def ask(self, request: ToolRequest) -> Question:
+    def ask(self, request: ToolRequest) -> OpenApproval:
         """Note that a tool call waits for a person."""
-        question = Question(request)
+        question = OpenApproval(request)
         self._questions.append(question)
         return question
 
-    def close(self, question: Question) -> None:
+    def close(self, question: OpenApproval) -> None:
         self._questions.remove(question)
 
-    def decide(self, decision: ApprovalDecision) -> None:
+    def decide(self, decision: CallApproval) -> None:
         """Take a person's verdict on a call that waits for one.
 
         Every other verdict is dropped: kept, it could open a later call of the same id, which nobody has seen.
@@ -73,5 +73,5 @@ class Inbox:
         return [question.pending for question in self._open]
 
     @property
-    def _open(self) -> list[Question]:
+    def _open(self) -> list[OpenApproval]:
         return [question for question in self._questions if question.decision is None]

@@ -11,7 +11,7 @@ from perdure.agent import Agent
 from perdure.conversation import DigestMismatchError
 from perdure.errors import ConfigurationError, InvokerError, ModelError, PayloadTooLargeError
 from perdure.prompty.load import load_dict
-from perdure.protocol import activities as wire
+from perdure.protocol import activities
 from perdure.redaction import redact
 
 
@@ -25,9 +25,9 @@ def test_a_model_error_carries_what_the_loop_decides_by() -> None:
     error = leaving(
         ModelError("slow down", kind="rate_limit", provider="openai", status=429, request_id="r1", retry_after=2.5)
     )
-    assert (error.type, error.message, error.non_retryable) == (wire.MODEL_ERROR, "slow down", True)
+    assert (error.type, error.message, error.non_retryable) == (activities.MODEL_ERROR, "slow down", True)
     assert error.details == (
-        wire.ModelFailure(kind="rate_limit", provider="openai", status=429, request_id="r1", retry_after=2.5),
+        activities.ModelFailure(kind="rate_limit", provider="openai", status=429, request_id="r1", retry_after=2.5),
     )
     assert error.category == ApplicationErrorCategory.BENIGN
     assert error.cause is None
@@ -36,10 +36,10 @@ def test_a_model_error_carries_what_the_loop_decides_by() -> None:
 @pytest.mark.parametrize(
     ("error", "type"),
     [
-        (ConfigurationError("no key"), wire.CONFIGURATION_ERROR),
-        (InvokerError("no provider"), wire.CONFIGURATION_ERROR),
+        (ConfigurationError("no key"), activities.CONFIGURATION_ERROR),
+        (InvokerError("no provider"), activities.CONFIGURATION_ERROR),
         (PayloadTooLargeError("too large"), "payload_too_large"),
-        (KeyError("bug"), wire.INTERNAL_ERROR),
+        (KeyError("bug"), activities.INTERNAL_ERROR),
     ],
 )
 def test_what_another_attempt_would_not_cure_is_not_retried(error: Exception, type: str) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from perdure.client import get_run
 from perdure.messages import ImagePart, Message, TextPart
-from perdure.protocol import activities as wire
+from perdure.protocol import activities
 from perdure.testing import ScriptedModel, ScriptedReply
 from perdure.testing.script import Script
 from perdure.tools import tool
@@ -50,7 +50,7 @@ async def test_five_megabytes_give_the_same_bytes_as_a_run_in_process(stage: Sta
     assert sum(len(message.text) for message in result.messages) > 5_000_000
     chain = await links(stage.client, run.id)
     assert len(chain) >= 4
-    assert any(wire.LOAD_PIECE in activity_types(link) for link in chain)
+    assert any(activities.LOAD_PIECE in activity_types(link) for link in chain)
     assert fingerprints(model) == fingerprints(other)
     assert result.messages == expected.messages
     reader = get_run(stage.client, run.id)
@@ -75,7 +75,7 @@ async def test_ten_large_images_in_one_round(roomy_stage: Stage, scripted: Scrip
     images = [part for message in result.messages for part in message.parts if isinstance(part, ImagePart)]
     assert [len(image.source) for image in images] == [900_000] * 10
     first, *_ = await links(stage.client, run.id)
-    assert activity_types(first).count(wire.JOURNAL) >= 9
+    assert activity_types(first).count(activities.RECORD) >= 9
 
 
 async def test_a_run_that_fails_with_more_at_hand_than_its_failure_can_carry(stage: Stage, scripted: Scripted) -> None:

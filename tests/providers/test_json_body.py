@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from perdure.providers.json_body import LONG, BodyEncoder
-from perdure.providers.memo import Lasting
+from perdure.providers.memo import Memoized
 
 JSON = st.recursive(
     st.none()
@@ -58,13 +58,13 @@ def test_a_trimmed_or_rewritten_conversation(start: int) -> None:
 def test_lasting_messages(start: int) -> None:
     encoder, messages = BodyEncoder(), conversation()
     encoder.encode({"messages": messages})
-    encoder.encode({"messages": Lasting(messages)})
+    encoder.encode({"messages": Memoized(messages)})
     other = {"role": "user", "content": 1}
     equal = {"role": "user", "content": True}
     for changed in (messages[:start] + [other] * LONG, messages[:start] + [equal] * LONG, messages[start:]):
-        assert json.loads(encoder.encode({"messages": Lasting(changed)})) == {"messages": changed}
+        assert json.loads(encoder.encode({"messages": Memoized(changed)})) == {"messages": changed}
         assert b"1" in encoder.encode({"messages": [*changed, other]})
-    text = encoder.encode({"messages": Lasting(messages[:start] + [equal] * LONG)})
+    text = encoder.encode({"messages": Memoized(messages[:start] + [equal] * LONG)})
     assert text.endswith(b'{"role":"user","content":true}]}')
     text = encoder.encode({"messages": messages[:start] + [other] * LONG})
     assert text.endswith(b'{"role":"user","content":1}]}')

@@ -10,7 +10,7 @@ import pytest
 
 from perdure.agent import Agent
 from perdure.messages import ImagePart, Message, TextPart, ToolCall
-from perdure.providers.memo import Remembered, RememberedList
+from perdure.providers.memo import Memo, MemoList
 from perdure.providers.registry import provider_for
 
 
@@ -34,7 +34,7 @@ def test_makes_it_once() -> None:
         made.append(message.text)
         return message.text.upper()
 
-    remembered, message = Remembered(make), Message.user("hi")
+    remembered, message = Memo(make), Message.user("hi")
     assert [remembered(message), remembered(message)] == ["HI", "HI"]
     assert made == ["hi"]
     assert remembered(Message.user("hi")) == "HI"
@@ -42,7 +42,7 @@ def test_makes_it_once() -> None:
 
 
 def test_forgets_with_the_message() -> None:
-    remembered = Remembered(lambda message: message.text)
+    remembered = Memo(lambda message: message.text)
     messages = conversation()
     for message in messages:
         remembered(message)
@@ -59,7 +59,7 @@ def test_of_a_list_only_what_is_new_is_looked_at() -> None:
         made.append(message.text)
         return message.text.upper()
 
-    remembered = RememberedList(make)
+    remembered = MemoList(make)
     messages = [Message.user(text) for text in "abcd"]
     assert remembered([]) == []
     assert remembered(messages[:1]) == ["A"]
@@ -74,7 +74,7 @@ def test_of_a_list_only_what_is_new_is_looked_at() -> None:
 
 
 def test_a_list_is_forgotten_with_its_first_message() -> None:
-    remembered = RememberedList(lambda message: message.text)
+    remembered = MemoList(lambda message: message.text)
     messages = [Message.user(text) for text in "abcd"]
     last = ref(messages[-1])
     remembered(messages)

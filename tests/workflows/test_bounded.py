@@ -16,7 +16,7 @@ from perdure.client import RunHandle, get_run
 from perdure.errors import ExecuteError, MaxIterationsError, PayloadTooLargeError, RunError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import ImagePart, Message, ToolCall
-from perdure.protocol.names import DECIDE, STEER, WORKFLOW
+from perdure.protocol.names import APPROVAL, STEER, WORKFLOW
 from perdure.protocol.run import RunResult
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
 from perdure.testing.script import Script
@@ -245,7 +245,7 @@ async def test_signals_that_make_no_sense(stage: Stage, scripted: Scripted) -> N
         run = await stage.start(scripted_agent(model, ["gate"]))
         await gate.reached.wait()
         handle = stage.client.get_workflow_handle(run.id)
-        for signal in (STEER, DECIDE, "unheard_of"):
+        for signal in (STEER, APPROVAL, "unheard_of"):
             await handle.signal(signal, {"nonsense": [1, 2, 3]})
             await handle.signal(signal)
             await handle.signal(signal, args=[1, 2, 3])

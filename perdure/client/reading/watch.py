@@ -11,7 +11,7 @@ from temporalio.client import Client
 
 from ...activities.heartbeat import STREAM_SECONDS, StreamedText
 from ...events import RunEvent
-from ...protocol import activities as wire
+from ...protocol import activities
 from .log import RunLog
 
 RINGS = frozenset(
@@ -86,7 +86,7 @@ class Tokens:
     async def _read(self) -> StreamedText | None:
         description = await self._handle.describe()
         for pending in description.raw_description.pending_activities:
-            if pending.activity_type.name != wire.CALL_MODEL or not pending.heartbeat_details.payloads:
+            if pending.activity_type.name != activities.CALL_MODEL or not pending.heartbeat_details.payloads:
                 continue
             if pending.state != PendingActivityState.PENDING_ACTIVITY_STATE_STARTED:
                 continue

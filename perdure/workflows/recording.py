@@ -11,7 +11,7 @@ from ..conversation import Conversation, Operation, operation_bytes
 from ..errors import PayloadTooLargeError
 from ..messages import Message
 from ..payloads.limits import MAX_PAYLOAD_BYTES
-from ..protocol import activities as wire
+from ..protocol import activities
 from ..protocol.run import CarriedConversation
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN
 
@@ -21,20 +21,20 @@ CERTAIN_BYTES = 1536 * 1024
 """What takes so much fits into Temporal's 2 MB even when it does not compress at all."""
 
 
-async def hand_over(conversation: Conversation, *, all_of_it: bool = False) -> None:
+async def record(conversation: Conversation, *, all_of_it: bool = False) -> None:
     """Let no activity input grow past what Temporal can carry: record what is too much for one in inputs of its own.
 
     Raises `PayloadTooLargeError` for a message that no input can hold.
     """
-    for operation in conversation.pending:
+    for operation in conversation.unrecorded:
         await _check(operation)
     references = list(conversation.partial_refs(PIECE_BYTES))
-    if all_of_it and conversation.pending:
+    if all_of_it and conversation.unrecorded:
         references.append(conversation.ref())
     for reference in references:
         await workflow.execute_activity(
-            wire.JOURNAL,
-            wire.ConversationInput(conversation=reference),
+            activities.RECORD,
+            activities.ConversationInput(conversation=reference),
             start_to_close_timeout=MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
@@ -62,8 +62,8 @@ async def load_pieces(carried: CarriedConversation) -> list[Message]:
     messages: list[Message] = []
     for start, end in pairwise([0, *carried.ends]):
         messages += await workflow.execute_activity(
-            wire.LOAD_PIECE,
-            wire.PieceInput(run_id=carried.run_id, reference=carried.reference, start=start, end=end),
+            activities.LOAD_PIECE,
+            activities.PieceInput(run_id=carried.run_id, reference=carried.reference, start=start, end=end),
             result_type=list[Message],
             start_to_close_timeout=4 * MARGIN,
             retry_policy=LOST_WORKER_RETRIES,
@@ -80,7 +80,7 @@ def uncompressed_bytes(value: object) -> int:
 async def encoded_bytes(value: BaseModel) -> int:
     """The size of the value's payload as it would be sent. Measured once: a replay might compress otherwise."""
     size: int = await workflow.execute_local_activity(
-        wire.MEASURE,
+        activities.MEASURE,
         value,
         result_type=int,
         start_to_close_timeout=MARGIN,
