@@ -31,7 +31,7 @@ class ToolSpec(BaseModel):
 
 
 class Approval(BaseModel):
-    """A person's verdict on one tool call."""
+    """What a person says to one tool call: yes, yes with other arguments, or no."""
 
     approved: bool
     reason: str | None = None

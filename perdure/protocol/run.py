@@ -11,7 +11,7 @@ from ..conversation import ConversationRef
 from ..loop.state import LoopState
 from ..messages import Message, Usage
 from ..options import RunOptions
-from ..tool_calls import ToolSpec
+from ..tool_calls import Approval, ToolSpec
 
 
 class SteeringMessage(BaseModel):
@@ -25,13 +25,10 @@ class SteeringMessage(BaseModel):
         return {"text": data} if isinstance(data, str) else data
 
 
-class CallApproval(BaseModel):
-    """A person's verdict on a tool call that waits for one."""
+class CallApproval(Approval):
+    """An approval or denial on its way to the run, with the id of the tool call that waits for it."""
 
     call_id: str
-    approved: bool
-    arguments: dict[str, Any] | None = None
-    reason: str | None = None
 
 
 class Inventory(BaseModel):

@@ -10,8 +10,8 @@ from weakref import ref
 
 from pydantic import BaseModel
 
-Value_ = TypeVar("Value_")
-Subject_ = TypeVar("Subject_", bound=BaseModel)
+Value = TypeVar("Value")
+Subject = TypeVar("Subject", bound=BaseModel)
 
 
 class _Reference(ref[BaseModel]):
@@ -21,17 +21,17 @@ class _Reference(ref[BaseModel]):
     key: int
 
 
-class Memo(Generic[Subject_, Value_]):
+class Memo(Generic[Subject, Value]):
     """A function of a thing whose results are kept for as long as the thing lives.
 
     Only for things that nobody changes any more; nor may anyone change a result.
     """
 
-    def __init__(self, make: Callable[[Subject_], Value_]) -> None:
+    def __init__(self, make: Callable[[Subject], Value]) -> None:
         self._make = make
-        self._made: dict[int, tuple[_Reference, Value_]] = {}
+        self._made: dict[int, tuple[_Reference, Value]] = {}
 
-    def __call__(self, thing: Subject_) -> Value_:
+    def __call__(self, thing: Subject) -> Value:
         key = id(thing)
         known = self._made.get(key)
         if known is not None and known[0]() is thing:
@@ -53,27 +53,27 @@ class Memo(Generic[Subject_, Value_]):
             del self._made[reference.key]
 
 
-class Memoized(list[Value_]):
+class Memoized(list[Value]):
     """A list whose items nobody will change any more: the same item says the same."""
 
 
 @dataclass
-class _Latest(Generic[Subject_, Value_]):
-    pairs: tuple[Sequence[Subject_], list[Value_]]
+class _Latest(Generic[Subject, Value]):
+    pairs: tuple[Sequence[Subject], list[Value]]
     """The things without the first, which would keep itself alive, and what was made of all of them."""
 
 
-class MemoList(Generic[Subject_, Value_]):
+class MemoList(Generic[Subject, Value]):
     """A function of each thing of a list; of a list that has grown since, only what is new is looked at one by one.
 
     The first thing stands for the list. While it lives, so do the others.
     """
 
-    def __init__(self, make: Callable[[Subject_], Value_]) -> None:
+    def __init__(self, make: Callable[[Subject], Value]) -> None:
         self._each = Memo(make)
-        self._lists = Memo[Subject_, _Latest[Subject_, Value_]](lambda first: _Latest(([], [])))
+        self._lists = Memo[Subject, _Latest[Subject, Value]](lambda first: _Latest(([], [])))
 
-    def __call__(self, things: Sequence[Subject_]) -> Memoized[Value_]:
+    def __call__(self, things: Sequence[Subject]) -> Memoized[Value]:
         if not things:
             return Memoized()
         latest = self._lists(things[0])

@@ -174,13 +174,12 @@ class TemporalEffects:
             raise CompactionError(explain(error)[1]) from error
 
     async def approve(self, request: ToolRequest) -> Approval:
-        question = self._inbox.ask(request)
-        await workflow.wait_condition(lambda: self.cancelled() or question.decision is not None)
-        self._inbox.close(question)
-        decision = question.decision
-        if decision is None:
+        opened = self._inbox.open_approval(request)
+        await workflow.wait_condition(lambda: self.cancelled() or opened.approval is not None)
+        self._inbox.close(opened)
+        if opened.approval is None:
             raise Cancelled
-        return Approval(approved=decision.approved, reason=decision.reason, arguments=decision.arguments)
+        return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
         """The activity's result; when the run is cancelled first, the activity is told and given up."""

@@ -25,14 +25,14 @@ def understood(arguments: Sequence[Any], type_: type[Value]) -> Value | None:
 
 
 class OpenApproval:
-    """A tool call that waits for a person's verdict."""
+    """A tool call that waits for a person's approval."""
 
     def __init__(self, request: ToolRequest) -> None:
         self.call_id = request.call_id
         self.pending = PendingApproval(
             call_id=request.call_id, name=request.name, arguments=request.arguments, iteration=request.iteration
         )
-        self.decision: CallApproval | None = None
+        self.approval: CallApproval | None = None
 
 
 class Inbox:
@@ -41,37 +41,37 @@ class Inbox:
     def __init__(self, steering: Sequence[str] = ()) -> None:
         self.cancelled = False
         self.steering = list(steering)
-        self._questions: list[OpenApproval] = []
+        self._approvals: list[OpenApproval] = []
 
     def drain(self) -> list[str]:
         """All steering messages in the order they came, each once."""
         texts, self.steering = self.steering, []
         return texts
 
-    def ask(self, request: ToolRequest) -> OpenApproval:
+    def open_approval(self, request: ToolRequest) -> OpenApproval:
         """Note that a tool call waits for a person."""
-        question = OpenApproval(request)
-        self._questions.append(question)
-        return question
+        opened = OpenApproval(request)
+        self._approvals.append(opened)
+        return opened
 
-    def close(self, question: OpenApproval) -> None:
-        self._questions.remove(question)
+    def close(self, opened: OpenApproval) -> None:
+        self._approvals.remove(opened)
 
-    def decide(self, decision: CallApproval) -> None:
-        """Take a person's verdict on a call that waits for one.
+    def take(self, approval: CallApproval) -> None:
+        """Take a person's approval or denial of a call that waits for one.
 
-        Every other verdict is dropped: kept, it could open a later call of the same id, which nobody has seen.
+        Every other one is dropped: kept, it could open a later call of the same id, which nobody has seen.
         """
-        for question in self._open:
-            if question.call_id == decision.call_id:
-                question.decision = decision
+        for opened in self._open:
+            if opened.call_id == approval.call_id:
+                opened.approval = approval
                 return
-        workflow.logger.warning("a verdict on tool call %r, which does not wait for one", decision.call_id)
+        workflow.logger.warning("an approval of tool call %r, which does not wait for one", approval.call_id)
 
     @property
     def pending_approvals(self) -> list[PendingApproval]:
-        return [question.pending for question in self._open]
+        return [opened.pending for opened in self._open]
 
     @property
     def _open(self) -> list[OpenApproval]:
-        return [question for question in self._questions if question.decision is None]
+        return [opened for opened in self._approvals if opened.approval is None]
