@@ -6,7 +6,7 @@ import asyncio
 import sys
 from pathlib import Path
 
-AGENT = Path(__file__).parents[1] / "client" / "cli" / "agent"
+AGENT = Path(__file__).parents[1] / "cli" / "agent"
 TIMES, AT_ONCE = 20, 4
 COMMAND = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "-i", "person=Ann", "-q")
 
