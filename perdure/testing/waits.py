@@ -28,7 +28,7 @@ class Waits:
         """Give up every wait, each after its grace period; from any thread, at any time."""
         self.cancelled = True
         if self._event_loop is not None and not self._event_loop.is_closed():
-            # Behind whatever runs now: only a task that is waiting can be interrupted without a trace.
+            # After whatever runs now: only a task that is waiting can be interrupted without a trace.
             self._event_loop.call_soon_threadsafe(self._interrupt)
 
     async def until(self, effect: Awaitable[Value], *, grace: float = 0.0) -> Value:
