@@ -19,7 +19,7 @@ from ..conversation import Conversation
 from ..errors import ModelError
 from ..events import CONVERSATION_EVENTS, EventType
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
-from ..loop.effects import Cancelled
+from ..loop.effects import Cancelled, Effects
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
@@ -42,7 +42,7 @@ ApproveFunction = Callable[[ToolRequest], Approval | Awaitable[Approval]]
 
 
 @dataclass(kw_only=True, eq=False)
-class DirectEffects:
+class DirectEffects(Effects):
     """Calls the model, the tools and the user's callbacks, and lets a caller steer and cancel from any thread."""
 
     agent: Agent
@@ -65,6 +65,7 @@ class DirectEffects:
         self._hooks = Hooks({"": self.guardrails or Guardrails()}, {"": self.compactor} if self.compactor else {})
 
     def cancel(self) -> None:
+        """Cancel the run; from any thread, at any time."""
         self.waits.cancel()
 
     def cancelled(self) -> bool:
