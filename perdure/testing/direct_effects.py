@@ -108,9 +108,11 @@ class DirectEffects(Effects):
     async def _ask(self, agent: Agent, messages: list[Message]) -> ModelReply:
         try:
             reply = self.model(agent, messages)
-            if not isinstance(reply, ModelReply | ScriptedReply):
+            if not isinstance(reply, (ModelReply, ScriptedReply)):
                 reply = await self._unless_cancelled(reply)
-            if isinstance(reply, ScriptedReply) and reply.delay:
+            if isinstance(reply, ModelReply):
+                return reply
+            if reply.delay:
                 await self._unless_cancelled(asyncio.sleep(reply.delay))
             return read_reply(agent, reply)
         except (ModelError, Cancelled):

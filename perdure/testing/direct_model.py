@@ -45,13 +45,11 @@ class _Player:
         return reply
 
 
-def read_reply(agent: Agent, reply: Reply) -> ModelReply:
+def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
     """The reply as a provider reads it from a response. Raises `ModelError` when the script says that the call fails.
 
     Tokens that the script does not count are 0; `thinking` and what only HTTP has are ignored.
     """
-    if isinstance(reply, ModelReply):
-        return reply
     _raise_fault(reply)
     output, warnings = _output(agent, reply)
     return ModelReply(
