@@ -14,13 +14,13 @@ from temporalio.service import RPCError
 from perdure.client import RunHandle, get_run
 from perdure.events import RunEvent
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
 
 from ..conftest import wait_for
-from ..workflows.agents import asks, call, says, scripted_agent
+from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
 from .comparison import fingerprints, links, run_in_process
 

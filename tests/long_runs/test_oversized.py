@@ -12,11 +12,11 @@ from perdure.client import RunHandle
 from perdure.errors import PayloadTooLargeError
 from perdure.messages import Message
 from perdure.protocol.names import STEER
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
 
-from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.agents import QUESTION, scripted_agent
 from ..workflows.stage import Stage
 from .comparison import links
 from .test_large_conversations import noise

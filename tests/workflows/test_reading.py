@@ -11,11 +11,11 @@ from temporalio.service import RPCError
 
 from perdure.client import RunEvent, RunHandle, get_run
 from perdure.messages import Message
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.conftest import wait_for
 
-from .agents import asks, call, says, scripted_agent
+from .agents import scripted_agent
 from .gates import Gate
 from .stage import Stage
 
@@ -62,7 +62,7 @@ async def test_events_of_a_closed_run_without_a_worker(stage: Stage, scripted: S
     assert kinds(events) == WHOLE
     assert [event.seq for event in events] == list(range(1, 10))
     assert events[2].data == {"name": "gate", "arguments": "{}"}
-    assert events[2].call_id == events[3].call_id == "call_1"
+    assert events[2].call_id == events[3].call_id == "call_gate"
     assert [event.time for event in events] == sorted(event.time for event in events)
     assert events[-1].data["response"] == "done"
     assert [message.text for message in events[-1].data["messages"][2:]] == ["", "through", "done"]
