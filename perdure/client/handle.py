@@ -10,7 +10,8 @@ from temporalio.exceptions import ApplicationError, CancelledError, TerminatedEr
 
 from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
-from ..history.chain import cancel_reason, last_link, read_link
+from ..history.chain import cancel_reason, last_link
+from ..history.link import read_link
 from ..messages import Message, Usage
 from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR

@@ -64,7 +64,7 @@ async def test_a_conversation_that_does_not_fit_beside_the_agent_goes_in_pieces(
     assert result.output == "done"
     chain = await links(stage.client, run.id)
     assert len(chain) >= 2
-    carried = chain[1].recorded.input.carried
+    carried = chain[1].input.carried
     assert carried is not None
     assert carried.conversation is not None
     assert carried.conversation.reference.operations == []

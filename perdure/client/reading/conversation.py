@@ -7,7 +7,8 @@ import logging
 from temporalio.client import Client
 from temporalio.workflow import NondeterminismError
 
-from ...history.chain import Link, closing_tail, read_links
+from ...history.chain import closing_tail, read_links
+from ...history.link import RecordedLink
 from ...history.transcript import Transcript
 from ...messages import Message
 from .log import RunLog
@@ -27,10 +28,10 @@ async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> li
             await log.refresh()
             return list(log.transcript.messages)
         if transcript is None:
-            transcript = Transcript(link.recorded.seed)
+            transcript = Transcript(link.seed)
         else:
-            transcript.begin_link(link.recorded.seed)
-        conversation = link.recorded.conversation()
+            transcript.begin_link(link.seed)
+        conversation = link.conversation()
         transcript.follow(conversation.operations)
         if link.next_run_id is not None:
             continue
@@ -42,10 +43,10 @@ async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> li
     return transcript.messages if transcript else []
 
 
-async def conversation_at_end(client: Client, workflow_id: str, link: Link) -> list[Message]:
+async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLink) -> list[Message]:
     """The conversation as the model would see it next, when its last link has closed."""
     tail = await closing_tail(client, link)
-    conversation = link.recorded.conversation()
+    conversation = link.conversation()
     if tail is not None:
         conversation.follow(tail)
         return conversation.messages

@@ -8,7 +8,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from ...events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
-from ...history.chain import Link, first_run_id, is_running, read_link
+from ...history.chain import first_run_id, is_running
+from ...history.link import RecordedLink, read_link
 from ...history.transcript import Transcript
 from ...protocol.names import EVENTS
 from .query import ask
@@ -25,7 +26,7 @@ class RunLog:
     def __init__(self, client: Client, workflow_id: str) -> None:
         self._client = client
         self._id = workflow_id
-        self._link: Link | None = None
+        self._link: RecordedLink | None = None
         self._reader = EventReader([])
         self._refreshing = asyncio.Lock()
         self.events: list[RunEvent] = []
@@ -47,7 +48,7 @@ class RunLog:
         return self._link.run_id if self._link else None
 
     @property
-    def link(self) -> Link | None:
+    def link(self) -> RecordedLink | None:
         return self._link
 
     async def refresh(self) -> None:
@@ -67,9 +68,9 @@ class RunLog:
                 return
             link = await self._open(link.next_run_id)
 
-    async def _open(self, run_id: str) -> Link:
+    async def _open(self, run_id: str) -> RecordedLink:
         link = await read_link(self._client, self._id, run_id)
-        carried, seed = link.recorded.input.carried, link.recorded.seed
+        carried, seed = link.input.carried, link.seed
         self._reader = EventReader(seed, version=carried.version if carried else 0)
         if self._link is None:
             self.transcript = Transcript(seed)
@@ -78,7 +79,7 @@ class RunLog:
         self._link = link
         return link
 
-    async def _query(self, link: Link) -> bool:
+    async def _query(self, link: RecordedLink) -> bool:
         """Ask the workflow for what is new; False when nobody could answer in time."""
         handle = self._client.get_workflow_handle(self._id, run_id=link.run_id)
         while True:
@@ -93,7 +94,7 @@ class RunLog:
             self.events.pop()
         return True
 
-    async def _replay(self, link: Link) -> Link:
+    async def _replay(self, link: RecordedLink) -> RecordedLink:
         """Read what is new by replaying the link's history as it is now."""
         if link.is_open:
             link = self._link = await read_link(self._client, self._id, link.run_id)
@@ -112,9 +113,9 @@ class RunLog:
         self.transcript.follow(page.operations)
 
 
-def _ended_from_outside(link: Link, seq: int) -> RunEvent:
+def _ended_from_outside(link: RecordedLink, seq: int) -> RunEvent:
     """The terminal event of a run that was ended without being asked: terminated, or timed out by Temporal."""
-    closing = link.recorded.closing
+    closing = link.closing
     assert closing is not None
     kind = EventType.Name(closing.event_type).removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_").lower()
     return RunEvent(

@@ -124,9 +124,9 @@ async def watch(client: Client, workflow_id: str, log: RunLog, after: int) -> As
             if log.ended:
                 return
             assert log.link is not None
-            if log.link.recorded.closing is not None:
+            if log.link.closing is not None:
                 return
-            if tokens is None and log.link.recorded.input.options.stream:
+            if tokens is None and log.link.input.options.stream:
                 tokens = Tokens(client, workflow_id)
             if bell_of != log.run_id:
                 if bell:
