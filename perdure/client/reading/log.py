@@ -1,4 +1,4 @@
-"""A reader's copy of a run's events, link after link, kept up to date on demand."""
+"""A reader's copy of a run's events, link after link, brought up to date on demand."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from .replay import replay
 
 
 class RunLog:
-    """Everything that a run has said so far.
+    """Every event of a run, as of the last `refresh`.
 
-    Open links answer a query, which costs no history; closed ones, and open ones without a worker,
-    are replayed here.
+    An open link answers a query, which adds nothing to its history; a closed one, and an open one without a worker, is
+    replayed here.
     """
 
     def __init__(self, client: Client, workflow_id: str) -> None:
@@ -35,24 +35,27 @@ class RunLog:
 
     @property
     def last_seq(self) -> int:
+        """The `seq` of the last event; 0 before the first."""
         return self.events[-1].seq if self.events else 0
 
     @property
     def ended(self) -> bool:
-        """Whether the terminal event was read: nothing comes after it."""
+        """Whether the last event is a terminal one: nothing comes after it."""
         return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
 
     @property
-    def run_id(self) -> str | None:
-        """The link that was read last."""
-        return self._link.run_id if self._link else None
-
-    @property
-    def link(self) -> RecordedLink | None:
+    def link(self) -> RecordedLink:
+        """The link that was read last; only after `refresh`."""
+        if self._link is None:
+            raise RuntimeError("RunLog.refresh() comes first")
         return self._link
 
+    def events_after(self, seq: int) -> list[RunEvent]:
+        """The events whose `seq` is above the given one."""
+        return self.events[max(seq + 1 - self.events[0].seq, 0) :] if self.events else []
+
     async def refresh(self) -> None:
-        """Read what is new. Raises `RPCError` when there is no such run."""
+        """Read what is new. Raises `RPCError` when there is no such run, and what `replay` raises."""
         async with self._refreshing:
             if not self.ended:
                 await self._refresh()
@@ -80,7 +83,7 @@ class RunLog:
         return link
 
     async def _query(self, link: RecordedLink) -> bool:
-        """Ask the workflow for what is new; False when nobody could answer in time."""
+        """Ask the workflow for what is new; False when no worker answered in time."""
         handle = self._client.get_workflow_handle(self._id, run_id=link.run_id)
         while True:
             page = await ask(handle, EVENTS, self.last_seq, answer=EventPage)
@@ -90,12 +93,12 @@ class RunLog:
             if not page.more:
                 break
         if self.ended and await is_running(self._client, self._id, link.run_id):
-            # Not recorded yet: the run takes its end back when a message has come meanwhile.
+            # The end is not recorded yet: the run takes it back when a message has come meanwhile.
             self.events.pop()
         return True
 
     async def _replay(self, link: RecordedLink) -> RecordedLink:
-        """Read what is new by replaying the link's history as it is now."""
+        """Read what is new by replaying the link's history as it is now; returns the link as it is now."""
         if link.is_open:
             link = self._link = await read_link(self._client, self._id, link.run_id)
         run = await replay(self._id, link.history, self._client.data_converter)
@@ -114,7 +117,7 @@ class RunLog:
 
 
 def _ended_from_outside(link: RecordedLink, seq: int) -> RunEvent:
-    """The terminal event of a run that was ended without being asked: terminated, or timed out by Temporal."""
+    """The terminal event of a run that could not emit one itself: terminated, or timed out by Temporal."""
     closing = link.closing
     assert closing is not None
     kind = EventType.Name(closing.event_type).removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_").lower()
