@@ -102,7 +102,7 @@ async def test_a_steering_message_is_not_sent_when_it_does_not_fit(stage: Stage,
         run = await stage.start(scripted_agent(scripted([says("done", delay=0.5)])))
         with pytest.raises(PayloadTooLargeError, match="The steering message is too large"):
             await run.steer(noise(3_000_000, "steering"))
-        with pytest.raises(PayloadTooLargeError, match="The decision is too large"):
+        with pytest.raises(PayloadTooLargeError, match="The approval is too large"):
             await run.approve("c", arguments={"text": noise(3_000_000, "arguments")})
         assert (await run.result()).output == "done"
 

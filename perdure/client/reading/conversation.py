@@ -1,4 +1,4 @@
-"""The conversation of a run, put together from what its histories recorded."""
+"""Puts the conversation of a run together from what its histories record."""
 
 from __future__ import annotations
 
@@ -18,9 +18,10 @@ logger = logging.getLogger("perdure")
 
 
 async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> list[Message]:
-    """Every message of the run, those included that were trimmed from the model's view.
+    """Every message of the run, including those that were trimmed from the model's view.
 
-    An open run is asked through `log`, which knows what no history has recorded yet.
+    An open run is asked through `log`, which knows what no history records yet. Raises `RPCError` when there is no such
+    run, and what `replay` raises.
     """
     transcript: Transcript | None = None
     async for link in read_links(client, workflow_id):
@@ -44,7 +45,10 @@ async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> li
 
 
 async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLink) -> list[Message]:
-    """The conversation as the model would see it next, when its last link has closed."""
+    """The conversation as the model would see it next; `link` is the last one of a run that has ended.
+
+    Where its end can't be read, that is logged, and the conversation goes as far as the history records it.
+    """
     tail = await closing_tail(client, link)
     conversation = link.conversation()
     if tail is not None:
@@ -53,6 +57,6 @@ async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLi
     try:
         return (await replay(workflow_id, link.history, client.data_converter)).conversation
     except (NondeterminismError, ValueError) as error:
-        # Another version of perdure made this history, or its run failed before it began.
+        # Another version of perdure made this history, or the run failed before it began.
         logger.warning("the end of the conversation of %s can't be read: %s", workflow_id, error)
     return conversation.messages
