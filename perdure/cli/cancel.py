@@ -15,7 +15,7 @@ from .session import open_run
 
 def cancel(
     id: options.RunId,
-    reason: Annotated[str, typer.Option(help="Why; whoever looks at the run later reads it.")] = "",
+    reason: Annotated[str, typer.Option(help="Why; it is recorded with the run.")] = "",
 ) -> None:
     """Cancel a run.
 

@@ -31,7 +31,12 @@ _ENDED_FROM_OUTSIDE = {
 
 
 class RunHandle:
-    """Follows, steers and reads one run. Every call raises `RPCError` when there is no run of that id."""
+    """Follows, steers and reads one run.
+
+    Every call raises `RPCError` when there is no run of that id. Those that read the run also raise
+    `ConfigurationError` when a part of it is stored where this process can't look, and `NondeterminismError` when its
+    history must be replayed and another version of perdure has made it.
+    """
 
     def __init__(self, client: Client, id: str) -> None:
         self.id = id
