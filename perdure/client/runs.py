@@ -96,26 +96,32 @@ def _start_from_less(messages: Sequence[Message]) -> str:
 
 
 async def _start(client: Client, input: RunInput, workflow_id: str, task_queue: str) -> None:
-    name = input.agent.name or "agent"
-    service = client.service_client
-    arguments: dict[str, Any] = {
-        "id": workflow_id,
-        "task_queue": task_queue,
-        "task_timeout": WORKFLOW_TASK_TIMEOUT,
-        "static_summary": f"{name}: {_first_words(input.messages)}",
-        "static_details": _details(input),
-        "memo": {"agent": name},
-    }
-    if service not in _without_attributes:
-        attributes = TypedSearchAttributes([SearchAttributePair(AGENT, name)])
+    arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input)}
+    if client.service_client not in _without_attributes:
+        attributes = TypedSearchAttributes([SearchAttributePair(AGENT, _name(input.agent))])
         try:
             await client.start_workflow(WORKFLOW, input, search_attributes=attributes, **arguments)
             return
         except RPCError as error:
             if error.status != RPCStatusCode.INVALID_ARGUMENT or AGENT.name not in error.message:
                 raise
-            _without_attributes.add(service)
+            _without_attributes.add(client.service_client)
     await client.start_workflow(WORKFLOW, input, **arguments)
+
+
+def _described(input: RunInput) -> dict[str, Any]:
+    """The workflow task's time-out, and what the Temporal UI shows of the run."""
+    name = _name(input.agent)
+    return {
+        "task_timeout": WORKFLOW_TASK_TIMEOUT,
+        "static_summary": f"{name}: {_first_words(input.messages)}",
+        "static_details": _details(input),
+        "memo": {"agent": name},
+    }
+
+
+def _name(agent: Agent) -> str:
+    return agent.name or "agent"
 
 
 def _first_words(messages: Sequence[Message]) -> str:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from temporalio.client import Client
 from temporalio.workflow import NondeterminismError
 
+from ...conversation import Operation
 from ...history.chain import closing_tail, read_links
 from ...history.link import RecordedLink
 from ...history.transcript import Transcript
@@ -34,14 +36,17 @@ async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> li
             transcript.begin_link(link.seed)
         conversation = link.conversation()
         transcript.follow(conversation.operations)
-        if link.next_run_id is not None:
-            continue
-        if tail := await closing_tail(client, link):
-            transcript.follow(tail.operations)
-        else:
-            whole = await replay(workflow_id, link.history, client.data_converter)
-            transcript.follow(whole.operations_since(conversation.version))
+        if link.next_run_id is None:
+            transcript.follow(await _last_operations(client, workflow_id, link, conversation.version))
     return transcript.messages if transcript else []
+
+
+async def _last_operations(client: Client, workflow_id: str, link: RecordedLink, version: int) -> Sequence[Operation]:
+    """What the end of the run's last link has added to the conversation since `version`."""
+    if tail := await closing_tail(client, link):
+        return tail.operations
+    run = await replay(workflow_id, link.history, client.data_converter)
+    return run.operations_since(version)
 
 
 async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLink) -> list[Message]:
