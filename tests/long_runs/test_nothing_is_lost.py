@@ -175,8 +175,8 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
     reader = get_run(stage.client, run.id)
     kept = await reader.events()
     assert kept == events[-len(kept) :]
-    assert chain[2].recorded.input.carried is not None
-    assert kept[0].seq == chain[2].recorded.input.carried.last_seq + 1
+    assert chain[2].input.carried is not None
+    assert kept[0].seq == chain[2].input.carried.last_seq + 1
     assert [event async for event in get_run(stage.client, run.id).stream(after=kept[-3].seq)] == kept[-2:]
     assert await reader.messages() == messages
     assert (await reader.result()).messages == result.messages
