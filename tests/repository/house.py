@@ -88,7 +88,7 @@ def layer_of(room: str) -> int:
 @cache
 def imports() -> tuple[Import, ...]:
     """All imports of all files, those in functions and under TYPE_CHECKING too."""
-    return tuple(found for module in modules() for found in _imports_of(module))
+    return tuple(dict.fromkeys(found for module in modules() for found in _imports_of(module)))
 
 
 def imports_inside() -> Iterator[Import]:

@@ -28,18 +28,23 @@ class Definition:
     """File, line and qualified name."""
     node: FUNCTION | ast.ClassDef
     is_public: bool
+    bases: tuple[str, ...] = ()
+    """Of a method: the names of what its class derives from."""
 
     def __str__(self) -> str:
         return f"{self.place} ({self.lines} lines)"
 
     @property
     def docstring(self) -> str:
-        return ast.get_docstring(self.node) or ""
+        """Its own, or the one of the method that it overrides, as `inspect.getdoc` gives it."""
+        own = ast.get_docstring(self.node)
+        overridden = (_methods().get((base, self.node.name)) for base in self.bases)
+        return own or next((method.docstring for method in overridden if method), "")
 
     @property
     def lines(self) -> int:
         """Of the body, without the docstring."""
-        body = self.node.body[1:] if self.docstring else self.node.body
+        body = self.node.body[1:] if ast.get_docstring(self.node) else self.node.body
         return (body[-1].end_lineno or 0) - body[0].lineno + 1 if body else 0
 
 
@@ -49,8 +54,18 @@ def definitions() -> tuple[Definition, ...]:
     return tuple(
         found
         for path in modules().values()
-        for found in _defined_in(ast.parse(path.read_text()), str(path.relative_to(ROOT)), "", True)
+        for found in _defined_in(ast.parse(path.read_text()), str(path.relative_to(ROOT)))
     )
+
+
+@cache
+def _methods() -> dict[tuple[str, str], Definition]:
+    """Methods by the names of their class and their own. Two classes of one name would share them."""
+    return {
+        (class_name, found.node.name): found
+        for found in functions()
+        if (class_name := found.place.rpartition(" ")[2].rpartition(".")[0])
+    }
 
 
 def functions() -> list[Definition]:
@@ -82,7 +97,7 @@ def test_most_of_what_is_public_says_what_it_is() -> None:
 
 def test_public_functions_say_what_they_raise() -> None:
     silent = [found for found in functions() if found.is_public and _hides(found)]
-    assert silent == [], listed("say in the docstring what is raised, and when", silent)
+    assert not silent, listed("say in the docstring what is raised, and when", silent)
 
 
 def _is_overload(found: Definition) -> bool:
@@ -95,15 +110,23 @@ def _hides(found: Definition) -> bool:
     return bool(raised) and not any(word in found.docstring for word in ("raise", "Raise", *raised))
 
 
-def _defined_in(node: ast.AST, file: str, prefix: str, is_public: bool) -> Iterator[Definition]:
+def _defined_in(
+    node: ast.AST, file: str, prefix: str = "", is_public: bool = True, bases: tuple[str, ...] = ()
+) -> Iterator[Definition]:
     for child in ast.iter_child_nodes(node):
         if isinstance(child, FUNCTION | ast.ClassDef):
             name = prefix + child.name
             shown = is_public and not child.name.startswith("_")
-            yield Definition(f"{file}:{child.lineno} {name}", child, shown)
-            yield from _defined_in(child, file, f"{name}.", shown and isinstance(child, ast.ClassDef))
+            yield Definition(f"{file}:{child.lineno} {name}", child, shown, bases)
+            of_class = isinstance(child, ast.ClassDef)
+            yield from _defined_in(child, file, f"{name}.", shown and of_class, _bases_of(child))
         else:
-            yield from _defined_in(child, file, prefix, is_public)
+            yield from _defined_in(child, file, prefix, is_public, bases)
+
+
+def _bases_of(node: ast.AST) -> tuple[str, ...]:
+    bases = node.bases if isinstance(node, ast.ClassDef) else []
+    return tuple(ast.unparse(base).partition("[")[0] for base in bases)
 
 
 def _depth(statements: list[ast.stmt]) -> int:
