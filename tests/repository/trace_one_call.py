@@ -6,7 +6,8 @@ the model are reached as always, over sockets. A file counts when
 - one of its functions is on the call stack at the moment when `start_run` is entered, or
 - one of its functions is entered or resumed, on any thread, from the loop's step `_call_model` to the step after it.
 
-The first run has imported everything and opened the connections, so that neither counts. Nor does `perdure.testing`.
+The first run has imported everything and opened the connections, so that neither counts. `perdure.testing` does not
+count either, nor does the worker's look at its memory, which comes every second, whatever is being done.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from perdure.cli.entry import run
 from perdure.client import start_run
 from perdure.loop.loop import AgentLoop
 from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.worker.workflow_memory import WorkflowMemory
 
 PACKAGE = Path(perdure.__file__).parent
 AGENT = """\
@@ -48,6 +50,7 @@ TOOLS = "from perdure import tool\n\n\n@tool\ndef unused() -> str:\n    return '
 START: CodeType = start_run.__code__
 FIRST: CodeType = AgentLoop._call_model.__code__
 NEXT: CodeType = AgentLoop._check_output.__code__
+TIMER: CodeType = WorkflowMemory._watch.__code__
 
 
 class Trace:
@@ -63,7 +66,7 @@ class Trace:
         if frame.f_code is START:
             self._add(*reversed(list(_stack(frame))))
         self._is_calling = (self._is_calling or frame.f_code is FIRST) and frame.f_code is not NEXT
-        if self._is_calling:
+        if self._is_calling and TIMER not in _stack(frame):
             self._add(frame.f_code)
 
     def _add(self, *codes: CodeType) -> None:
@@ -93,15 +96,15 @@ def _stack(frame: FrameType | None) -> Iterator[CodeType]:
 
 
 def main(address: str) -> int:
-    """Prints the list; the exit code is that of the first command that fails."""
+    """Print the list; returns the exit code of the first command that fails, else 0."""
     with tempfile.TemporaryDirectory() as folder, ScriptedModel(lambda request: ScriptedReply(text="Hello.")) as model:
         agent, tools = Path(folder, "greeter.prompty"), Path(folder, "tools.py")
         agent.write_text(AGENT.format(endpoint=model.openai_endpoint))
         tools.write_text(TOOLS)
         command = ["--address", address, "run", str(agent), "--tools", str(tools), "-q"]
-        trace = Trace()
         if code := run(command):
             return code
+        trace = Trace()
         threading.setprofile(trace)
         sys.setprofile(trace)
         code = run(command)
