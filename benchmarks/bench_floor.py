@@ -53,7 +53,7 @@ async def throughput(stage: Stage, run: Runs, task_queue: str) -> float:
 
 
 async def compare(server: Stage, repeats: int) -> None:
-    """Interleaved, in turns first, and with a rest in between: a server works on when its runs have ended."""
+    """Interleaved, each kind first in turn, with rests: a server goes on working after its runs have ended."""
     times: dict[str, list[float]] = {kind: [] for kind in KINDS}
     rates: dict[str, list[float]] = {kind: [] for kind in KINDS}
     async with server.worker("floor") as (floor_queue, _), server.worker() as (perdure_queue, _):

@@ -52,7 +52,7 @@ def _resident_megabytes(process: Process) -> float:
 
 
 def spread(values: list[float]) -> float:
-    """How far the values lie apart, as a part of the smallest."""
+    """The difference between the largest and the smallest, relative to the smallest."""
     return max(values) / min(values) - 1
 
 

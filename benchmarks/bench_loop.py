@@ -1,4 +1,4 @@
-"""What the agent loop itself costs per iteration, in process: `python benchmarks/bench_loop.py`.
+"""What the agent loop itself costs per iteration, in process: `python -m benchmarks.bench_loop`.
 
 One iteration is one model call that asks for one tool, its execution, and every event of it. Model and tool do
 nothing and never wait. The floor is a loop of a dozen lines that makes the same calls without anything that makes
@@ -29,7 +29,7 @@ ROUNDS = 40
 WARM_UP = 5
 LIMIT_MICROSECONDS = 50.0
 LIMIT_FLOORS = 5.0
-"""An iteration may cost so much beside what the floor costs; one of the two must hold, for slower machines."""
+"""The loop's own cost per iteration stays within one of the two: microseconds, or multiples of the floor."""
 
 AGENT = Agent.model_validate(
     {

@@ -1,10 +1,10 @@
-"""How much a model call costs beside the HTTP request itself, per provider: `python benchmarks/bench_wire.py`.
+"""How much a model call costs beside the HTTP request itself, per provider: `python -m benchmarks.bench_wire`.
 
 A conversation of 400 messages of 1 KB goes through the real SDK to a loopback server in a process of its own;
 the same bytes go there through a bare HTTP client. Printed are medians over interleaved rounds:
 
 - bare: the request alone, its bytes ready
-- call: `Provider.call`, for a conversation whose beginning was sent before, as an agent's always was
+- call: `Provider.call`, for a conversation whose beginning was sent before, as it is in every iteration but the first
 - first: `Provider.call`, for a conversation that was never sent before
 - step: to the wire, call, and from the wire
 
@@ -32,7 +32,7 @@ MESSAGE_CHARS = 1024
 ROUNDS = 60
 WARM_UP = 10
 LIMIT = 2.0
-"""A call may take so many times what the bare request takes."""
+"""A call may take at most this many times as long as the bare request."""
 
 _USAGE = {"input_tokens": 1, "output_tokens": 1, "total_tokens": 2}
 WIRES = {

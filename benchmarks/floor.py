@@ -1,4 +1,4 @@
-"""What a run costs at least: a hand-written workflow that does the same two activities with tiny payloads."""
+"""The least that a run can cost: a hand-written workflow that does the same two activities with tiny payloads."""
 
 from __future__ import annotations
 

@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[1]
 
 @dataclass
 class Growth:
-    """What a run left in Temporal's history, all its links together."""
+    """What a run left in Temporal's histories, summed over its links."""
 
     links: int
     events: int

@@ -1,1 +1,1 @@
-"""Tests of what surrounds the code: packaging, containers, imports, the processes' ends, generated docs."""
+"""Tests of the package as a whole and of what surrounds it: its map, sizes, imports, packaging, containers, docs."""

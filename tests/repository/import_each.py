@@ -57,7 +57,7 @@ def effects_of_importing(name: str) -> list[str]:
 def in_a_child(name: str) -> list[str]:
     reading, writing = os.pipe()
     if os.fork() == 0:
-        # What the module prints arrives in the same pipe, as text that is no JSON.
+        # What the module prints arrives in the same pipe, as text that is not JSON.
         os.dup2(writing, 1)
         os.dup2(writing, 2)
         sys.dont_write_bytecode = True

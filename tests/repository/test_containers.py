@@ -50,7 +50,7 @@ def test_the_namespace_gets_the_search_attributes() -> None:
     assert all(f"--name {key.name} --type Keyword" in script for key in search_attributes.ALL)
 
 
-def test_the_worker_is_no_root() -> None:
+def test_the_worker_does_not_run_as_root() -> None:
     assert "\nUSER perdure\n" in DOCKERFILE
 
 

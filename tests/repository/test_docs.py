@@ -1,4 +1,4 @@
-"""Generated pages are what their scripts write now; links lead somewhere."""
+"""Generated pages are up to date; links lead somewhere."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Short commands end well, each time: the interpreter's own shutdown, which may crash, is left out."""
+"""Short commands end well every time: they skip the interpreter's own shutdown, which may crash."""
 
 from __future__ import annotations
 
