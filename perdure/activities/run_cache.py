@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from cachetools import LRUCache
 from temporalio import activity
 
 from ..agent import Agent
@@ -15,8 +17,9 @@ from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..protocol.run import RunInput
-from .bounded_cache import BoundedCache
 from .current import RunKey, current_run
+
+Value = TypeVar("Value")
 
 DEFAULT_CACHE_BYTES = 128 * 1024 * 1024
 HEADS_SHARE = 8
@@ -54,8 +57,9 @@ class RunCache:
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
         # Both by workflow id alone, for the link that is worked on. The next one goes on with the conversation of the
         # one before it: a digest that fits proves that it is the right one, whichever link it was known from.
-        self._runs = BoundedCache[str, KnownRun](max_bytes // HEADS_SHARE)
-        self._conversations = BoundedCache[str, Conversation](max_bytes - max_bytes // HEADS_SHARE)
+        heads_bytes = max_bytes // HEADS_SHARE
+        self._runs: LRUCache[str, KnownRun] = LRUCache(heads_bytes, getsizeof=lambda run: run.bytes)
+        self._conversations: LRUCache[str, Conversation] = LRUCache(max_bytes - heads_bytes, getsizeof=_memory_bytes)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.hits = 0
         """Conversations that were at hand, at the wanted version or shortly before it."""
@@ -65,22 +69,22 @@ class RunCache:
     @property
     def bytes(self) -> int:
         """About how much memory the cached runs take."""
-        return self._runs.bytes + self._conversations.bytes
+        return int(self._runs.currsize + self._conversations.currsize)
 
     def __contains__(self, workflow_id: str) -> bool:
         return workflow_id in self._runs or workflow_id in self._conversations
 
     def add(self, workflow_id: str, run: KnownRun, conversation: Conversation) -> None:
         """Remember a run; those that were not used for the longest time make room."""
-        self._runs.put(workflow_id, run, run.bytes)
-        self._keep(workflow_id, conversation)
+        _keep(self._runs, workflow_id, run)
+        _keep(self._conversations, workflow_id, conversation)
 
     def forget(self, workflow_id: str, run_id: str) -> None:
         """Give up what is kept of a run that has ended; a newer run of the same workflow id stays."""
         known = self._runs.get(workflow_id)
         if known is not None and known.run_id == run_id:
-            self._runs.pop(workflow_id)
-            self._conversations.pop(workflow_id)
+            self._runs.pop(workflow_id, None)
+            self._conversations.pop(workflow_id, None)
 
     async def current(self) -> KnownRun:
         """The run that the current activity belongs to."""
@@ -117,17 +121,17 @@ class RunCache:
 
     def _remember(self, key: RunKey, input: RunInput) -> KnownRun:
         run = KnownRun(key[1], input.agent, input.inputs, input.options)
-        self._runs.put(key[0], run, run.bytes)
+        _keep(self._runs, key[0], run)
         return run
 
     async def _messages(self, key: RunKey, reference: ConversationRef) -> list[Message]:
-        conversation = self._conversations.pop(key[0])
+        conversation = self._conversations.pop(key[0], None)
         if conversation is not None and _followed(conversation, reference):
             self.hits += 1
         else:
             self.misses += 1
             conversation = await self._read(key, reference)
-        self._keep(key[0], conversation)
+        _keep(self._conversations, key[0], conversation)
         return list(conversation.messages)
 
     async def _read(self, key: RunKey, reference: ConversationRef) -> Conversation:
@@ -139,9 +143,16 @@ class RunCache:
             self._remember(key, recorded.input)
         return conversation
 
-    def _keep(self, workflow_id: str, conversation: Conversation) -> None:
-        size = 2 * conversation.recorded_bytes + MESSAGE_OVERHEAD * len(conversation.messages)
-        self._conversations.put(workflow_id, conversation, size)
+
+def _keep(cache: LRUCache[str, Value], workflow_id: str, value: Value) -> None:
+    """Put the value in the place of an older one; a value larger than the whole cache displaces nothing else."""
+    cache.pop(workflow_id, None)
+    with suppress(ValueError):  # cachetools: "value too large"
+        cache[workflow_id] = value
+
+
+def _memory_bytes(conversation: Conversation) -> int:
+    return 2 * conversation.recorded_bytes + MESSAGE_OVERHEAD * len(conversation.messages)
 
 
 def _followed(conversation: Conversation, reference: ConversationRef) -> bool:
