@@ -13,6 +13,7 @@ from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
+from ..tools.signature import is_async
 from ..tools.threads import call_in_thread
 
 HookKind = Literal["plain", "async"]
@@ -45,7 +46,7 @@ class Hooks:
             for point in POINTS:
                 callback = getattr(guardrails, point)
                 if callback is not None:
-                    kinds[point] = "async" if _is_async(callback) else "plain"
+                    kinds[point] = "async" if is_async(callback) else "plain"
         if options.compactor is not None:
             _named("compactor", options.compactor, self._compactors)
             kinds["compactor"] = "async"
@@ -69,17 +70,15 @@ class Hooks:
             return GuardrailResult(allowed=False, reason=f"the {point} guardrail failed: {problem}")
 
     async def call(self, callback: Callable[..., Any], *arguments: Any) -> Any:
-        """What the callback gives, plain or async. Raises what it raises, as an `Exception`."""
-        if self._in_threads and not _is_async(callback):
-            value = (await call_in_thread(partial(callback, *arguments), "hook")).get()
-        else:
-            value = callback(*arguments)
-        return await value if inspect.isawaitable(value) else value
-
-
-def _is_async(callback: Any) -> bool:
-    """Whether calling it only makes a coroutine; also of an object with such a `__call__`."""
-    return inspect.iscoroutinefunction(callback if inspect.isroutine(callback) else type(callback).__call__)
+        """What the callback gives, plain or async. Raises what it raises, a SystemExit as a RuntimeError."""
+        try:
+            if self._in_threads and not is_async(callback):
+                value = await call_in_thread(partial(callback, *arguments), "hook")
+            else:
+                value = callback(*arguments)
+            return await value if inspect.isawaitable(value) else value
+        except SystemExit as error:
+            raise RuntimeError(f"SystemExit {error}".strip()) from error
 
 
 def _verdict(value: Any) -> GuardrailResult:

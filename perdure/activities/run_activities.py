@@ -17,7 +17,7 @@ from ..protocol import activities
 from ..protocol.run import Inventory
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
-from ..tools.results import shorten
+from ..tools.results import cut_middle
 from .current import cancelled_meanwhile, current_run
 from .failures import typed_failures
 from .heartbeat import heartbeats
@@ -58,7 +58,7 @@ class RunActivities:
         run = KnownRun(run_id, input.agent, input.inputs, input.options)
         with typed_failures():
             hooks = self._hooks.kinds(input.options)
-            tools = self._toolbox.describe(run.agent)
+            tools = self._toolbox.inventory(run.agent)
             if tools.missing:
                 raise _unhandled(tools.missing, self._toolbox.names)
         self._runs.add(workflow_id, run, conversation)
@@ -131,7 +131,7 @@ class RunActivities:
             compactor = self._hooks.compactor(run.options.compactor)
             dropped = _copies(messages[input.head : input.head + input.drop])
             if callable(compactor):
-                return shorten(str(await self._hooks.call(compactor, dropped)), MAX_SUMMARY_BYTES)
+                return cut_middle(str(await self._hooks.call(compactor, dropped)), MAX_SUMMARY_BYTES)
             return await summarize(compactor, conversation_text(dropped), run.options)
 
     @activity.defn(name=activities.RECORD)

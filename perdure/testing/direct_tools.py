@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from ..tools.collect import collect_tools
+from ..tools.signature import is_async
 
 Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 
@@ -15,7 +16,7 @@ Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
     """The tools as async functions, which are called on the event loop."""
     named = tools if isinstance(tools, Mapping) else collect_tools(tools)
-    return {name: tool if inspect.iscoroutinefunction(tool) else _direct(tool) for name, tool in named.items()}
+    return {name: tool if is_async(tool) else _direct(tool) for name, tool in named.items()}
 
 
 def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:

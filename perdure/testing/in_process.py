@@ -104,7 +104,7 @@ class InProcessRun:
             raise
 
     def _find_tools(self) -> None:
-        inventory = self._toolbox.describe(self._agent)
+        inventory = self._toolbox.inventory(self._agent)
         if inventory.missing:
             name, kind = next(iter(inventory.missing.items()))
             error = ToolNotRegisteredError(

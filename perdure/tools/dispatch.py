@@ -21,7 +21,7 @@ from .context import ToolContext
 from .registry import KindHandler, get_tool, get_tool_handler
 from .results import SizeLimits, to_result
 from .signature import InvalidArguments, signature_of
-from .threads import Outcome, call_in_thread
+from .threads import call_in_thread
 from .validation import find_problems, without_absent
 
 
@@ -80,7 +80,7 @@ class ToolBox:
             return Handler(tool, handler, is_for_kind=True)
         raise ToolNotRegisteredError(f"No handler registered for tool: {name} (kind: {tool.kind})")
 
-    def describe(self, agent: Agent) -> ToolInventory:
+    def inventory(self, agent: Agent) -> ToolInventory:
         """How each declared tool wants to be run, and which have no handler. Never raises."""
         specs: list[ToolSpec] = []
         missing: dict[str, str] = {}
@@ -128,7 +128,7 @@ class ToolBox:
         name = handler.tool.name
         deadline = asyncio.timeout(timeout)
         try:
-            call = _prepare_call(handler, agent, arguments, inputs)
+            call = _fill_in(handler, agent, arguments, inputs)
             async with deadline:
                 value = await _call(call, handler.function, name, context)
             return to_result(value, self._limits)
@@ -160,7 +160,7 @@ def _is_being_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _prepare_call(
+def _fill_in(
     handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> Callable[..., Any]:
     """The handler with everything but its context filled in; raises InvalidArguments."""
@@ -184,18 +184,8 @@ async def _call(call: Callable[..., Any], function: Callable[..., Any], name: st
         return await (call(**{context_name: context}) if context_name else call())
     if context_name:
         call = partial(call, **{context_name: _for_threads(context)})
-    outcome = await call_in_thread(call, f"tool {name}")
-    value = _value_of(outcome)
+    value = await call_in_thread(call, f"tool {name}")
     return await value if inspect.isawaitable(value) else value
-
-
-def _value_of(outcome: Outcome) -> Any:
-    """What the thread gave. Only an exception of the tool's own can come from there, never a cancellation of ours."""
-    if outcome.raised is None:
-        return outcome.value
-    if isinstance(outcome.raised, Exception | SystemExit):
-        raise outcome.raised
-    raise RuntimeError(f"{type(outcome.raised).__name__} {outcome.raised}".strip()) from outcome.raised
 
 
 def _for_threads(context: ToolContext) -> ToolContext:

@@ -33,9 +33,9 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
     Raises ValueError (pydantic's) for a structure that JSON can't hold.
     """
     if isinstance(value, str):
-        return ToolResult.of_text(shorten(value, limits.text_bytes))
+        return ToolResult.of_text(cut_middle(value, limits.text_bytes))
     if isinstance(value, ToolResult):
-        message = None if value.error_message is None else shorten(value.error_message, limits.text_bytes)
+        message = None if value.error_message is None else cut_middle(value.error_message, limits.text_bytes)
         return value.model_copy(update={"parts": _bounded(value.parts, limits), "error_message": message})
     return ToolResult(parts=_bounded(_parts(value), limits))
 
@@ -67,7 +67,7 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     for part in parts:
         pool, size = ("text", len(_encoded(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
         if isinstance(part, TextPart) and (size <= left[pool] or left[pool] > 0):
-            text = shorten(part.value, left[pool])
+            text = cut_middle(part.value, left[pool])
             kept.append(part if text == part.value else TextPart(value=text))
         elif size <= left[pool]:
             kept.append(part)
@@ -80,7 +80,7 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     return kept
 
 
-def shorten(text: str, limit: int) -> str:
+def cut_middle(text: str, limit: int) -> str:
     """`text` within `limit` bytes of UTF-8, plus a notice in place of what was cut out of its later middle."""
     if len(text) <= limit and text.isascii():
         return text

@@ -88,7 +88,7 @@ def _read(function: Callable[..., Any]) -> ToolSignature:
     try:
         declared = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return ToolSignature({}, None, takes_anything=True, is_async=_is_async(function))
+        return ToolSignature({}, None, takes_anything=True, is_async=is_async(function))
     hints = _hints(function)
     parameters: dict[str, Parameter] = {}
     context_name, takes_anything = None, False
@@ -100,15 +100,20 @@ def _read(function: Callable[..., Any]) -> ToolSignature:
             context_name = name
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("self", "cls"):
             parameters[name] = Parameter(name, annotation, _adapter(annotation), parameter.default)
-    return ToolSignature(parameters, context_name, takes_anything, _is_async(function))
+    return ToolSignature(parameters, context_name, takes_anything, is_async(function))
 
 
 _remembered = lru_cache(maxsize=4096)(_read)
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
-    target = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
-    return inspect.iscoroutinefunction(target)
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether a call only makes a coroutine: of an async function, a partial of one, an object whose `__call__` is one.
+
+    A decorated function is what its wrapper is: a plain wrapper may run the async function that it wraps to the end.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
