@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import Worker
+from temporalio.worker import Worker, WorkerConfig
 
+from ..activities.heartbeat import STREAM_SECONDS
 from ..activities.hooks import Hooks
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
@@ -24,9 +27,22 @@ from ..tools.dispatch import ToolBox
 from ..workflows.agent_run import AgentRun
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 
+WORKER_DEFAULTS: dict[str, Any] = {
+    # A run whose worker was lost goes on elsewhere this soon (10 s by default).
+    "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
+    # Also how soon a watcher sees streamed text, and an activity its cancellation (60 s by default).
+    "max_heartbeat_throttle_interval": timedelta(seconds=STREAM_SECONDS),
+    "graceful_shutdown_timeout": timedelta(seconds=30),
+    "max_cached_workflows": 500,
+}
+"""Options of `temporalio.worker.Worker` that suit runs better than the SDK's own defaults."""
+
 
 class PerdurePlugin(SimplePlugin):
-    """Gives a client perdure's data converter, a worker its workflow and activities, a replayer its workflow.
+    """Gives a client perdure's data converter, a replayer its workflow, and a worker all that it needs to run agents.
+
+    That is the workflow, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
+    Raises `ConfigurationError` for two tools of one name, and for a tool without a name.
 
     Args:
         tools: The tools by name, or functions decorated with `@tool`.
@@ -62,9 +78,20 @@ class PerdurePlugin(SimplePlugin):
             run_context=_closing_clients,
         )
 
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        """Add perdure's parts and defaults; called by `Worker`."""
+        config = super().configure_worker(config)
+        return cast(WorkerConfig, {**config, **_defaults_for(config)})
+
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         async with self.workflows_held.watching(worker):
             await super().run_worker(worker, next)
+
+
+def _defaults_for(config: WorkerConfig) -> dict[str, Any]:
+    """The defaults of the options that `Worker` was not given: their values are the very objects of its signature."""
+    options = inspect.signature(Worker.__init__).parameters
+    return {name: value for name, value in WORKER_DEFAULTS.items() if config.get(name) is options[name].default}
 
 
 def _converter(given: DataConverter | None) -> DataConverter:
