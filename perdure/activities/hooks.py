@@ -6,7 +6,7 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..errors import ConfigurationError
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
@@ -17,13 +17,14 @@ from ..tools.signature import is_async
 from ..tools.threads import call_in_thread
 
 HookKind = Literal["plain", "async"]
-POINTS: tuple[GuardrailPoint, ...] = ("input", "output", "tool")
+"""A plain hook answers at once, an async one may wait."""
+POINTS: tuple[GuardrailPoint, ...] = get_args(GuardrailPoint)
 
 
 class Hooks:
-    """What was registered on the worker; names come from `RunOptions`.
+    """The guardrails and compactors that were registered on the worker, by the names that `RunOptions` asks for.
 
-    With `in_threads`, plain functions run beside the event loop: one that blocks would otherwise keep every
+    With `in_threads`, plain functions run in threads of their own. One that blocks the event loop would keep every
     activity of the worker from its heartbeat, and so have all of them started again elsewhere.
     """
 
@@ -39,7 +40,10 @@ class Hooks:
         self._in_threads = in_threads
 
     def kinds(self, options: RunOptions) -> dict[str, HookKind]:
-        """The hooks that a run with these options has. Raises `ConfigurationError` for a name that is unknown."""
+        """The hooks of a run with these options, by point or `compactor`: a part of its inventory.
+
+        Raises `ConfigurationError` for a name that is not registered.
+        """
         kinds: dict[str, HookKind] = {}
         if options.guardrails is not None:
             guardrails = _named("guardrails", options.guardrails, self._guardrails)
@@ -53,11 +57,15 @@ class Hooks:
         return kinds
 
     def compactor(self, name: str) -> Compactor:
+        """The compactor of that name. Raises `ConfigurationError` when none is registered."""
         compactor: Compactor = _named("compactor", name, self._compactors)
         return compactor
 
     async def judge(self, name: str, point: GuardrailPoint, *subject: Any) -> GuardrailResult:
-        """The guardrail's verdict; one that fails or takes too long denies, with its error as the reason."""
+        """The guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
+
+        Raises `ConfigurationError` for a name that is not registered.
+        """
         callback = getattr(_named("guardrails", name, self._guardrails), point)
         deadline = asyncio.timeout(JUDGE_SECONDS)
         try:
@@ -70,7 +78,7 @@ class Hooks:
             return GuardrailResult(allowed=False, reason=f"the {point} guardrail failed: {problem}")
 
     async def call(self, callback: Callable[..., Any], *arguments: Any) -> Any:
-        """What the callback gives, plain or async. Raises what it raises, a SystemExit as a RuntimeError."""
+        """What the callback returns, plain or async. Raises what it raises, a SystemExit as a RuntimeError."""
         try:
             if self._in_threads and not is_async(callback):
                 value = await call_in_thread(partial(callback, *arguments), "hook")
@@ -102,7 +110,7 @@ def _named(what: str, name: str, registered: Mapping[str, Any]) -> Any:
 
 
 def conversation_text(messages: Sequence[Message]) -> str:
-    """The messages as text, for a model that is to summarise them."""
+    """The messages as plain text, for a model that is to summarise them."""
     lines: list[str] = []
     for message in messages:
         if message.text:

@@ -15,13 +15,13 @@ from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker, WorkerConfig
 
-from ..activities.heartbeat import STREAM_SECONDS
 from ..activities.hooks import Hooks
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import converter_from_environment
 from ..payloads.storage import close_storage
+from ..protocol.activities import STREAM_SECONDS
 from ..providers.clients import close_clients
 from ..tools.dispatch import ToolBox
 from ..workflows.agent_run import AgentRun

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from perdure.activities.current import LinkKey
 from perdure.activities.run_cache import HEADS_SHARE, KnownRun, RunCache
 from perdure.agent import Agent
 from perdure.conversation import Conversation
@@ -32,7 +33,7 @@ async def holds(cache: RunCache, workflow_id: str, size: int) -> bool:
     """Whether that conversation is at hand, which counts as using it."""
     hits = cache.hits
     with suppress(RuntimeError):  # It would have to be read from a history, by an activity.
-        await cache.messages_of((workflow_id, FIRST_LINK), _conversation(size).ref())
+        await cache.messages_of(LinkKey(workflow_id, FIRST_LINK), _conversation(size).ref())
     return cache.hits > hits
 
 

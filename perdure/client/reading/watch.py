@@ -9,9 +9,9 @@ from contextlib import suppress
 from temporalio.api.enums.v1 import EventType, PendingActivityState
 from temporalio.client import Client
 
-from ...activities.heartbeat import STREAM_SECONDS, StreamedText
 from ...events import RunEvent
 from ...protocol import activities
+from ...protocol.activities import STREAM_SECONDS, StreamedText
 from .log import RunLog
 
 RINGS = frozenset(
