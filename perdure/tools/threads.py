@@ -1,4 +1,4 @@
-"""Runs a plain function beside the event loop."""
+"""Calls a plain function in a thread, so that the event loop goes on meanwhile."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from typing import Any, NamedTuple
 
 
 async def call_in_thread(function: Callable[[], Any], name: str) -> Any:
-    """What `function` gives, called in a daemon thread of that name, with the caller's context variables.
+    """What `function` returns, called in a daemon thread of that name, with the caller's context variables.
 
-    Raises the Exception or SystemExit that the function raises; anything else, such as its KeyboardInterrupt or
-    CancelledError, as a RuntimeError, so that a CancelledError from here always means the caller's own cancellation.
+    Raises the Exception or SystemExit that the function raises, and anything else, such as its KeyboardInterrupt or
+    CancelledError, as a RuntimeError: a CancelledError from here always means that the caller is cancelled.
 
-    The thread is the function's own: in a pool, one that hangs would occupy a place for good and keep the process
-    from ending. When the caller is cancelled or runs out of time, the function goes on unheard.
+    The thread is the function's own. In a pool, a function that hangs would occupy a place for good, and keep the
+    process from ending. When the caller is cancelled or runs out of time, the function goes on, and its end is ignored.
     """
     loop = asyncio.get_running_loop()
     done: asyncio.Future[_Ended] = loop.create_future()

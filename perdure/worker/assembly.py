@@ -1,4 +1,4 @@
-"""Builds the worker that runs agents."""
+"""Builds a worker that runs agents."""
 
 from __future__ import annotations
 

@@ -45,12 +45,13 @@ class PerdurePlugin(SimplePlugin):
     Raises `ConfigurationError` for two tools of one name, and for a tool without a name.
 
     Args:
-        tools: The tools by name, or functions decorated with `@tool`.
-        guardrails: Guardrails by the name that `RunOptions.guardrails` asks for.
-        compactors: Compactors by the name that `RunOptions.compactor` asks for.
-        prompt_root: Where relative paths of sub-agents start.
-        conversation_cache_bytes: What the worker's activities may keep of conversations; 0 keeps none.
-        workflow_cache_bytes: What the worker may keep of runs that wait, besides the limit of `max_cached_workflows`.
+        tools: Functions by tool name, or functions made with `@tool`.
+        guardrails: Guardrails by the name that `RunOptions.guardrails` has.
+        compactors: Compactors by the name that `RunOptions.compactor` has.
+        prompt_root: The folder where relative paths of sub-agents start.
+        conversation_cache_bytes: How much memory the activities may keep conversations in; 0 keeps none.
+        workflow_cache_bytes: How much memory runs that wait may take, in addition to the limit of
+            `max_cached_workflows`.
     """
 
     def __init__(
@@ -103,7 +104,7 @@ _workers: Counter[asyncio.AbstractEventLoop] = Counter()
 
 @asynccontextmanager
 async def _closing_clients() -> AsyncIterator[None]:
-    """Closes the HTTP connections to providers and storage when the last worker of this event loop has ended."""
+    """Close the connections to providers and storage when the last worker of this event loop has ended."""
     loop = asyncio.get_running_loop()
     _workers[loop] += 1
     try:
