@@ -1,4 +1,4 @@
-# A worker: perdure and, below /app, your agents and tools. Builds where pip finds its packages as usual.
+# An image for workers: perdure, and your agents and tools in /app. Builds wherever pip finds its packages.
 FROM python:3.12-slim AS build
 WORKDIR /src
 COPY pyproject.toml constraints.txt README.md LICENSE ./
@@ -13,7 +13,7 @@ COPY examples /app/examples
 ENV PATH=/opt/perdure/bin:$PATH PYTHONUNBUFFERED=1
 WORKDIR /app
 USER perdure
-# `docker stop` sends SIGTERM: the worker takes no new work and lets running tools end (--grace).
+# `docker stop` sends SIGTERM: the worker takes no new work and waits for running tools (--grace).
 STOPSIGNAL SIGTERM
 ENTRYPOINT ["perdure", "worker"]
 CMD ["--tools", "examples/code_reader/tools.py"]

@@ -1,4 +1,4 @@
-"""Keeps keys out of what is recorded when a provider repeats them in its errors."""
+"""Removes secrets from texts that come from outside, such as a provider's error that repeats the key it was given."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ from .agent import Agent
 
 _SECRET_VARIABLE = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
 _SHORTEST = 8
-"""A shorter value may be a word of the text that means something else."""
+"""A shorter value may be an ordinary word of the text."""
 
 
 def redact(text: str, agent: Agent) -> str:
-    """The text with a placeholder for each secret that the agent's call may have used."""
+    """The text with the reference in place of each secret: `${env:NAME}` for the value of NAME.
+
+    Secrets are what the agent's environment references stand for, endpoints excepted, and the values of all variables
+    of this process whose names say so.
+    """
     for placeholder, secret in _secrets(agent):
         text = text.replace(secret, placeholder)
     return text

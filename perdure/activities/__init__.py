@@ -1,1 +1,1 @@
-"""What has effects: preparing, calling the model, running tools, judging, compacting."""
+"""The activities of a run: calls of the model, executions of tools, verdicts of guardrails, summaries of compactors."""

@@ -15,29 +15,16 @@ from ..protocol import activities
 
 @contextmanager
 def typed_failures() -> Iterator[None]:
-    """Turn what the block raises into the `ApplicationError` that the workflow knows.
+    """Turn what the block raises into an `ApplicationError` of a type that the workflow knows, not to be retried.
 
-    Only what the platform breaks is left to be retried: a history that can't be read just now, or not far enough.
+    What the platform breaks is raised as it is, and so retried: a history that can't be read just now, or not far
+    enough.
     """
     try:
         yield
     except ModelError as error:
-        failure = activities.ModelFailure(
-            kind=error.kind,
-            provider=error.provider,
-            status=error.status,
-            request_id=error.request_id,
-            retry_after=error.retry_after,
-        )
-        raise ApplicationError(
-            error.message,
-            failure,
-            type=activities.MODEL_ERROR,
-            non_retryable=True,
-            # An expected condition: kept out of the worker's error logs and failure metrics.
-            category=ApplicationErrorCategory.BENIGN if error.retryable else ApplicationErrorCategory.UNSPECIFIED,
-            # Without its cause: the provider's own words may hold the key that it was given.
-        ) from None
+        # Without its cause: the provider's own words may contain the key that it was given.
+        raise _model_failure(error) from None
     except (ConfigurationError, InvokerError) as error:
         raise ApplicationError(str(error), type=activities.CONFIGURATION_ERROR, non_retryable=True) from error
     except RunError as error:
@@ -47,3 +34,16 @@ def typed_failures() -> Iterator[None]:
     except Exception as error:
         text = f"{type(error).__name__}: {error}"
         raise ApplicationError(text, type=activities.INTERNAL_ERROR, non_retryable=True) from error
+
+
+def _model_failure(error: ModelError) -> ApplicationError:
+    failure = activities.ModelFailure(
+        kind=error.kind,
+        provider=error.provider,
+        status=error.status,
+        request_id=error.request_id,
+        retry_after=error.retry_after,
+    )
+    # One that may pass is expected: kept out of the worker's error logs and failure metrics.
+    category = ApplicationErrorCategory.BENIGN if error.retryable else ApplicationErrorCategory.UNSPECIFIED
+    return ApplicationError(error.message, failure, type=activities.MODEL_ERROR, non_retryable=True, category=category)

@@ -6,29 +6,45 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from pydantic import BaseModel
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from ..protocol.activities import STREAM_SECONDS, StreamedText
+
 HEARTBEAT_SECONDS = 1.0
-"""Also the time after which an activity learns that it was cancelled."""
-STREAM_SECONDS = 0.1
-"""While text is streaming: about the delay with which a watcher sees it."""
+"""Between two heartbeats. An activity learns from the answer to one that it was cancelled."""
 MAX_SAID_CHARS = 250_000
-"""Each beat carries everything said so far, and Temporal takes 2 MB; what comes after it is seen with the result."""
+"""Each beat carries everything said so far, and Temporal takes 2 MB; what comes after this is seen with the result."""
 
 
-class StreamedText(BaseModel):
-    """The heartbeat details of a streaming model call: everything that this attempt has said so far."""
+@asynccontextmanager
+async def heartbeats() -> AsyncIterator[Heart]:
+    """Heartbeat for as long as the block runs.
 
-    iteration: int
-    attempt: int
-    text: str = ""
-    thinking: str = ""
+    A block that is cancelled because its run is over raises an `ApplicationError` that nobody logs, instead of the
+    `CancelledError`: nothing went wrong.
+    """
+    heart = Heart()
+    heart.start()
+    try:
+        yield heart
+    except asyncio.CancelledError:
+        if _run_is_over():
+            raise ApplicationError(
+                "The run is over", non_retryable=True, category=ApplicationErrorCategory.BENIGN
+            ) from None
+        raise
+    finally:
+        await heart.stop()
+
+
+def _run_is_over() -> bool:
+    details = activity.cancellation_details()
+    return details is not None and details.not_found
 
 
 class Heart:
-    """Beats by itself; beats faster while there is something new to say."""
+    """Beats every `HEARTBEAT_SECONDS`, and sooner while there is something new to tell."""
 
     def __init__(self) -> None:
         self._said: StreamedText | None = None
@@ -39,13 +55,13 @@ class Heart:
         self._beating: asyncio.Task[None] | None = None
 
     def speak(self, iteration: int, attempt: int) -> None:
-        """From now on, tell watchers what the model says; nothing so far, which also ends what another attempt said."""
+        """Tell watchers what the model says from now on: nothing so far, so what another attempt said is dropped."""
         self._said = StreamedText(iteration=iteration, attempt=attempt)
         self._is_full = False
         self.tell(self._said)
 
     def add(self, kind: str, text: str) -> None:
-        """Take up a piece of streamed text; only after `speak`."""
+        """Add a piece of streamed `text` or `thinking`, and tell it soon; only after `speak`."""
         assert self._said is not None
         self._is_full |= len(self._said.text) + len(self._said.thinking) + len(text) > MAX_SAID_CHARS
         if self._is_full:
@@ -62,13 +78,14 @@ class Heart:
         self._tell_soon()
 
     def start(self) -> None:
-        """Beat from now on every `HEARTBEAT_SECONDS`, and sooner when there is news.
+        """Begin to beat in `HEARTBEAT_SECONDS`, or as soon as there is something to tell.
 
-        Whoever is done before the first beat is due has cost nobody anything: each beat is a request to the server.
+        An activity that is done before has sent no beat at all: each one is a request to the server.
         """
         self._first = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._begin)
 
     async def stop(self) -> None:
+        """Beat no more; only returns when no beat is under way."""
         if self._first is not None:
             self._first.cancel()
         if self._beating is not None:
@@ -94,28 +111,3 @@ class Heart:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await self._news.wait()
                 await asyncio.sleep(STREAM_SECONDS)
-
-
-@asynccontextmanager
-async def heartbeats() -> AsyncIterator[Heart]:
-    """Heartbeat for as long as the block runs.
-
-    When the block is cancelled because the run is over, that is an end like any other: nothing to be logged.
-    """
-    heart = Heart()
-    heart.start()
-    try:
-        yield heart
-    except asyncio.CancelledError:
-        if _run_is_over():
-            raise ApplicationError(
-                "The run is over", non_retryable=True, category=ApplicationErrorCategory.BENIGN
-            ) from None
-        raise
-    finally:
-        await heart.stop()
-
-
-def _run_is_over() -> bool:
-    details = activity.cancellation_details()
-    return details is not None and details.not_found

@@ -6,23 +6,25 @@ import asyncio
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 from ..errors import ConfigurationError
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
+from ..tools.signature import is_async
 from ..tools.threads import call_in_thread
 
 HookKind = Literal["plain", "async"]
-POINTS: tuple[GuardrailPoint, ...] = ("input", "output", "tool")
+"""A plain hook answers at once, an async one may wait."""
+POINTS: tuple[GuardrailPoint, ...] = get_args(GuardrailPoint)
 
 
 class Hooks:
-    """What was registered on the worker; names come from `RunOptions`.
+    """The guardrails and compactors that were registered on the worker, by the names that `RunOptions` asks for.
 
-    With `in_threads`, plain functions run beside the event loop: one that blocks would otherwise keep every
+    With `in_threads`, plain functions run in threads of their own. One that blocks the event loop would keep every
     activity of the worker from its heartbeat, and so have all of them started again elsewhere.
     """
 
@@ -38,25 +40,32 @@ class Hooks:
         self._in_threads = in_threads
 
     def kinds(self, options: RunOptions) -> dict[str, HookKind]:
-        """The hooks that a run with these options has. Raises `ConfigurationError` for a name that is unknown."""
+        """The hooks of a run with these options, by point or `compactor`: a part of its inventory.
+
+        Raises `ConfigurationError` for a name that is not registered.
+        """
         kinds: dict[str, HookKind] = {}
         if options.guardrails is not None:
             guardrails = _named("guardrails", options.guardrails, self._guardrails)
             for point in POINTS:
                 callback = getattr(guardrails, point)
                 if callback is not None:
-                    kinds[point] = "async" if _is_async(callback) else "plain"
+                    kinds[point] = "async" if is_async(callback) else "plain"
         if options.compactor is not None:
             _named("compactor", options.compactor, self._compactors)
             kinds["compactor"] = "async"
         return kinds
 
     def compactor(self, name: str) -> Compactor:
+        """The compactor of that name. Raises `ConfigurationError` when none is registered."""
         compactor: Compactor = _named("compactor", name, self._compactors)
         return compactor
 
     async def judge(self, name: str, point: GuardrailPoint, *subject: Any) -> GuardrailResult:
-        """The guardrail's verdict; one that fails or takes too long denies, with its error as the reason."""
+        """The guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
+
+        Raises `ConfigurationError` for a name that is not registered.
+        """
         callback = getattr(_named("guardrails", name, self._guardrails), point)
         deadline = asyncio.timeout(JUDGE_SECONDS)
         try:
@@ -69,17 +78,15 @@ class Hooks:
             return GuardrailResult(allowed=False, reason=f"the {point} guardrail failed: {problem}")
 
     async def call(self, callback: Callable[..., Any], *arguments: Any) -> Any:
-        """What the callback gives, plain or async. Raises what it raises, as an `Exception`."""
-        if self._in_threads and not _is_async(callback):
-            value = (await call_in_thread(partial(callback, *arguments), "hook")).get()
-        else:
-            value = callback(*arguments)
-        return await value if inspect.isawaitable(value) else value
-
-
-def _is_async(callback: Any) -> bool:
-    """Whether calling it only makes a coroutine; also of an object with such a `__call__`."""
-    return inspect.iscoroutinefunction(callback if inspect.isroutine(callback) else type(callback).__call__)
+        """What the callback returns, plain or async. Raises what it raises, a SystemExit as a RuntimeError."""
+        try:
+            if self._in_threads and not is_async(callback):
+                value = await call_in_thread(partial(callback, *arguments), "hook")
+            else:
+                value = callback(*arguments)
+            return await value if inspect.isawaitable(value) else value
+        except SystemExit as error:
+            raise RuntimeError(f"SystemExit {error}".strip()) from error
 
 
 def _verdict(value: Any) -> GuardrailResult:
@@ -103,7 +110,7 @@ def _named(what: str, name: str, registered: Mapping[str, Any]) -> Any:
 
 
 def conversation_text(messages: Sequence[Message]) -> str:
-    """The messages as text, for a model that is to summarise them."""
+    """The messages as plain text, for a model that is to summarise them."""
     lines: list[str] = []
     for message in messages:
         if message.text:

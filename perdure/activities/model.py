@@ -1,4 +1,4 @@
-"""One call of the model: to the wire, through the provider's SDK, and back."""
+"""One attempt of one model call: from messages to the provider's wire format, through its SDK, and back."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ from .heartbeat import Heart
 async def ask_model(
     agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, *, with_tools: bool = True
 ) -> ModelReply:
-    """The model's reply. Raises `ModelError`, whose text holds no key."""
+    """The model's reply; `heart` tells what it streams.
+
+    Raises `ModelError`, whose text contains no secret, and `InvokerError` for a provider or an API that does not exist.
+    """
     try:
         return await _ask(agent, messages, options, heart, with_tools=with_tools)
     except ModelError as error:
@@ -61,7 +64,11 @@ def _bounded(reply: ModelReply, provider: Provider) -> ModelReply:
 
 
 async def summarize(compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
-    """The summary that a `.prompty` agent makes of a conversation's text (its input `conversation`)."""
+    """The summary that a `.prompty` agent makes of a conversation's text (its input `conversation`).
+
+    Raises what `load`, `prepare` and `ask_model` raise.
+    """
+    # Only compactors of this kind need templates: a worker without one imports neither Jinja2 nor PyYAML.
     from ..prompty.load import load
     from ..prompty.prepare import prepare
 

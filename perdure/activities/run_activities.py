@@ -1,4 +1,4 @@
-"""The activities of a run, as a worker registers them."""
+"""The activities of a run, by the names that the workflow calls them by (`perdure.protocol.activities`)."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from ..protocol import activities
 from ..protocol.run import Inventory
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
-from ..tools.results import shorten
-from .current import cancelled_meanwhile, current_run
+from ..tools.results import cut_middle
+from .current import LinkKey, cancelled_meanwhile, current_link
 from .failures import typed_failures
 from .heartbeat import heartbeats
 from .hooks import Hooks, conversation_text
@@ -29,7 +29,11 @@ MAX_SUMMARY_BYTES = 64 * 1024
 
 
 class RunActivities:
-    """Everything that a run does in the world, with what this worker has for it."""
+    """Everything that runs do in the world, with the tools, hooks and known runs of one worker.
+
+    Each raises an `ApplicationError` of one of the types that `perdure.protocol.activities` names (see
+    `typed_failures`), or an error that Temporal retries.
+    """
 
     def __init__(self, toolbox: ToolBox, hooks: Hooks, runs: RunCache) -> None:
         self._toolbox = toolbox
@@ -52,13 +56,16 @@ class RunActivities:
 
     @activity.defn(name=activities.INVENTORY)
     async def inventory(self, input: activities.InventoryInput) -> Inventory:
-        """Find out what this worker has for the agent, before anything is paid for; remember the run."""
+        """Find out which tools and hooks this worker has for the agent, before the first model call costs anything.
+
+        Remembers the run, too. Fails where a declared tool has no handler.
+        """
         conversation = Conversation(input.messages, version=input.version, digest=input.digest)
-        workflow_id, run_id = current_run()
+        workflow_id, run_id = current_link()
         run = KnownRun(run_id, input.agent, input.inputs, input.options)
         with typed_failures():
             hooks = self._hooks.kinds(input.options)
-            tools = self._toolbox.describe(run.agent)
+            tools = self._toolbox.inventory(run.agent)
             if tools.missing:
                 raise _unhandled(tools.missing, self._toolbox.names)
         self._runs.add(workflow_id, run, conversation)
@@ -66,7 +73,7 @@ class RunActivities:
 
     @activity.defn(name=activities.CALL_MODEL)
     async def call_model(self, input: activities.ModelInput) -> ModelReply:
-        """One attempt of one model call, with the conversation at exactly the version that the workflow meant."""
+        """One attempt of one model call, on the conversation at exactly the version that the workflow means."""
         with typed_failures():
             async with heartbeats() as heart:
                 if await cancelled_meanwhile():
@@ -78,8 +85,8 @@ class RunActivities:
 
     @activity.defn(name=activities.RUN_TOOL)
     async def run_tool(self, input: activities.ToolInput) -> ToolResult:
-        """One execution of one tool; what the tool does wrong is in its result."""
-        request, (workflow_id, run_id) = input.request, current_run()
+        """One execution of one tool. Whatever the tool does, raising included, is in the result."""
+        request, (workflow_id, run_id) = input.request, current_link()
         with typed_failures():
             async with heartbeats() as heart:
                 if await cancelled_meanwhile():
@@ -99,7 +106,7 @@ class RunActivities:
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:
-        """A guardrail's verdict; plain guardrails come here as local activities."""
+        """A guardrail's verdict. Plain guardrails are asked by a local activity, async ones by an ordinary one."""
         with typed_failures():
             if activity.info().is_local:
                 return await self._judge(input)
@@ -124,34 +131,38 @@ class RunActivities:
 
     @activity.defn(name=activities.COMPACT)
     async def compact(self, input: activities.CompactInput) -> str:
-        """A summary of the messages that are about to be dropped. What it raises, a few attempts may cure."""
+        """A summary of the messages that are about to be dropped. What it raises is retried a few times."""
         async with heartbeats(), asyncio.timeout(activities.COMPACT_SECONDS):
             run, messages = await self._runs.messages_at(input.conversation)
             assert run.options.compactor is not None
             compactor = self._hooks.compactor(run.options.compactor)
             dropped = _copies(messages[input.head : input.head + input.drop])
             if callable(compactor):
-                return shorten(str(await self._hooks.call(compactor, dropped)), MAX_SUMMARY_BYTES)
+                return cut_middle(str(await self._hooks.call(compactor, dropped)), MAX_SUMMARY_BYTES)
             return await summarize(compactor, conversation_text(dropped), run.options)
 
     @activity.defn(name=activities.RECORD)
     async def record(self, input: activities.ConversationInput) -> None:
-        """Record a part of the conversation that would be too large for the next call's input."""
+        """Bring a part of the conversation into the history, as this activity's input.
+
+        Called before an activity whose own input would be too large with it.
+        """
         with typed_failures():
             async with heartbeats():
                 await self._runs.messages_at(input.conversation)
 
     @activity.defn(name=activities.LOAD_PIECE)
     async def load_piece(self, input: activities.PieceInput) -> list[Message]:
-        """A piece of the conversation as it stood at the end of the link before this one."""
+        """A piece of the conversation that this link starts from, out of the history of the link before it."""
         with typed_failures():
             async with heartbeats():
-                messages = await self._runs.messages_of((current_run()[0], input.run_id), input.reference)
+                link = LinkKey(current_link().workflow_id, input.run_id)
+                messages = await self._runs.messages_of(link, input.reference)
                 return messages[input.start : input.end]
 
     @activity.defn(name=activities.MEASURE)
     async def measure(self, input: dict[str, Any]) -> int:
-        """How many bytes a value takes in a history: compressed, or stored elsewhere."""
+        """How many bytes a value takes in a history, after compression, and without what is stored elsewhere."""
         return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))
 
 
@@ -165,5 +176,5 @@ def _unhandled(missing: Mapping[str, str], registered: Sequence[str]) -> ToolNot
 
 
 def _copies(messages: Sequence[Message]) -> list[Message]:
-    """For the user's callbacks: what they change must not change what the model is sent."""
+    """Copies for the user's callbacks, which may change them without changing what the model is sent."""
     return [message.model_copy(deep=True) for message in messages]

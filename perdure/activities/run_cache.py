@@ -1,11 +1,13 @@
-"""The runs that this worker knows, and the way to those that it does not."""
+"""The runs that this worker has worked on last; what is no longer here is read from their histories."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from contextlib import suppress
+from typing import Any, TypeVar
 from weakref import WeakValueDictionary
 
+from cachetools import LRUCache
 from temporalio import activity
 
 from ..agent import Agent
@@ -15,18 +17,19 @@ from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..protocol.run import RunInput
-from .bounded_cache import BoundedCache
-from .current import RunKey, current_run
+from .current import LinkKey, current_link
+
+Value = TypeVar("Value")
 
 DEFAULT_CACHE_BYTES = 128 * 1024 * 1024
 HEADS_SHARE = 8
-"""One part in so many of the memory is for what runs are, the rest for what was said in them."""
+"""One eighth of the memory is for what runs are (agent, inputs, options), the rest for their conversations."""
 MESSAGE_OVERHEAD = 4000
-"""Bytes that a parsed message takes beside its text, with what was made of it for the wire."""
+"""Bytes that a parsed message takes in addition to its text, with what was made of it for the provider."""
 
 
 class KnownRun:
-    """What a link of a run is, without what was said in it."""
+    """One link of a run: its agent, inputs and options, without its conversation."""
 
     def __init__(self, run_id: str, agent: Agent, inputs: dict[str, Any], options: RunOptions) -> None:
         self.run_id = run_id
@@ -37,100 +40,109 @@ class KnownRun:
 
     @property
     def agent(self) -> Agent:
-        """The agent with its references to the environment resolved. Raises `ConfigurationError`."""
+        """The agent, its references to the environment resolved. Raises `ConfigurationError` for an unset variable."""
         if self._agent is None:
             self._agent = resolve_environment(self.recorded_agent)
         return self._agent
 
     @property
     def bytes(self) -> int:
-        """About how much memory the run takes, resolved agent included."""
+        """About how many bytes of memory the run takes, resolved agent included."""
         return 8 * len(self.recorded_agent.model_dump_json(exclude_none=True)) + 4 * len(repr(self.inputs))
 
 
 class RunCache:
-    """The runs that were worked on last, bounded in bytes; what is missing is folded out of its history."""
+    """The runs that were worked on last, bounded in bytes; one that is missing is read from its history.
+
+    Each call of the model needs the conversation at one exact version. It is usually here, at that version or shortly
+    before it: then the operations that came with the call lead to it.
+    """
 
     def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
-        # Both by workflow id alone, for the link that is worked on. The next one goes on with the conversation of the
-        # one before it: a digest that fits proves that it is the right one, whichever link it was known from.
-        self._runs = BoundedCache[str, KnownRun](max_bytes // HEADS_SHARE)
-        self._conversations = BoundedCache[str, Conversation](max_bytes - max_bytes // HEADS_SHARE)
+        # Both are keyed by workflow id alone and hold what the run's latest link needs. A new link goes on with the
+        # conversation of the one before it: a digest that fits proves that it is the right one.
+        heads_bytes = max_bytes // HEADS_SHARE
+        self._runs: LRUCache[str, KnownRun] = LRUCache(heads_bytes, getsizeof=lambda run: run.bytes)
+        self._conversations: LRUCache[str, Conversation] = LRUCache(max_bytes - heads_bytes, getsizeof=_memory_bytes)
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.hits = 0
-        """Conversations that were at hand, at the wanted version or shortly before it."""
+        """How many conversations were here when they were needed."""
         self.misses = 0
-        """Conversations that had to be read from a history."""
+        """How many had to be read from a history."""
 
     @property
     def bytes(self) -> int:
-        """About how much memory the cached runs take."""
-        return self._runs.bytes + self._conversations.bytes
+        """About how many bytes of memory the cached runs take."""
+        return int(self._runs.currsize + self._conversations.currsize)
 
     def __contains__(self, workflow_id: str) -> bool:
         return workflow_id in self._runs or workflow_id in self._conversations
 
     def add(self, workflow_id: str, run: KnownRun, conversation: Conversation) -> None:
-        """Remember a run; those that were not used for the longest time make room."""
-        self._runs.put(workflow_id, run, run.bytes)
-        self._keep(workflow_id, conversation)
+        """Remember a run; those that were not used for the longest time make room for it."""
+        _keep(self._runs, workflow_id, run)
+        _keep(self._conversations, workflow_id, conversation)
 
     def forget(self, workflow_id: str, run_id: str) -> None:
-        """Give up what is kept of a run that has ended; a newer run of the same workflow id stays."""
+        """Drop what is kept of a run that has ended; another run of the same workflow id stays."""
         known = self._runs.get(workflow_id)
         if known is not None and known.run_id == run_id:
-            self._runs.pop(workflow_id)
-            self._conversations.pop(workflow_id)
+            self._runs.pop(workflow_id, None)
+            self._conversations.pop(workflow_id, None)
 
     async def current(self) -> KnownRun:
-        """The run that the current activity belongs to."""
-        key = current_run()
+        """The run that the current activity belongs to.
+
+        Raises RPCError when its history has to be read and can't be, or `ConfigurationError` when it can't be decoded.
+        """
+        key = current_link()
         async with self._lock(key):
             return await self._run(key)
 
     async def messages_at(self, reference: ConversationRef) -> tuple[KnownRun, list[Message]]:
         """The run that the current activity belongs to, and its conversation at exactly that version.
 
-        Raises `DigestMismatchError` when even the recorded history leads elsewhere.
+        Raises as `current` does, and `DigestMismatchError` when the history does not lead to that version either: a
+        server may show the last events late.
         """
-        key = current_run()
+        key = current_link()
         async with self._lock(key):
             messages = await self._messages(key, reference)
             return await self._run(key), messages
 
-    async def messages_of(self, key: RunKey, reference: ConversationRef) -> list[Message]:
-        """The conversation of any link of a run at exactly that version; raises like `messages_at`."""
+    async def messages_of(self, key: LinkKey, reference: ConversationRef) -> list[Message]:
+        """The conversation of any link of a run at exactly that version. Raises as `messages_at` does."""
         async with self._lock(key):
             return await self._messages(key, reference)
 
-    def _lock(self, key: RunKey) -> asyncio.Lock:
-        return self._locks.setdefault(key[0], asyncio.Lock())
+    def _lock(self, key: LinkKey) -> asyncio.Lock:
+        return self._locks.setdefault(key.workflow_id, asyncio.Lock())
 
-    async def _run(self, key: RunKey) -> KnownRun:
+    async def _run(self, key: LinkKey) -> KnownRun:
         if known := self._known(key):
             return known
         return self._remember(key, await read_input(activity.client(), *key))
 
-    def _known(self, key: RunKey) -> KnownRun | None:
-        known = self._runs.get(key[0])
-        return known if known is not None and known.run_id == key[1] else None
+    def _known(self, key: LinkKey) -> KnownRun | None:
+        known = self._runs.get(key.workflow_id)
+        return known if known is not None and known.run_id == key.run_id else None
 
-    def _remember(self, key: RunKey, input: RunInput) -> KnownRun:
-        run = KnownRun(key[1], input.agent, input.inputs, input.options)
-        self._runs.put(key[0], run, run.bytes)
+    def _remember(self, key: LinkKey, input: RunInput) -> KnownRun:
+        run = KnownRun(key.run_id, input.agent, input.inputs, input.options)
+        _keep(self._runs, key.workflow_id, run)
         return run
 
-    async def _messages(self, key: RunKey, reference: ConversationRef) -> list[Message]:
-        conversation = self._conversations.pop(key[0])
+    async def _messages(self, key: LinkKey, reference: ConversationRef) -> list[Message]:
+        conversation = self._conversations.pop(key.workflow_id, None)
         if conversation is not None and _followed(conversation, reference):
             self.hits += 1
         else:
             self.misses += 1
             conversation = await self._read(key, reference)
-        self._keep(key[0], conversation)
+        _keep(self._conversations, key.workflow_id, conversation)
         return list(conversation.messages)
 
-    async def _read(self, key: RunKey, reference: ConversationRef) -> Conversation:
+    async def _read(self, key: LinkKey, reference: ConversationRef) -> Conversation:
         recorded = await read_link(activity.client(), *key)
         conversation = recorded.conversation(reference.version)
         conversation.follow(reference)
@@ -139,9 +151,16 @@ class RunCache:
             self._remember(key, recorded.input)
         return conversation
 
-    def _keep(self, workflow_id: str, conversation: Conversation) -> None:
-        size = 2 * conversation.recorded_bytes + MESSAGE_OVERHEAD * len(conversation.messages)
-        self._conversations.put(workflow_id, conversation, size)
+
+def _keep(cache: LRUCache[str, Value], workflow_id: str, value: Value) -> None:
+    """Keep the value in place of an older one; one that is larger than the whole cache is dropped."""
+    cache.pop(workflow_id, None)
+    with suppress(ValueError):  # cachetools: "value too large"
+        cache[workflow_id] = value
+
+
+def _memory_bytes(conversation: Conversation) -> int:
+    return 2 * conversation.recorded_bytes + MESSAGE_OVERHEAD * len(conversation.messages)
 
 
 def _followed(conversation: Conversation, reference: ConversationRef) -> bool:

@@ -1,1 +1,1 @@
-"""How values travel: as JSON, compressed when large, stored elsewhere when too large."""
+"""How values travel through Temporal: as JSON, compressed when large, stored outside of it when too large."""

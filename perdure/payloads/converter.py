@@ -1,4 +1,4 @@
-"""How values become payloads: pydantic JSON, compressed when large, stored elsewhere when too large."""
+"""Turns values into payloads and back: pydantic's JSON, compressed when large, stored outside when too large."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ ENCODING = b"binary/zstd"
 COMPRESS_FROM_BYTES = 16 * 1024
 """Smaller payloads stay as they are, so that the Temporal UI shows them."""
 COMPRESSION_LEVEL = 9
-"""Takes 25 ms for 1 MB, which is rarely sent and kept for long."""
+"""1 MB takes 25 ms; values that large are rare, and kept for long."""
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
-    """`PydanticPayloadConverter`, whose parts are made once.
+    """`PydanticPayloadConverter`, whose parts are made once for all instances.
 
-    The SDK makes a converter for each task and each run that a worker has; pydantic would each time have to find out
-    again how the types are read.
+    The SDK makes a converter for each task and each run of a worker, and pydantic would have to find out anew each time
+    how the types are read.
     """
 
     _shared = PydanticPayloadConverter()
@@ -33,7 +33,10 @@ class SharedPayloadConverter(CompositePayloadConverter):
 
 
 class ZstdCodec(PayloadCodec):
-    """Compresses payloads from a size on; decodes what it encoded and leaves everything else alone."""
+    """Compresses payloads of `from_bytes` and more, where that makes them smaller; reads what it compressed.
+
+    Every other payload passes through as it is, in both directions.
+    """
 
     def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES) -> None:
         self._from_bytes = from_bytes
@@ -63,8 +66,9 @@ def data_converter(
 ) -> DataConverter:
     """The converter that perdure's clients and workers share.
 
-    `storage` is where values go that are too large for Temporal: a URL as `open_storage` takes it, or the SDK's own
-    `ExternalStorage`. Raises `ConfigurationError` for a URL that can't be used.
+    `storage` is where values go that are too large for Temporal: a URL, as `open_storage` takes it, or the SDK's own
+    `ExternalStorage`. Payloads are compressed from `compress_from_bytes` on. Raises `ConfigurationError` for a URL that
+    can't be used.
     """
     if isinstance(storage, str):
         storage = open_storage(storage)
@@ -76,7 +80,10 @@ def data_converter(
 
 
 def converter_from_environment() -> DataConverter:
-    """The converter with the storage that `PERDURE_STORAGE` names. Raises `ConfigurationError`."""
+    """The converter with the storage that `PERDURE_STORAGE` names, if any.
+
+    Raises `ConfigurationError` for a URL that can't be used.
+    """
     return data_converter(storage=storage_from_environment())
 
 
@@ -85,7 +92,7 @@ perdure_data_converter = data_converter()
 
 
 def with_converter(client: Client) -> Client:
-    """The client, or one on the same connection with perdure's converter when it had Temporal's default one.
+    """The client itself; where it has Temporal's default converter, one on the same connection with perdure's.
 
     Raises `ConfigurationError` for a storage in the environment that can't be used.
     """

@@ -1,4 +1,4 @@
-"""How large a value may be that Temporal records, and what is said when one is larger."""
+"""How large the values may be that Temporal records, and the errors for larger ones."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from temporalio.client import Client
 from ..errors import PayloadTooLargeError
 
 MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
-"""Temporal refuses payloads of 2 MB; the rest is for what surrounds a value that is recorded once more."""
+"""For one payload, as it is sent: the 2 MiB that Temporal takes, less 64 KiB for what surrounds a value that is
+recorded once more (https://docs.temporal.io/troubleshooting/blob-size-limit-error)."""
 MAX_RESULT_BYTES = 1_500_000
-"""Of an activity's result, which is recorded once more as a part of the conversation."""
+"""For an activity's result, uncompressed: it is recorded once more as a part of the conversation."""
 
 
 def size_of(value: BaseModel) -> int:
-    """The bytes that the value takes when it is recorded, uncompressed."""
+    """How many bytes the value takes when it is recorded, uncompressed."""
     return len(value.__pydantic_serializer__.to_json(value))
 
 
 def require_recordable(value: BaseModel, what: str) -> None:
-    """Raises `PayloadTooLargeError` when an activity's result is too large to be recorded."""
+    """Check that an activity's result can be recorded: at most `MAX_RESULT_BYTES`, uncompressed.
+
+    `what` begins the error's text. Raises `PayloadTooLargeError`.
+    """
     size = size_of(value)
     if size > MAX_RESULT_BYTES:
         raise PayloadTooLargeError(
@@ -31,7 +35,11 @@ def require_recordable(value: BaseModel, what: str) -> None:
 
 
 async def require_sendable(client: Client, value: object, what: str, advice: Callable[[], str]) -> None:
-    """Raises `PayloadTooLargeError` when the value does not fit into one payload, compressed or stored elsewhere."""
+    """Check that the client can send the value: at most `MAX_PAYLOAD_BYTES`, after compression and external storage.
+
+    `what` begins the error's text, and `advice`, asked for only then, says how to send less. Raises
+    `PayloadTooLargeError`. Stores the value when it is large and the client has a storage.
+    """
     if _bytes(client.data_converter.payload_converter.to_payloads([value])) <= MAX_PAYLOAD_BYTES:
         return
     size = _bytes(await client.data_converter.encode([value]))

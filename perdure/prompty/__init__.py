@@ -1,1 +1,1 @@
-"""The `.prompty` asset: from a file to a typed agent, and from an agent and inputs to messages (§2 to §6)."""
+"""The `.prompty` format: from a file to a typed agent, and from an agent and its inputs to messages (§2 to §6)."""

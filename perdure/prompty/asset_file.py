@@ -1,4 +1,4 @@
-"""A `.prompty` file as it is written: its frontmatter's values with their lines, and its body."""
+"""Reads a `.prompty` file as it is written: the values of its frontmatter, with their lines, and its body (§2.1)."""
 
 from __future__ import annotations
 
@@ -12,27 +12,34 @@ from ..errors import LoadError
 from .places import Place, dotted, nearest
 from .yaml_text import read_yaml
 
+_OPENER = re.compile(r"\s*(---|\+\+\+)[^\S\n]*(?:\n|\Z)")
+_CLOSER = re.compile(r"^(?:---|\+\+\+)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class WrittenAsset:
-    """What an author wrote, no reference resolved and no shorthand expanded."""
+    """What an author wrote: no reference is resolved, no shorthand expanded."""
 
     data: Mapping[str, Any]
+    """The frontmatter's map."""
     body: str = ""
     file: Path | None = None
+    """None for an asset that was given as a map."""
     lines: Mapping[Place, int] = field(default_factory=dict)
+    """The line of each place in `data`, counted from 1 at the top of the file."""
     body_line: int = 1
+    """The line that the body begins on."""
 
     def located(self, error: LoadError, place: Place) -> LoadError:
-        """The error with the file, the field and the line that it is about."""
+        """A copy of the error that names the file, and the field and line of `place`."""
         line = error.line or nearest(place, self.lines)
         return type(error)(error.message, file=self.file, field=dotted(place) or error.field, line=line)
 
 
 def read_asset(file: Path) -> WrittenAsset:
-    """Read the file. Raises LoadError when it is no UTF-8 text, or its frontmatter is no map in YAML (§2.1)."""
+    """Read the file. Raises LoadError when it is not UTF-8 text, or its frontmatter is not a map in YAML."""
     try:
-        text = split(read_text(file))
+        text = split_frontmatter(read_text(file))
         data, lines = read_frontmatter(text.frontmatter or "", text.frontmatter_line)
     except LoadError as error:
         raise LoadError(error.message, file=file, line=error.line) from None
@@ -40,7 +47,10 @@ def read_asset(file: Path) -> WrittenAsset:
 
 
 def read_frontmatter(yaml: str, first_line: int) -> tuple[dict[str, Any], dict[Place, int]]:
-    """The frontmatter's map, {} when it is empty, and the line of each place. Raises LoadError, with the line."""
+    """The frontmatter's map, {} when it is empty, and the line of each place in it.
+
+    The text begins on line `first_line` of the file. Raises LoadError, with the line, when it is not a map in YAML.
+    """
     try:
         data, lines = read_yaml(yaml, first_line)
     except LoadError as error:
@@ -53,10 +63,13 @@ def read_frontmatter(yaml: str, first_line: int) -> tuple[dict[str, Any], dict[P
 
 
 def read_text(file: Path) -> str:
-    """The text of a regular file. Raises LoadError when it can't be read, or is not UTF-8."""
+    """The text of a regular file, without a byte order mark.
+
+    Raises LoadError when it can't be read, or is not UTF-8.
+    """
     try:
         if not file.is_file():
-            raise LoadError(f"{file} is no regular file")
+            raise LoadError(f"{file} is not a regular file")
         return file.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise LoadError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}") from None
@@ -64,12 +77,8 @@ def read_text(file: Path) -> str:
         raise LoadError(f"can't read {file}: {error.strerror}") from None
 
 
-_OPENER = re.compile(r"\s*(---|\+\+\+)[^\S\n]*(?:\n|\Z)")
-_CLOSER = re.compile(r"^(?:---|\+\+\+)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
-
-
 class SplitText(NamedTuple):
-    """The two halves; lines are counted from 1."""
+    """Frontmatter and body; lines are counted from 1."""
 
     frontmatter: str | None
     """None when the text has no frontmatter: then all of it is the body."""
@@ -78,10 +87,10 @@ class SplitText(NamedTuple):
     body_line: int
 
 
-def split(text: str) -> SplitText:
-    """Split at delimiters that stand alone on their lines (§18-1). Raises LoadError without a closing one.
+def split_frontmatter(text: str) -> SplitText:
+    """Split a file's text at delimiters that stand alone on their lines (§18-1); line ends become `\\n`.
 
-    Line ends become `\\n`, as reading a text file does.
+    Raises LoadError for an opening delimiter without a closing one.
     """
     text = text.replace("\r\n", "\n").replace("\r", "\n")
     opener = _OPENER.match(text)

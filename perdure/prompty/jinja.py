@@ -1,4 +1,4 @@
-"""The Jinja2 renderer: a sandbox, portable printing, and what came from the template itself (§5)."""
+"""Renders Jinja2 templates: in a sandbox, with portable printing, keeping the template's own text apart (§5)."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ _GLOBALS = frozenset(DEFAULT_NAMESPACE)
 
 
 def render_jinja(source: str, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """The pieces of the rendering: the template's own literals, and the values between them.
+    """The rendering in pieces: the template's own literals, and the values between them.
 
-    A value is what an expression printed, even when that is empty, so there is one literal more than
-    there are values. Raises RenderError, for a syntax error with its line.
+    A value is what one expression printed, even when that is nothing, so there is one more literal than there are
+    values. Raises RenderError, for a syntax error with its line.
     """
     token = f"\x02{secrets.randbits(128)}\x03"
     environment = _environment(token)
@@ -39,7 +39,7 @@ def render_jinja(source: str, inputs: Mapping[str, Any]) -> tuple[list[str], lis
 
 
 def parse_jinja(source: str, environment: ImmutableSandboxedEnvironment | None = None) -> nodes.Template:
-    """The template's syntax tree. Raises RenderError, with the line, when there is none."""
+    """The template's syntax tree. Raises RenderError, with the line, for a syntax error."""
     try:
         return (environment or _environment("")).parse(source)
     except TemplateSyntaxError as error:
@@ -62,7 +62,7 @@ def used_variables(tree: nodes.Template) -> dict[str, int]:
 
 
 def portable_text(value: Any) -> str:
-    """How a value is printed in every Prompty runtime: null as nothing, true, 1 for 1.0, maps and lists as JSON."""
+    """The value as every Prompty runtime prints it: null as "", True as "true", 1.0 as "1", maps and lists as JSON."""
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, Undefined):
@@ -77,9 +77,9 @@ def portable_text(value: Any) -> str:
 
 
 class _ValueMarking(NodeTransformer):
-    """Puts a token before and after everything that the template prints and did not write itself.
+    """Puts a token before and after everything that the template prints, except its own literal text.
 
-    What a macro, a `set` block or a filter block collects is printed as one value.
+    What a macro, a `set` block or a filter block collects counts as one value where it is printed.
     """
 
     def __init__(self, token: str) -> None:

@@ -1,4 +1,4 @@
-"""From a `.prompty` file, or the same as a map, to an agent (§2, §4)."""
+"""Loads an agent from a `.prompty` file, or from the same as a map (§2, §4)."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ Roots = Sequence[str | os.PathLike[str]]
 def load(path: str | os.PathLike[str], *, allowed_file_roots: Roots = (), defer_environment: bool = False) -> Agent:
     """The agent of a `.prompty` file.
 
-    `${file:…}` may read below the file's folder and below `allowed_file_roots`. With `defer_environment`
+    `${file:…}` may read files in the file's own folder and in `allowed_file_roots`. With `defer_environment`,
     references to unset variables in connections stay as they are written, for `resolve_environment`.
-    Raises FileNotFoundError for a missing file, LoadError for everything that is wrong with its content.
+    Raises FileNotFoundError for a missing file, and LoadError for anything that is wrong with its content.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
@@ -40,9 +40,10 @@ def load_dict(
     allowed_file_roots: Roots = (),
     defer_environment: bool = False,
 ) -> Agent:
-    """The agent of a frontmatter's keys plus `instructions`, which is a body: no reference in it is resolved.
+    """The agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference is resolved.
 
-    Relative paths start at `base_dir`. Raises LoadError for everything that is wrong with the data.
+    Relative paths start at `base_dir`; the other arguments are those of `load`. Raises LoadError for anything that is
+    wrong with the data.
     """
     if not isinstance(data, Mapping):
         raise LoadError(f"Invalid frontmatter: expected a map of properties, got {data!r:.60}")
@@ -53,7 +54,7 @@ def load_dict(
 
 
 def canonical(written: WrittenAsset, references: References) -> tuple[dict[str, Any], Shorthands]:
-    """The asset with references resolved and shorthands expanded, and what knows where things were written."""
+    """The asset in canonical form, and the shorthands that were expanded, which lead back to what was written."""
     shorthands = Shorthands()
     asset = shorthands.expand(references.resolve(written.data))
     if written.body:
@@ -78,7 +79,7 @@ def _agent(written: WrittenAsset, folder: Path | None, roots: Roots, defer_envir
 
 
 def root_paths(roots: Roots) -> list[Path]:
-    """The folders as paths; a single one counts as a list of one, and never as its characters."""
+    """The folders as paths; a single string is one folder, not a sequence of characters."""
     if isinstance(roots, str | os.PathLike):
         return [Path(roots)]
     return [Path(root) for root in roots]

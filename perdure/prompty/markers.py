@@ -1,4 +1,4 @@
-"""Role markers: the lines that begin a message (§6)."""
+"""Finds role markers: the lines that begin a message, such as `user:` or `# assistant[name="a"]:` (§6)."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ _FLOAT = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}")
 
 
 class Marker(NamedTuple):
-    """A role marker, from the start of its line to the end, without the line break."""
+    """A role marker: the whole line, from `start` to `end`, without the line break."""
 
     start: int
     end: int
     role: Role
     attributes: tuple[tuple[str, int, int, bool], ...]
-    """Of each attribute its name, where its value starts and ends, and whether that is quoted."""
+    """The name of each attribute, where its value starts and ends, and whether it is quoted."""
 
 
 def find_markers(text: str) -> Iterator[Marker]:
-    """The lines of `text` that are role markers, in order. Takes time linear in its length."""
+    """The lines of `text` that are role markers, in order. Takes time linear in the length of the text."""
     for match in _MARKER.finditer(text):
         attributes = _attributes(text, *match.span(2)) if match[2] else ()
         yield Marker(match.start(), match.end(), ROLES[match[1].lower()], tuple(attributes))
 
 
 def attribute_value(text: str, *, quoted: bool) -> Any:
-    """What an attribute stands for: quoted a text, else true, false or a number where it reads as one."""
+    """An attribute's value: a string when it is quoted, else true, false or a number where it reads as one."""
     if quoted:
         return text
     text = text.strip()

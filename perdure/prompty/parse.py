@@ -1,4 +1,4 @@
-"""Rendered text to messages (§6)."""
+"""Parses a rendered text into messages (§6)."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .rich_values import RichValues, Section
 
 
 def parse(agent: Agent, rendered: str, *, rich: Mapping[str, Any] | None = None) -> list[Message]:
-    """The messages of a rendered text, with the values of `rich` (by default its own) where their nonces are.
+    """The messages of a rendered text, in which the values of `rich` (by default the text's own) replace their nonces.
 
-    Takes time linear in the length of the text. Raises RenderError when a role marker of a strict
-    rendering is not the template's own, and InvokerError when the agent names another parser.
+    Takes time linear in the length of the text. Raises RenderError for a role marker that a strict template did not
+    write itself, or a rich value of the wrong form, and InvokerError when the agent names a parser that does not exist.
     """
     kind = (agent.template or Template()).parser.kind
     if kind != "prompty":
@@ -44,7 +44,7 @@ def _sections(rendered: str) -> Iterator[Section]:
 
 
 def _markers(rendered: str) -> Sequence[Marker]:
-    """The role markers that count. Raises RenderError when there are others beside the template's own."""
+    """The role markers that count. Raises RenderError when a strict template did not write one of them itself."""
     found = list(find_markers(rendered))
     if not isinstance(rendered, Rendered) or rendered.markers is None:
         return found

@@ -1,4 +1,4 @@
-"""Where a value stands in an asset, and how that is written down."""
+"""Names the place of a value in an asset, and walks through nested values with their places."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Place = tuple[str | int, ...]
 
 
 def dotted(place: Place) -> str:
-    """The place as an author reads it, such as `model.connection.endpoint` or `inputs[0].kind`."""
+    """The place in the form that authors read, such as `model.connection.endpoint` or `inputs[0].kind`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
 
@@ -20,12 +20,12 @@ def pointer(place: Place) -> str:
 
 
 def last_name(place: Place) -> str:
-    """The innermost key that is a name and no index; "" when there is none."""
+    """The innermost step that is a name rather than an index; "" when there is none."""
     return next((step for step in reversed(place) if isinstance(step, str)), "")
 
 
 def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
-    """Every string in nested maps and lists, keys excepted, with its place."""
+    """Each string in nested maps and lists, except keys, with its place."""
     if isinstance(value, str):
         yield place, value
     for step, child in _children(value):
@@ -33,7 +33,7 @@ def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
 
 
 def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = ()) -> Any:
-    """A copy of nested maps and lists with every string replaced by what `change` gives for it."""
+    """A copy of nested maps and lists in which `change` has replaced every string. Raises what `change` raises."""
     if isinstance(value, str):
         return change(place, value)
     if isinstance(value, Mapping):
@@ -44,7 +44,7 @@ def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = 
 
 
 def maps_in(value: Any, place: Place = ()) -> list[tuple[Place, Mapping[str, Any]]]:
-    """The maps in a list, each with its place; [] when the value is no list."""
+    """The maps in a list, each with its place; [] for a value that is not a list."""
     items = enumerate(value) if isinstance(value, list) else ()
     return [((*place, index), item) for index, item in items if isinstance(item, Mapping)]
 

@@ -1,4 +1,4 @@
-"""The copy of an agent that may travel and be recorded, and the way back where it is used."""
+"""The forms of an agent outside its file: the copy that may be recorded, the one a worker uses, and the document."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from ..errors import ConfigurationError
 from .places import Place, dotted, map_strings, pointer
 from .secrets import LITERAL_SECRET, env_name, env_value, is_env_reference, is_literal_secret, is_resolved_late
 
+REDACTED = "[REDACTED]"
+
 
 def portable(agent: Agent) -> Agent:
-    """A copy without any secret: environment values in connections and options are references again.
+    """A copy without secrets, to be sent and recorded: environment values in connections and options are references.
 
-    Secrets in `metadata`, which no run needs, are redacted. Raises ConfigurationError when a secret is
-    written elsewhere in the agent itself.
+    Secrets in `metadata`, which no run needs, are redacted. Raises ConfigurationError for a secret that is written
+    anywhere else in the agent itself.
     """
 
     def travelling(place: Place, text: str) -> str:
@@ -32,9 +34,9 @@ def portable(agent: Agent) -> Agent:
 
 
 def resolve_environment(agent: Agent) -> Agent:
-    """A copy with the references that `portable` left resolved from this process's environment.
+    """The way back from `portable`: a copy whose references have their values in this process's environment.
 
-    Raises ConfigurationError, naming the variable, when one is not set and has no default.
+    Raises ConfigurationError, which names the variable, for one that is unset and has no default.
     """
     found: dict[str, EnvReference] = {}
 
@@ -62,14 +64,11 @@ def _rewritten(agent: Agent, change: Callable[[Place, str], str]) -> Agent:
     return copy
 
 
-REDACTED = "[REDACTED]"
-
-
 def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, Any]:
-    """The agent in canonical form: `kind: "prompt"`, named things as ordered lists, absent sections None.
+    """The agent as a document in canonical form: `kind: "prompt"`, named things in ordered lists, no section absent.
 
-    Environment values in connections and options are given as the references that the file has, secrets
-    written in the file itself as "[REDACTED]"; with `include_secrets` as the values.
+    A section without a value is None. Environment values in connections and options appear as the file's references,
+    and secrets that are written in the file as "[REDACTED]"; with `include_secrets`, both appear as their values.
     """
     fields = document_of(agent)
     if not include_secrets:
@@ -78,12 +77,12 @@ def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, A
 
 
 def document_of(agent: Agent) -> dict[str, Any]:
-    """All fields that have a value, by the names that files use."""
+    """All fields that have a value, under the names that files use."""
     return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def written_reference(agent: Agent, place: Place, text: str) -> str | None:
-    """The environment reference that the file has there; None when it has none, or the value was changed since."""
+    """The environment reference that `text` came from; None without one, or when the value was changed since."""
     reference = agent._references.get(pointer(place))
     return reference.text if reference and reference.value == text else None
 

@@ -1,4 +1,4 @@
-"""Agent and inputs to the messages that a run begins with (§12.2)."""
+"""Prepares the messages that a run begins with, from an agent and its inputs (§12.2)."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from .rich_values import nonce_name, thread_messages
 
 
 def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the inputs with declared defaults filled in; undeclared inputs pass through, types are not checked.
+    """A copy of the inputs with declared defaults filled in. Undeclared inputs pass through, types are not checked.
 
-    Raises RenderError when a required input without default is absent.
+    Raises RenderError when a required input is missing and has no default.
     """
     complete = dict(inputs)
     for prop in agent.inputs or []:
@@ -32,10 +32,10 @@ def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def prepare(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
-    """The messages of the agent's instructions with these inputs.
+    """The messages that the agent's instructions make of these inputs.
 
-    A thread that the template never mentions comes last. Raises RenderError, and InvokerError when the
-    agent names a template format or a parser that does not exist.
+    A thread that the template does not mention comes last. Raises RenderError, and InvokerError when the agent names a
+    template format or a parser that does not exist.
     """
     complete = validate_inputs(agent, inputs)
     rendered = render(agent, complete)

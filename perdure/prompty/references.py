@@ -1,4 +1,4 @@
-"""`${env:NAME}` and `${file:path}` in an asset's strings, resolved while it is loaded (§2.10)."""
+"""Resolves `${env:NAME}` and `${file:path}` in an asset's strings, while it is loaded (§2.10)."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ from .secrets import env_name, env_value, is_env_reference
 from .yaml_text import read_yaml
 
 _FILE_REFERENCE = re.compile(r"\$\{file:(.*)\}", re.DOTALL)
+_YAML = frozenset({".yaml", ".yml"})
 
 Fail = Callable[[LoadError, Place], None]
-"""What to do about something wrong at a place: raise it, or note it and go on."""
+"""What to do about an error at a place: raise it, or note it and go on."""
 
 
 class FromEnvironment(str):
-    """A string that stood in the file as an environment reference."""
+    """The value of an environment reference; a plain string in every other respect."""
 
     reference: str
+    """The reference as the file has it."""
 
     def __new__(cls, value: str, reference: str) -> FromEnvironment:
         text = super().__new__(cls, value)
@@ -34,7 +36,7 @@ class FromEnvironment(str):
 
 
 class References:
-    """Resolves the references of one asset; only whole strings are references, unknown protocols are kept."""
+    """Resolves the references of one asset. Only a whole string is a reference; unknown protocols are left alone."""
 
     def __init__(
         self,
@@ -44,7 +46,10 @@ class References:
         fail: Fail,
         keep_unset: Callable[[Place], bool],
     ) -> None:
-        """`keep_unset` says of which places a reference to an unset variable may stay as it is written."""
+        """Files may be read in `base_dir`, where relative paths start, and in `allowed_file_roots`.
+
+        `keep_unset` says for a place whether a reference to an unset variable may stay there as it is written.
+        """
         self._base_dir = base_dir
         self._roots = [root.resolve() for root in (base_dir, *allowed_file_roots) if root is not None]
         self._fail = fail
@@ -53,7 +58,10 @@ class References:
         self._seen = 0
 
     def resolve(self, value: Any, place: Place = ()) -> Any:
-        """A copy of nested maps and lists, all references resolved; FromEnvironment marks what came from there."""
+        """A copy of nested maps and lists with all references resolved, environment values as `FromEnvironment`.
+
+        Raises nothing itself: what is wrong goes to `fail`.
+        """
         return map_strings(value, self._string, place)
 
     def _string(self, place: Place, text: str) -> Any:
@@ -94,11 +102,8 @@ class References:
             raise LoadError(f"the referenced files nest deeper than {MAX_DEPTH} levels or hold too many values")
 
 
-_YAML = frozenset({".yaml", ".yml"})
-
-
 def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -> Path:
-    """The file's real path, symlinks followed. Raises LoadError when it lies in none of the real folders `roots`."""
+    """The real path of a file, symlinks followed. Raises LoadError when it is in none of the real folders `roots`."""
     if base_dir is None and not os.path.isabs(written):
         raise LoadError(f"{written} is relative, and no base_dir was given")
     try:
@@ -111,14 +116,14 @@ def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -
 
 
 def is_structured(path: Path) -> bool:
-    """Whether the file holds values, and references within them count; any other file is one text."""
+    """Whether the file is read as JSON or YAML, and references in it are resolved; any other file is one string."""
     return path.suffix.lower() in {".json", *_YAML}
 
 
 def read_referenced(path: Path) -> Any:
-    """The parsed JSON or YAML of the file, or its text, by its suffix.
+    """The file's content: parsed from JSON or YAML, where its suffix says so, else as one string.
 
-    Raises ReferencedFileNotFoundError, or LoadError when it can't be read or parsed.
+    Raises ReferencedFileNotFoundError, or LoadError for a file that can't be read or parsed.
     """
     if not os.path.exists(path):
         raise ReferencedFileNotFoundError(f"Referenced file not found: {path}")
@@ -132,7 +137,7 @@ def _parse_json(text: str, path: Path) -> Any:
     try:
         value = json.loads(text, parse_constant=_refuse_constant)
     except (ValueError, RecursionError) as error:
-        raise LoadError(f"{path} holds no valid JSON: {error}") from None
+        raise LoadError(f"{path} is not valid JSON: {error}") from None
     try:
         return json_value(value)
     except LoadError as error:
@@ -147,4 +152,4 @@ def _parse_yaml(text: str, path: Path) -> Any:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")

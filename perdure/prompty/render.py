@@ -1,4 +1,4 @@
-"""Template plus inputs to text (§5)."""
+"""Renders an agent's template with its inputs (§5)."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from .rich_values import new_nonce
 Renderer = Callable[[str, Mapping[str, Any]], tuple[list[str], list[str]]]
 
 RENDERERS: Mapping[str, Renderer] = {"jinja2": render_jinja}
-"""`template.format.kind` → what gives a rendering's literals and the values between them."""
+"""`template.format.kind` → the function that gives a rendering's literals and the values between them."""
 
 
 def render(agent: Agent, inputs: Mapping[str, Any]) -> Rendered:
     """The instructions with the inputs filled in.
 
-    Rich inputs never reach the template engine: nonces stand for them. In strict mode the result knows
-    which role markers are the template's own, and `parse` refuses all others (§6.3). Raises RenderError,
-    or InvokerError when the template's format has no renderer.
+    Rich inputs (§2.6) never reach the template engine: nonces stand for them. In strict mode the result knows which
+    role markers are the template's own, and `parse` refuses all others (§6.3). Raises RenderError, and InvokerError
+    when the template's format has no renderer.
     """
     template = agent.template or Template()
     renderer = RENDERERS.get(template.format.kind)

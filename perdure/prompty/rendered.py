@@ -1,4 +1,4 @@
-"""A rendered template: its text, the rich values in it, and which role markers are the template's own (§5)."""
+"""Holds a rendered template: its text, the rich values in it, and the role markers that are the template's own (§5)."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _PLACEHOLDER = "\ufffc"
 
 
 class Rendered(str):
-    """The rendered text. Slices and joins of it are plain strings, without what is known about it."""
+    """The rendered text. Slices and joins of it are plain strings, which know nothing of what follows."""
 
     rich: Mapping[str, Any]
     """Nonce in the text → the rich value that it stands for."""
     markers: Sequence[Marker] | None
-    """The role markers that the template itself wrote; None when any line that looks like one counts."""
+    """The role markers that the template itself wrote; None when every line that looks like one counts."""
 
     def __new__(
         cls, text: str, rich: Mapping[str, Any] | None = None, markers: Sequence[Marker] | None = None
@@ -30,9 +30,9 @@ class Rendered(str):
 
 
 def template_markers(literals: Sequence[str], values: Sequence[str]) -> list[Marker]:
-    """The role markers of `literals[0] + values[0] + literals[1] + …` that literals alone make up.
+    """The role markers in `literals[0] + values[0] + literals[1] + …` that the literals make up without the values.
 
-    A value may only stand within an attribute, whatever it contains. Positions are those in the whole text.
+    A value may be a part of an attribute only, whatever it contains. Positions are those in the whole text.
     """
     skeleton = _PLACEHOLDER.join(literals)
     ends = accumulate(len(literal) + 1 for literal in literals)
@@ -54,5 +54,5 @@ def template_markers(literals: Sequence[str], values: Sequence[str]) -> list[Mar
 
 
 def join_pieces(literals: Sequence[str], values: Sequence[str]) -> str:
-    """The whole text that literals and values alternate in, a literal first."""
+    """The whole text, in which literals and values alternate, beginning with a literal."""
     return "".join(piece for pair in zip_longest(literals, values, fillvalue="") for piece in pair)

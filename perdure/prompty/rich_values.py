@@ -1,4 +1,4 @@
-"""Rich inputs: the nonces that stand for them in a text, and what takes the nonces' places (§5, §6)."""
+"""Rich inputs (threads, images, audio, files): the nonces that stand for them, and what replaces those (§5, §6)."""
 
 from __future__ import annotations
 
@@ -24,37 +24,41 @@ _NONCE = re.compile(r"__PROMPTY_THREAD_[0-9a-f]+_(.*)__", re.DOTALL)
 
 
 def new_nonce(name: str) -> str:
-    """A text that no input can know, to stand for the rich input of that name (§18-4)."""
+    """A string that no input can guess, to stand for the rich input of that name (§18-4)."""
     return f"__PROMPTY_THREAD_{secrets.token_hex(4)}_{name}__"
 
 
 def nonce_name(nonce: str) -> str:
-    """The name of the input that a nonce stands for."""
+    """The name of the input that a nonce stands for; anything else is returned as it is."""
     match = _NONCE.fullmatch(nonce)
     return match[1] if match else nonce
 
 
 class Section(NamedTuple):
-    """One message's role, metadata and text, with nonces in it."""
+    """One message's role, metadata and text, in which nonces stand for rich inputs."""
 
     role: Role
     metadata: dict[str, Any]
     text: str
 
     def message(self, parts: list[Part]) -> Message:
+        """A message of this role with these parts in place of the text."""
         return Message.model_construct(role=self.role, parts=parts, metadata=dict(self.metadata))
 
 
 @dataclass
 class RichValues:
-    """What takes the place of each nonce."""
+    """What replaces each nonce."""
 
     threads: dict[str, list[Message]] = field(default_factory=dict)
     media: dict[str, list[Part]] = field(default_factory=dict)
 
     @classmethod
     def of(cls, agent: Agent, rich: Mapping[str, Any]) -> RichValues:
-        """Sorted by the kinds of the agent's inputs; a thread that is no message list is left out."""
+        """Sort the values by the kinds of the agent's inputs; a thread that is not a list of messages is left out.
+
+        Raises RenderError for a value of the wrong form.
+        """
         kinds = {prop.name: prop.kind for prop in agent.inputs or []}
         values = cls()
         for nonce, value in rich.items():
@@ -67,7 +71,7 @@ class RichValues:
         return values
 
     def fill(self, section: Section) -> Iterator[Message]:
-        """The section as one message with its media in place, or as several where threads part it (§18-22)."""
+        """The section as one message with its media in place, or as several where threads divide it (§18-22)."""
         nonces = "|".join(re.escape(nonce) for nonce in (*self.threads, *self.media))
         pieces = re.split(f"({nonces})", section.text) if nonces else [section.text]
         if len(pieces) == 1:
@@ -89,10 +93,10 @@ class RichValues:
 
 
 def thread_messages(name: str, value: Any) -> list[Message] | None:
-    """The messages of a thread, or None when the value is no message list.
+    """The messages of a thread; None when the value is not a list of messages.
 
-    A message is a Message, or a map of `role`, `content` or `parts`, and metadata: `metadata` and every
-    other key. Raises RenderError for a message that can't be one.
+    A message is a Message, or a map of `role`, `content` or `parts`, and metadata: `metadata` and every other key.
+    Raises RenderError for a map that is not a valid message.
     """
     if isinstance(value, Mapping) and "messages" in value:
         value = value["messages"]
@@ -104,8 +108,8 @@ def thread_messages(name: str, value: Any) -> list[Message] | None:
 def media_parts(name: str, kind: str, value: Any) -> list[Part]:
     """The parts of an image, audio or file input.
 
-    The value is a URL, a `data:` URI or base64 text, a map of `source`, `mediaType` and, for images,
-    `detail`, a part, or a list of such. Raises RenderError when it is none of them.
+    The value is a URL, a `data:` URI or base64 text, a map of `source`, `mediaType` and, for images, `detail`, a part,
+    or a list of these. Raises RenderError when it is none of them.
     """
     if isinstance(value, list | tuple):
         return [part for item in value for part in media_parts(name, kind, item)]
@@ -117,7 +121,7 @@ def media_parts(name: str, kind: str, value: Any) -> list[Part]:
     try:
         return [part.model_validate({**fields, "kind": kind, "source": source})]
     except ValidationError:
-        raise RenderError(f"input {name!r}: expected {kind} data as a text or a map with `source`") from None
+        raise RenderError(f"input {name!r}: expected {kind} data as a string or a map with `source`") from None
 
 
 def _looks_like_message(item: Any) -> bool:

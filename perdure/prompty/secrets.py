@@ -1,4 +1,4 @@
-"""Which strings of an asset must never be recorded or shown, by where they stand."""
+"""Tells secrets by where they stand in an asset, and reads the environment references that keep them out of it."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import re
 from .places import Place, last_name
 
 LITERAL_SECRET = (
-    "holds a secret itself, which every run would record: write `${env:NAME}` there and set NAME where the worker runs"
+    "is a secret itself, which every run would record: write `${env:NAME}` there and set NAME where the worker runs"
 )
 _NO_SECRETS = frozenset({"authenticationMode", "tokenUrl"})
+_SECRET = re.compile(r"secret|password|api_?key|auth(?!or(?!iz))|token(?!s|iz)|credential|cookie", re.IGNORECASE)
 _URL_PASSWORD = re.compile(r"://[^/?#@\s:]*:[^/?#@\s]+@")
+_ENV_REFERENCE = re.compile(r"\$\{env:([^:}]*)(?::(.*))?\}", re.DOTALL)
 
 
 def is_resolved_late(place: Place) -> bool:
-    """Whether an environment reference there travels as it is written, to be resolved where it is used.
+    """Whether an environment reference at that place is recorded as it is written, and resolved where it is used.
 
-    True within connections and options of the model and of tools, and under every key that names a
-    secret; never of a `kind`, which decides what the rest means.
+    So it is within connections and options of the model and of tools, and under every key that names a secret, but
+    never for a `kind`, which decides what the rest means.
     """
     if place[0] not in ("model", "tools", "metadata") or place[-1] == "kind" or "parameters" in place:
         return False
@@ -30,7 +32,7 @@ def is_resolved_late(place: Place) -> bool:
 
 
 def is_literal_secret(place: Place, text: str) -> bool:
-    """Whether a secret itself is written there, and not where to find it."""
+    """Whether `text` at that place is a secret itself, as opposed to a reference to one."""
     if place[0] not in ("model", "tools", "metadata") or "parameters" in place or "bindings" in place:
         return False
     if not text.strip() or is_env_reference(text):
@@ -39,32 +41,28 @@ def is_literal_secret(place: Place, text: str) -> bool:
     return (is_secret_key(name) and name not in _NO_SECRETS) or _URL_PASSWORD.search(text) is not None
 
 
-ENV_REFERENCE = re.compile(r"\$\{env:([^:}]*)(?::(.*))?\}", re.DOTALL)
-_SECRET = re.compile(r"secret|password|api_?key|auth(?!or(?!iz))|token(?!s|iz)|credential|cookie", re.IGNORECASE)
+def is_secret_key(name: str) -> bool:
+    """Whether a value under this key is a secret, to be redacted wherever it is shown or recorded (§15, §18-11)."""
+    return _SECRET.search(name) is not None
 
 
 def is_env_reference(text: str) -> bool:
     """Whether the whole string is one `${env:NAME}` or `${env:NAME:default}`."""
-    return ENV_REFERENCE.fullmatch(text) is not None
+    return _ENV_REFERENCE.fullmatch(text) is not None
 
 
 def env_name(reference: str) -> str:
-    """The NAME of an environment reference."""
-    match = ENV_REFERENCE.fullmatch(reference)
+    """The NAME in `${env:NAME}`; "" for a string that is not an environment reference."""
+    match = _ENV_REFERENCE.fullmatch(reference)
     return match[1] if match else ""
 
 
 def env_default(reference: str) -> str | None:
-    """What is written after the second colon, colons included; an empty default counts as none."""
-    match = ENV_REFERENCE.fullmatch(reference)
+    """The default in `${env:NAME:default}`, which may contain colons; None for none, or an empty one."""
+    match = _ENV_REFERENCE.fullmatch(reference)
     return (match[2] or None) if match else None
 
 
 def env_value(reference: str) -> str | None:
-    """The variable's value, else the default, else None."""
+    """The value of the reference's variable, else its default, else None."""
     return os.environ.get(env_name(reference), env_default(reference))
-
-
-def is_secret_key(name: str) -> bool:
-    """Whether a value under this key is redacted wherever it would be shown or recorded (§15, §18-11)."""
-    return _SECRET.search(name) is not None

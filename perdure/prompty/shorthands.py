@@ -1,4 +1,4 @@
-"""The short ways to write parts of an asset, expanded to the one canonical form (§2.3, §2.6 to §2.8)."""
+"""Expands the short ways to write parts of an asset to the one canonical form (§2.3, §2.6 to §2.8)."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 class Shorthands:
-    """Expands one asset; remembers what the author wrote where, for messages.
+    """Expands the shorthands of one asset, and remembers where the author wrote what, for messages.
 
-    What is of no shape that a shorthand could have is left as it is: validation says what is wrong.
+    A value in a shape that no shorthand has is left as it is: validation says what is wrong with it.
     """
 
     def __init__(self) -> None:
@@ -39,11 +39,11 @@ class Shorthands:
         return {key: value for key, value in asset.items() if value is not None}
 
     def written(self, place: Place) -> Place:
-        """The place in the author's own form of what stands at `place` in the canonical one."""
+        """The place that the author knows for a place in the canonical form."""
         return tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
 
     def _named(self, value: Any, place: Place, expand: Callable[[Any, Place], Any]) -> Any:
-        """A list of named things, from a list or from a map of names."""
+        """A list of named things, from such a list or from a map by name."""
         if isinstance(value, list):
             return [expand(item, (*place, index)) for index, item in enumerate(value)]
         if not isinstance(value, Mapping):
@@ -84,7 +84,7 @@ class Shorthands:
         return expanded
 
     def _bindings(self, value: Any, place: Place) -> Any:
-        """A map of parameters, from such a map or from a list of `{name, input}`."""
+        """A map by parameter, from such a map or from a list of `{name, input}`."""
         if isinstance(value, list) and all(isinstance(item, Mapping) and "name" in item for item in value):
             self._written.update({(*place, str(item["name"])): index for index, item in enumerate(value)})
             return {str(item["name"]): {key: item[key] for key in item if key != "name"} for item in value}
@@ -117,7 +117,7 @@ def _template(value: Any) -> Any:
 
 
 def _metadata(data: Mapping[str, Any]) -> Any:
-    """The metadata, and with it the top-level keys that have no meaning of their own (§2.2)."""
+    """The metadata, together with the top-level keys that have no meaning of their own (§2.2)."""
     unknown = {key: value for key, value in data.items() if key not in _KNOWN and key != "kind"}
     metadata = data.get("metadata")
     if not unknown or not isinstance(metadata, Mapping | None):

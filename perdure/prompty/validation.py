@@ -1,4 +1,4 @@
-"""The canonical form of an asset turned into an agent; what is wrong with it, said in the author's words."""
+"""Turns an asset in canonical form into an agent, or says what is wrong with it, in the author's terms."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from .references import FromEnvironment
 from .secrets import is_secret_key
 
 _EXPECTED = {
-    "string": "a text",
+    "string": "a string",
     "int": "a whole number",
     "float": "a number",
     "bool": "true or false",
@@ -26,7 +26,7 @@ _EXPECTED = {
 
 
 class InvalidAssetError(Exception):
-    """The asset is no agent; says everything that is wrong, with the places."""
+    """The asset does not describe an agent; lists all that is wrong, with the places."""
 
     def __init__(self, problems: list[tuple[Place, str]]) -> None:
         super().__init__(problems)
@@ -34,7 +34,7 @@ class InvalidAssetError(Exception):
 
 
 def to_agent(asset: Mapping[str, Any]) -> Agent:
-    """The agent of an asset in canonical form. Raises InvalidAssetError."""
+    """The agent that an asset in canonical form describes. Raises InvalidAssetError with everything that is wrong."""
     problems = list(_name_problems(asset))
     try:
         agent = Agent.model_validate(map_strings(asset, lambda _, text: str(text)), by_alias=True, by_name=False)
@@ -60,7 +60,7 @@ def _type_problems(error: ValidationError, asset: Mapping[str, Any]) -> Iterator
 
 
 def _place_of(detail: ErrorDetails, asset: Any) -> Place:
-    """The place without the steps that only the types have, such as the chosen member of a union."""
+    """The place in the asset, without steps that exist only in the types, such as the chosen member of a union."""
     place: Place = ()
     value = asset
     for step in detail["loc"]:
@@ -94,7 +94,7 @@ def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
 
 
 def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:
-    """Names that are empty, absent (where the type does not ask for one) or used twice."""
+    """Names that are empty, missing (where the type does not demand one) or used twice."""
     names: set[str] = set()
     for where, item in maps_in(items, place):
         name = item.get("name")

@@ -1,4 +1,4 @@
-"""YAML text to JSON-like values, with the line of each of them."""
+"""Reads YAML as values that JSON has too, with the line of each of them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from .places import Place
 
 
 def read_yaml(text: str, first_line: int = 1) -> tuple[Any, dict[Place, int]]:
-    """The values of the one document in `text`, and the line of each place, counted from `first_line`.
+    """The value of the one document in `text`, None when it is empty, and the line of each place in it.
 
-    Keys are kept as they are written, dates and sexagesimal numbers are texts, so that every value has
-    a JSON form. Raises LoadError, with the line, when it is no such YAML.
+    Lines are counted from `first_line`. Every value has a JSON form: keys are kept as they are written, and dates and
+    sexagesimal numbers are strings. Raises LoadError, with the line, for anything else.
     """
     try:
         _check_depth(text, first_line)
@@ -33,7 +33,7 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, dict[Place, int]]:
 
 
 class _Builder:
-    """Turns nodes into values; remembers where they stand."""
+    """Turns nodes into values, and remembers their lines."""
 
     def __init__(self, first_line: int) -> None:
         self.lines: dict[Place, int] = {}
@@ -43,6 +43,7 @@ class _Builder:
         self._enclosing: list[yaml.Node] = []
 
     def value(self, node: yaml.Node, place: Place) -> Any:
+        """The value of a node at that place. Raises LoadError, with the line."""
         self.lines.setdefault(place, self._line(node))
         self._count += 1
         if self._count > MAX_VALUES:
@@ -64,7 +65,7 @@ class _Builder:
         own: dict[str, Any] = {}
         for key_node, child in node.value:
             if not isinstance(key_node, yaml.ScalarNode):
-                self._refuse("a key must be a plain text", key_node)
+                self._refuse("a key must be a plain string", key_node)
             key = str(key_node.value)
             if key_node.tag == "tag:yaml.org,2002:merge":
                 for base in self._merged(child, place):
@@ -108,7 +109,7 @@ def _loader() -> Any:
 
 
 def _check_depth(text: str, first_line: int) -> None:
-    """Refuse deep nesting before composing, which recurses (natively: a deep file would end the process)."""
+    """Refuse deep nesting before composing, whose recursion in C would end the process. Raises LoadError."""
     depth = 0
     for event in yaml.parse(text, Loader=_loader()):
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)

@@ -33,6 +33,8 @@ JUDGE_SECONDS = 60.0
 """A guardrail that has not answered by then denies."""
 COMPACT_SECONDS = 300.0
 """A compactor that has not answered by then has failed."""
+STREAM_SECONDS = 0.1
+"""How often a model call tells what it has said while text is streaming, and a watcher looks for it."""
 
 
 class InventoryInput(BaseModel):
@@ -81,6 +83,15 @@ class PieceInput(BaseModel):
     reference: ConversationRef
     start: int
     end: int
+
+
+class StreamedText(BaseModel):
+    """The heartbeat details of a streaming model call: everything that this attempt has said so far."""
+
+    iteration: int
+    attempt: int
+    text: str = ""
+    thinking: str = ""
 
 
 class ModelFailure(BaseModel):

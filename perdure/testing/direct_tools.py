@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from ..tools.collect import collect_tools
+from ..tools.signature import is_async
 
 Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 
@@ -18,7 +19,7 @@ def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
     Raises ConfigurationError when two tools have one name.
     """
     named = tools if isinstance(tools, Mapping) else collect_tools(tools)
-    return {name: tool if inspect.iscoroutinefunction(tool) else _direct(tool) for name, tool in named.items()}
+    return {name: tool if is_async(tool) else _direct(tool) for name, tool in named.items()}
 
 
 def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:

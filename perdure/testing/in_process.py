@@ -102,7 +102,7 @@ class InProcessRun:
             raise
 
     def _offered_tools(self) -> dict[str, ToolSpec]:
-        inventory = self.effects.toolbox.describe(self.effects.agent)
+        inventory = self.effects.toolbox.inventory(self.effects.agent)
         for name, kind in inventory.missing.items():
             text = f"No handler registered for tool: {name} (kind: {kind})"
             error = ToolNotRegisteredError(text, messages=self.conversation.messages)

@@ -10,10 +10,10 @@ from ..agent import Agent, Tool
 
 
 def bind_tools(agent: Agent, tools: Sequence[Callable[..., Any]]) -> dict[str, Callable[..., Any]]:
-    """Tool name → function, for functions made with `@tool`; changes nothing (§11.2).
+    """Tool name → function, for functions made with `@tool`. Changes nothing (§11.2).
 
-    Raises ValueError for two functions of one name, and for one that no `kind: function` tool of the agent declares;
-    warns of a declared one that has no function. Raises TypeError for a function without `@tool`.
+    Raises ValueError for two functions of one name, and for one whose name no `kind: function` tool of the agent has;
+    warns of such a tool without a function. Raises TypeError for a function without `@tool`.
     """
     handlers: dict[str, Callable[..., Any]] = {}
     for function in tools:
@@ -38,15 +38,15 @@ def bind_tools(agent: Agent, tools: Sequence[Callable[..., Any]]) -> dict[str, C
 def _declared_name(function: Callable[..., Any]) -> str:
     declaration = getattr(function, "__tool__", None)
     if declaration is None:
-        raise TypeError(f"{function!r} is no tool: put @tool above its definition")
+        raise TypeError(f"{function!r} is not a tool: put @tool above its definition")
     name: str = declaration.name
     return name
 
 
 def apply_bindings(tool: Tool | None, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments with each bound parameter taken from its input, whatever the model wrote (§9.6).
+    """The arguments, in which each bound parameter has the value of its input, whatever the model wrote (§9.6).
 
-    A binding to an input that is absent leaves the argument as it is.
+    Where that input is absent, the argument stays as it is.
     """
     bindings = (tool.bindings if tool else None) or {}
     bound = {name: inputs[binding.input] for name, binding in bindings.items() if binding.input in inputs}

@@ -1,4 +1,4 @@
-"""Gathers tool functions under their names."""
+"""Collects tool functions by their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ToolFunction = Callable[..., Any]
 
 
 def collect_tools(given: Iterable[ToolFunction | ModuleType]) -> dict[str, ToolFunction]:
-    """Tool name → function, out of functions and of modules that hold `@tool` functions.
+    """Tool name → function, from functions and from modules with `@tool` functions.
 
     Raises ConfigurationError for two functions of one name, and for a function without a name.
     """
@@ -25,14 +25,14 @@ def collect_tools(given: Iterable[ToolFunction | ModuleType]) -> dict[str, ToolF
 
 
 def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFunction) -> None:
-    """Adds one function; raises ConfigurationError when another one has its name."""
+    """Add one function. Raises ConfigurationError when another one has the name."""
     if collected.setdefault(name, function) is not function:
         places = " and ".join(_place(each) for each in (collected[name], function))
         raise ConfigurationError(f"Duplicate tool handler: {name} (defined by {places}): rename one")
 
 
 def tool_name(function: ToolFunction) -> str:
-    """The name that `@tool` gave, else the function's own; raises ConfigurationError when it has neither."""
+    """The name that `@tool` gave, else the function's own. Raises ConfigurationError when there is neither."""
     declaration = getattr(function, "__tool__", None)
     name: str | None = declaration.name if declaration else getattr(function, "__name__", None)
     if not name or name == "<lambda>":
@@ -43,7 +43,7 @@ def tool_name(function: ToolFunction) -> str:
 
 
 def tools_of_module(module: ModuleType) -> list[ToolFunction]:
-    """The `@tool` functions that a module holds, its own and imported ones, each once."""
+    """The `@tool` functions among a module's names, imported ones included, each once."""
     members = (member for name, member in vars(module).items() if not name.startswith("__"))
     return list({id(member): member for member in members if hasattr(member, "__tool__") and callable(member)}.values())
 

@@ -1,4 +1,4 @@
-"""What a tool may know about the execution it is part of."""
+"""What a tool function may know about the execution that it is part of."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ def _no_heartbeat(*details: object) -> None:
 
 @dataclass(frozen=True)
 class ToolContext:
-    """Given to a tool function that has a parameter annotated with this class; the model never sees it."""
+    """Passed to a tool function that has a parameter annotated with this class. The model never sees that parameter."""
 
     run_id: str = ""
     iteration: int = 0
     call_id: str = ""
     idempotency_key: str = ""
-    """The same for every attempt of one tool call, and for no other call: hand it to services that deduplicate."""
+    """The same for every attempt of one tool call, and for no other call: pass it to services that deduplicate."""
     attempt: int = 1
+    """1 for the first execution; more for one that repeats an execution which was lost with its worker."""
     heartbeat: Callable[..., None] = _no_heartbeat
-    """Says that a long execution is alive; may be called from any thread, with details or without."""
+    """Tells Temporal that a long execution is alive, with details or without. May be called from any thread."""

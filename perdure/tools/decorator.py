@@ -1,4 +1,4 @@
-"""Makes a tool of a Python function."""
+"""Declares a Python function as a tool."""
 
 from __future__ import annotations
 
@@ -40,15 +40,19 @@ def tool(
     parallel_safe: bool = True,
     needs_approval: bool = False,
 ) -> Any:
-    """Declares a function, plain or async, as a tool: `@tool` or `@tool(name=…, …)`.
+    """Declare a function, plain or async, as a tool: `@tool` or `@tool(name=…, …)`.
 
-    The function stays as it is and gains `__tool__`, a `FunctionTool` made from its signature (no default: required;
-    `Annotated[str, "…"]` describes a parameter), and `__tool_spec__`. It is registered under its name. What the model
-    sees is what the `.prompty` file declares.
+    The function stays as it is and gains `__tool__`, a `FunctionTool` made from its signature (a parameter without a
+    default is required; `Annotated[str, "…"]` describes one), and `__tool_spec__`. It is registered under its name.
+    What the model sees is not this, but what the `.prompty` file declares.
 
-    `description` is by default the docstring's first paragraph. `timeout` is in seconds; None takes the run's
-    `tool_timeout`. `idempotent=False` says that an execution which was lost with its worker must not be repeated,
-    `parallel_safe=False` that no other tool may run beside it, `needs_approval` that a person must agree first.
+    Args:
+        name: By default the function's own.
+        description: By default the first paragraph of the docstring.
+        timeout: Seconds for one execution; None takes the run's `tool_timeout`.
+        idempotent: False for a tool that must not be repeated when an execution was lost with its worker.
+        parallel_safe: False for a tool beside which no other one may run.
+        needs_approval: True for a tool that a person must approve before each execution.
     """
 
     def declare(function: Function) -> Function:
@@ -84,7 +88,7 @@ def _property(parameter: Parameter) -> Property:
 
 
 def _plain_default(value: Any) -> Any:
-    """The default in JSON's types; None when it has no such form."""
+    """The default as JSON can hold it; None when it has no such form."""
     try:
         return to_jsonable_python(value)
     except PydanticSerializationError:

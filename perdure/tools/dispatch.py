@@ -1,4 +1,4 @@
-"""Finds the handler of a tool and executes it, so that whatever happens becomes a tool result (§9.9, §11)."""
+"""Finds a tool's handler and executes it, so that whatever happens becomes a tool result (§9.9, §11)."""
 
 from __future__ import annotations
 
@@ -21,16 +21,16 @@ from .context import ToolContext
 from .registry import KindHandler, get_tool, get_tool_handler
 from .results import SizeLimits, to_result
 from .signature import InvalidArguments, signature_of
-from .threads import Outcome, call_in_thread
+from .threads import call_in_thread
 from .validation import find_problems, without_absent
 
 
 class ToolInventory(NamedTuple):
-    """What a worker knows of an agent's declared tools."""
+    """What a worker knows about the tools that an agent declares."""
 
     tools: list[ToolSpec]
     missing: dict[str, str]
-    """Name → kind of each declared tool that has no handler."""
+    """Name → kind, for each declared tool without a handler."""
 
 
 class Handler(NamedTuple):
@@ -43,11 +43,14 @@ class Handler(NamedTuple):
 
 
 class ToolBox:
-    """The tools of a worker.
+    """The tools of a worker, which come before those of the process-wide registries.
 
-    `tools` is a mapping from name to function, or functions made with `@tool`, or modules that hold such functions;
-    `kinds` maps a tool kind to the handler for its tools. Both rank before the process-wide registries. Raises
-    ConfigurationError for two tools of one name.
+    Args:
+        tools: A mapping from name to function; or functions, and modules with `@tool` functions.
+        kinds: A mapping from a tool kind to the handler for its tools.
+        limits: How large a result may be.
+
+    Raises ConfigurationError for two tools of one name, and for a function without a name.
     """
 
     def __init__(
@@ -67,9 +70,10 @@ class ToolBox:
         return sorted(self._tools)
 
     def resolve(self, name: str, agent: Agent) -> Handler:
-        """The handler of a declared tool: by name, else by kind; raises ToolNotRegisteredError.
+        """The handler of a declared tool, by name, else by kind.
 
-        A function alone does not make a tool: what the agent does not declare, its model can't call.
+        Raises ToolNotRegisteredError when there is none, and for a tool that the agent does not declare: its model
+        can't call that one, whether it has a function or not.
         """
         tool = agent.tool(name)
         if tool is None:
@@ -80,8 +84,8 @@ class ToolBox:
             return Handler(tool, handler, is_for_kind=True)
         raise ToolNotRegisteredError(f"No handler registered for tool: {name} (kind: {tool.kind})")
 
-    def describe(self, agent: Agent) -> ToolInventory:
-        """How each declared tool wants to be run, and which have no handler. Never raises."""
+    def inventory(self, agent: Agent) -> ToolInventory:
+        """How each declared tool is to be run, and which have no handler. Never raises."""
         specs: list[ToolSpec] = []
         missing: dict[str, str] = {}
         for tool in agent.tools or []:
@@ -104,10 +108,10 @@ class ToolBox:
         *,
         timeout: float | None = None,
     ) -> ToolResult:
-        """Bind, check and run one call; `timeout` in seconds, None waits for ever.
+        """Execute one call: bind and check its arguments, then run the handler for at most `timeout` seconds.
 
-        Whatever the tool does is in the result. Raises ToolNotRegisteredError, and CancelledError when the caller
-        is cancelled.
+        None waits for ever. Whatever goes wrong in the tool is in the result. Raises ToolNotRegisteredError, and
+        CancelledError when the caller is cancelled.
         """
         handler = self.resolve(name, agent)
         started = time.perf_counter()
@@ -128,7 +132,7 @@ class ToolBox:
         name = handler.tool.name
         deadline = asyncio.timeout(timeout)
         try:
-            call = _prepare_call(handler, agent, arguments, inputs)
+            call = _fill_in(handler, agent, arguments, inputs)
             async with deadline:
                 value = await _call(call, handler.function, name, context)
             return to_result(value, self._limits)
@@ -155,15 +159,15 @@ class ToolBox:
 
 
 def _is_being_cancelled() -> bool:
-    """Whether somebody cancels this execution, as opposed to the tool letting an inner cancellation escape."""
+    """Whether the caller is cancelled, as opposed to a tool that lets an inner cancellation escape."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 
 
-def _prepare_call(
+def _fill_in(
     handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """The handler with everything but its context filled in; raises InvalidArguments."""
+    """The handler's function with all its arguments except the context. Raises InvalidArguments."""
     declared = getattr(handler.tool, "parameters", None)
     bound = apply_bindings(handler.tool, arguments, inputs)
     if declared is not None:
@@ -177,29 +181,19 @@ def _prepare_call(
 
 
 async def _call(call: Callable[..., Any], function: Callable[..., Any], name: str, context: ToolContext) -> Any:
-    """Call it: an async function here, a plain one in a thread of its own."""
+    """What the call gives: of an async function in this event loop, of a plain one in a thread of its own."""
     signature = signature_of(function)
     context_name = signature.context_name
     if signature.is_async:
         return await (call(**{context_name: context}) if context_name else call())
     if context_name:
         call = partial(call, **{context_name: _for_threads(context)})
-    outcome = await call_in_thread(call, f"tool {name}")
-    value = _value_of(outcome)
+    value = await call_in_thread(call, f"tool {name}")
     return await value if inspect.isawaitable(value) else value
 
 
-def _value_of(outcome: Outcome) -> Any:
-    """What the thread gave. Only an exception of the tool's own can come from there, never a cancellation of ours."""
-    if outcome.raised is None:
-        return outcome.value
-    if isinstance(outcome.raised, Exception | SystemExit):
-        raise outcome.raised
-    raise RuntimeError(f"{type(outcome.raised).__name__} {outcome.raised}".strip()) from outcome.raised
-
-
 def _for_threads(context: ToolContext) -> ToolContext:
-    """The context with a heartbeat that may be called from another thread than the event loop's."""
+    """The context with a heartbeat that may be called from other threads than the event loop's."""
     loop = asyncio.get_running_loop()
 
     def beat(*details: object) -> None:

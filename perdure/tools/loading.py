@@ -1,4 +1,4 @@
-"""Imports the user's modules: `package.module`, `package.module:name1,name2` or `path/to/file.py`."""
+"""Imports tools from the user's modules: `package.module`, `package.module:name1,name2` or `path/to/file.py`."""
 
 from __future__ import annotations
 
@@ -17,11 +17,14 @@ from .collect import add_tool, tool_name, tools_of_module
 
 
 def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
-    """Tool name → function, for all sources together; raises ConfigurationError, which says what to type.
+    """Tool name → function, for all sources together.
 
-    A source is a module or a Python file, with `:name1,name2` for some of its functions, else for all that are
-    made with `@tool`. Files are executed anew at each call; modules are imported once, as always. The working
-    directory (for a file, its folder) can be imported from meanwhile.
+    A source is a module or a Python file, followed by `:name1,name2` for some of its functions; without names, all
+    `@tool` functions are loaded. A file is executed at each call, a module is imported once, as usual. Meanwhile,
+    modules in the working directory (for a file, in its folder) can be imported.
+
+    Raises ConfigurationError, which says what to type, for a source that can't be imported, a name that is not there,
+    a source without tools, and two tools of one name.
     """
     loaded: dict[str, Callable[..., Any]] = {}
     for source in sources:
@@ -32,13 +35,14 @@ def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
 
 
 def load_objects(source: str) -> dict[str, Any]:
-    """Name → object, for the names that `module:name1,name2` or `file.py:name` lists, at least one.
+    """Name → object, for the names in `module:name1,name2` or `file.py:name`, at least one.
 
-    Raises ConfigurationError as `load_tools` does.
+    Raises ConfigurationError, which says what to type, for a source that can't be imported or names nothing, and for
+    a name that is not there.
     """
     place, names = _split(source)
     if not names:
-        raise ConfigurationError(f"{source!r} names a module only, expected a name in it too: {source}:name")
+        raise ConfigurationError(f"{source!r} names only a module, expected a name in it, too: {source}:name")
     module = _load(place)
     for name in names:
         if not hasattr(module, name):
@@ -80,7 +84,7 @@ def _load_file(place: str) -> ModuleType:
     name = f"perdure_tools_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise ConfigurationError(f"Can't load {place!r}: {path} is no Python file")
+        raise ConfigurationError(f"Can't load {place!r}: {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     with _importable(path.parent):
@@ -118,7 +122,7 @@ def _named(module: ModuleType, place: str, name: str, by_name: dict[str, Callabl
 
 @contextmanager
 def _importable(folder: Path) -> Iterator[None]:
-    """Modules in `folder` can be imported meanwhile."""
+    """Make modules in `folder` importable for as long as the block runs."""
     entry = str(folder)
     sys.path.insert(0, entry)
     try:

@@ -1,4 +1,4 @@
-"""Describes Python types as the properties that a tool declaration is made of (§11)."""
+"""Describes Python types as the properties that make up a tool's declaration (§11)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _KINDS: dict[str, PropertyKind] = {
 
 
 def property_of(name: str, annotation: Any, adapter: TypeAdapter[Any] | None) -> Property:
-    """The property for a parameter of that type; one that accepts everything where the type says nothing."""
+    """The property that describes a parameter of that type; where the type says nothing, one that accepts anything."""
     schema = adapter.json_schema() if adapter else {}
     described = _property(schema, schema.get("$defs", {}), frozenset())
     return described.model_copy(
@@ -38,7 +38,7 @@ def _annotated_text(annotation: Any) -> str | None:
 
 
 def _property(schema: Schema, definitions: Schema, seen: frozenset[str]) -> Property:
-    """`seen` names the definitions that enclose this one: a type that holds itself ends as a plain object."""
+    """`seen` has the definitions around this one: a type that contains itself is described as a plain object there."""
     reference = schema.get("$ref")
     if reference in seen:
         return Property(kind="object", description=schema.get("description"))

@@ -1,4 +1,4 @@
-"""The process-wide registries of tools by name and of handlers by tool kind (§11)."""
+"""Keeps the process-wide registries: tools by name, and handlers by tool kind (§11)."""
 
 from __future__ import annotations
 
@@ -34,30 +34,30 @@ _handlers = _Registry()
 
 
 def register_tool(name: str, function: ToolFunction) -> None:
-    """Makes `function` the tool of that name in this process; the last one registered counts."""
+    """Make `function` the tool of that name in this process, in place of an earlier one."""
     _tools.put(name, function)
 
 
 def get_tool(name: str) -> ToolFunction | None:
-    """The tool registered under that name, or None."""
+    """The tool that is registered under the name; None when there is none."""
     return _tools.get(name)
 
 
 def clear_tools() -> None:
-    """Forgets every registered tool."""
+    """Remove every registered tool."""
     _tools.clear()
 
 
 def register_tool_handler(kind: str, handler: KindHandler) -> None:
-    """Makes `handler` execute the tools of that kind which have no function of their own."""
+    """Make `handler` execute those tools of the kind that have no function of their own, in this process."""
     _handlers.put(kind, handler)
 
 
 def get_tool_handler(kind: str) -> KindHandler | None:
-    """The handler registered for that tool kind, or None."""
+    """The handler that is registered for the tool kind; None when there is none."""
     return _handlers.get(kind)
 
 
 def clear_tool_handlers() -> None:
-    """Forgets every registered kind handler."""
+    """Remove every registered handler."""
     _handlers.clear()

@@ -1,4 +1,4 @@
-"""Turns what a tool function returned into a tool result of bounded size (§6.1)."""
+"""Turns what a tool function returns into a tool result of bounded size (§6.1)."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ _JSON = (BaseModel, dict, list, tuple, set, frozenset)
 
 @dataclass(frozen=True)
 class SizeLimits:
-    """How much one tool result may hold, so that it fits into a Temporal payload (2 MB) and a model's context."""
+    """How large one tool result may be, so that it fits into a Temporal payload (2 MB) and a model's context."""
 
     text_bytes: int = 64 * 1024
-    """All text together, in UTF-8."""
+    """Bytes of all text together, in UTF-8."""
     media_bytes: int = 1024 * 1024
-    """All images, audio and files together, as carried (base64)."""
+    """Bytes of all images, audio and files together, as they are sent (base64)."""
 
 
 def to_result(value: Any, limits: SizeLimits) -> ToolResult:
-    """The result for a returned value: text as it is, parts as they are, everything structured as JSON.
+    """The result for a returned value: strings and message parts as they are, structures as JSON, bytes as a file.
 
-    Raises ValueError (pydantic's) for a structure that JSON can't hold.
+    A ToolResult stays one, within the limits. Raises ValueError for a structure that JSON can't hold.
     """
     if isinstance(value, str):
-        return ToolResult.of_text(shorten(value, limits.text_bytes))
+        return ToolResult.of_text(cut_middle(value, limits.text_bytes))
     if isinstance(value, ToolResult):
-        message = None if value.error_message is None else shorten(value.error_message, limits.text_bytes)
+        message = None if value.error_message is None else cut_middle(value.error_message, limits.text_bytes)
         return value.model_copy(update={"parts": _bounded(value.parts, limits), "error_message": message})
     return ToolResult(parts=_bounded(_parts(value), limits))
 
@@ -67,7 +67,7 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     for part in parts:
         pool, size = ("text", len(_encoded(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
         if isinstance(part, TextPart) and (size <= left[pool] or left[pool] > 0):
-            text = shorten(part.value, left[pool])
+            text = cut_middle(part.value, left[pool])
             kept.append(part if text == part.value else TextPart(value=text))
         elif size <= left[pool]:
             kept.append(part)
@@ -80,8 +80,11 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     return kept
 
 
-def shorten(text: str, limit: int) -> str:
-    """`text` within `limit` bytes of UTF-8, plus a notice in place of what was cut out of its later middle."""
+def cut_middle(text: str, limit: int) -> str:
+    """The text in at most `limit` bytes of UTF-8; a notice, which comes in addition, replaces what is cut out.
+
+    Three quarters of what stays are the beginning of the text, one quarter is its end.
+    """
     if len(text) <= limit and text.isascii():
         return text
     encoded = _encoded(text)
@@ -94,5 +97,5 @@ def shorten(text: str, limit: int) -> str:
 
 
 def _encoded(text: str) -> bytes:
-    """UTF-8, with a question mark for half of a surrogate pair, which no payload can carry."""
+    """The text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8 can't encode."""
     return text.encode("utf-8", errors="replace")

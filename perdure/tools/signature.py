@@ -1,4 +1,4 @@
-"""Reads the signature of a tool function, and fits the model's arguments to it."""
+"""Reads the signature of a tool function, and converts the model's arguments for it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ MISSING = inspect.Parameter.empty
 
 
 class InvalidArguments(ValueError):
-    """Arguments that a tool can't be called with; each problem names its parameter."""
+    """A tool can't be called with these arguments; each problem names its parameter."""
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
@@ -35,8 +35,9 @@ class Parameter:
     name: str
     annotation: Any
     adapter: TypeAdapter[Any] | None
-    """Turns JSON into the annotated type; None where the annotation says nothing that pydantic knows."""
+    """Converts JSON to the annotated type; None for an annotation that pydantic can't use, and for none at all."""
     default: Any = MISSING
+    """`MISSING` for a required parameter."""
 
 
 @dataclass(frozen=True)
@@ -44,14 +45,18 @@ class ToolSignature:
     """What a tool function accepts."""
 
     parameters: Mapping[str, Parameter]
+    """By name, without the one for the context."""
     context_name: str | None
-    """The parameter that is given the `ToolContext`."""
+    """The parameter that takes the `ToolContext`; None when there is none."""
     takes_anything: bool
-    """It has `**kwargs`, or can't be inspected."""
+    """Whether it has `**kwargs`, or can't be inspected."""
     is_async: bool
 
     def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """The keyword arguments to call the function with; raises InvalidArguments."""
+        """The keyword arguments to call the function with, converted to the annotated types.
+
+        Raises InvalidArguments for unknown, missing and unfit ones.
+        """
         problems = self._unexpected(arguments) + self._missing(arguments)
         fitted = dict(arguments)
         for name in self.parameters.keys() & arguments.keys():
@@ -77,7 +82,7 @@ class ToolSignature:
 
 
 def signature_of(function: Callable[..., Any]) -> ToolSignature:
-    """The signature of a tool function; one that takes anything when it can't be inspected."""
+    """The signature of a tool function; one that takes anything for a function that can't be inspected."""
     try:
         return _remembered(function)
     except TypeError:  # a callable object that can't be a key
@@ -88,7 +93,7 @@ def _read(function: Callable[..., Any]) -> ToolSignature:
     try:
         declared = inspect.signature(function).parameters
     except (TypeError, ValueError):
-        return ToolSignature({}, None, takes_anything=True, is_async=_is_async(function))
+        return ToolSignature({}, None, takes_anything=True, is_async=is_async(function))
     hints = _hints(function)
     parameters: dict[str, Parameter] = {}
     context_name, takes_anything = None, False
@@ -100,19 +105,24 @@ def _read(function: Callable[..., Any]) -> ToolSignature:
             context_name = name
         elif parameter.kind is not inspect.Parameter.VAR_POSITIONAL and name not in ("self", "cls"):
             parameters[name] = Parameter(name, annotation, _adapter(annotation), parameter.default)
-    return ToolSignature(parameters, context_name, takes_anything, _is_async(function))
+    return ToolSignature(parameters, context_name, takes_anything, is_async(function))
 
 
 _remembered = lru_cache(maxsize=4096)(_read)
 
 
-def _is_async(function: Callable[..., Any]) -> bool:
-    target = function if inspect.isroutine(function) or isinstance(function, partial) else type(function).__call__
-    return inspect.iscoroutinefunction(target)
+def is_async(function: Callable[..., Any]) -> bool:
+    """Whether calling it makes a coroutine: true for async functions, and for partials and callable objects of such.
+
+    A decorated function is what its wrapper is: a plain wrapper may itself run the async function that it wraps.
+    """
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations, evaluated, without those that name something out of reach (a class local to a function)."""
+    """The annotations, evaluated, without those whose names can't be resolved (a class local to a function)."""
     while isinstance(function, partial):
         function = function.func
     target = function if inspect.isroutine(function) else type(function).__call__
@@ -154,7 +164,10 @@ def _problem(name: str, detail: Any) -> str:
 
 
 def readable(annotation: Any) -> Any:
-    """The annotation with every `typing.TypedDict` in it replaced by its equal of `typing_extensions`."""
+    """The annotation with each `typing.TypedDict` in it replaced by its equal from `typing_extensions`.
+
+    Before Python 3.12, pydantic reads no others.
+    """
     if typing.is_typeddict(annotation):
         return _rebuilt(annotation)
     origin, inner = get_origin(annotation), get_args(annotation)

@@ -1,4 +1,4 @@
-"""Checks arguments against a declared schema, in words that help a model to mend them."""
+"""Checks arguments against a declared schema, in words that help a model to correct them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _SCALARS: dict[str, tuple[type, ...]] = {
 
 
 def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
-    """What is wrong with `arguments`, one text for each field, five at most; [] when nothing is."""
+    """What is wrong with `arguments`, a sentence for each field, five at most; [] when nothing is."""
     if all(_is_plainly_right(prop, arguments) for prop in parameters):
         return []
     validator = Draft202012Validator(object_schema(parameters, LENIENT))
@@ -34,14 +34,14 @@ def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) 
 
 
 def _is_plainly_right(prop: Property, arguments: Mapping[str, Any]) -> bool:
-    """Whether a parameter is right at a glance, as most are; False leaves the verdict to the schema."""
+    """Whether a parameter is right at a glance, as most are; where it is not, the schema decides."""
     if prop.name not in arguments:
         return not prop.required
     return type(arguments[prop.name]) in _SCALARS.get(prop.kind, ()) and not prop.enum_values
 
 
 def without_absent(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without the nulls that mean "not given": strict schemas make models write them (§7.1)."""
+    """The arguments without the nulls that mean "not given", which strict schemas make models write (§7.1)."""
     optional = {prop.name for prop in parameters if not prop.required and not prop.nullable}
     return {name: value for name, value in arguments.items() if value is not None or name not in optional}
 

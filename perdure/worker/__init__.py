@@ -1,4 +1,4 @@
-"""Assembles a worker: the workflow, the activities, and what the user brings."""
+"""Assembles a worker from the workflow, the activities, and the user's tools, guardrails and compactors."""
 
 from .assembly import create_worker
 from .plugin import PerdurePlugin

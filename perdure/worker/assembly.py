@@ -1,30 +1,19 @@
-"""Builds the worker that runs agents."""
+"""Builds a worker that runs agents."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from datetime import timedelta
 from os import PathLike
 from typing import Any
 
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from ..activities.heartbeat import STREAM_SECONDS
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
 from .plugin import PerdurePlugin
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES
-
-WORKER_DEFAULTS: dict[str, Any] = {
-    # A run whose worker was lost goes on elsewhere this soon (10 s by default).
-    "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
-    # Also how soon a watcher sees streamed text, and an activity its cancellation.
-    "max_heartbeat_throttle_interval": timedelta(seconds=STREAM_SECONDS),
-    "graceful_shutdown_timeout": timedelta(seconds=30),
-    "max_cached_workflows": 500,
-}
 
 
 def create_worker(
@@ -39,10 +28,13 @@ def create_worker(
     workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
     **worker_options: Any,
 ) -> Worker:
-    """A worker that runs agents with the given tools, guardrails and compactors.
+    """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
 
-    `worker_options` go to `temporalio.worker.Worker` and win over perdure's defaults. Use
-    one client for each worker: two workers on one client and task queue can hang when the first one stops.
+    `worker_options` go to `temporalio.worker.Worker` and win over perdure's defaults. Use one client for each
+    worker: two workers on one client and task queue can hang when the first one stops.
+
+    Raises `ConfigurationError` for two tools of one name, for a tool without a name, and for a storage in the
+    environment that can't be used.
     """
     plugin = PerdurePlugin(
         tools=tools,
@@ -52,6 +44,5 @@ def create_worker(
         conversation_cache_bytes=conversation_cache_bytes,
         workflow_cache_bytes=workflow_cache_bytes,
     )
-    options = WORKER_DEFAULTS | worker_options
-    options["plugins"] = [*options.get("plugins", ()), plugin]
-    return Worker(with_converter(client), task_queue=task_queue, **options)
+    worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
+    return Worker(with_converter(client), task_queue=task_queue, **worker_options)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from datetime import timedelta
 from os import PathLike
-from typing import Any
+from typing import Any, cast
 
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import Worker
+from temporalio.worker import Worker, WorkerConfig
 
 from ..activities.hooks import Hooks
 from ..activities.run_activities import RunActivities
@@ -19,22 +21,37 @@ from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import converter_from_environment
 from ..payloads.storage import close_storage
+from ..protocol.activities import STREAM_SECONDS
 from ..providers.clients import close_clients
 from ..tools.dispatch import ToolBox
 from ..workflows.agent_run import AgentRun
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 
+WORKER_DEFAULTS: dict[str, Any] = {
+    # A run whose worker was lost goes on elsewhere this soon (10 s by default).
+    "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
+    # Also how soon a watcher sees streamed text, and an activity its cancellation (60 s by default).
+    "max_heartbeat_throttle_interval": timedelta(seconds=STREAM_SECONDS),
+    "graceful_shutdown_timeout": timedelta(seconds=30),
+    "max_cached_workflows": 500,
+}
+"""Options of `temporalio.worker.Worker` that suit runs better than the SDK's own defaults."""
+
 
 class PerdurePlugin(SimplePlugin):
-    """Gives a client perdure's data converter, a worker its workflow and activities, a replayer its workflow.
+    """Gives a client perdure's data converter, a replayer its workflow, and a worker all that it needs to run agents.
+
+    That is the workflow, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
+    Raises `ConfigurationError` for two tools of one name, and for a tool without a name.
 
     Args:
-        tools: The tools by name, or functions decorated with `@tool`.
-        guardrails: Guardrails by the name that `RunOptions.guardrails` asks for.
-        compactors: Compactors by the name that `RunOptions.compactor` asks for.
-        prompt_root: Where relative paths of sub-agents start.
-        conversation_cache_bytes: What the worker's activities may keep of conversations; 0 keeps none.
-        workflow_cache_bytes: What the worker may keep of runs that wait, besides the limit of `max_cached_workflows`.
+        tools: Functions by tool name, or functions made with `@tool`.
+        guardrails: Guardrails by the name that `RunOptions.guardrails` has.
+        compactors: Compactors by the name that `RunOptions.compactor` has.
+        prompt_root: The folder where relative paths of sub-agents start.
+        conversation_cache_bytes: How much memory the activities may keep conversations in; 0 keeps none.
+        workflow_cache_bytes: How much memory runs that wait may take, in addition to the limit of
+            `max_cached_workflows`.
     """
 
     def __init__(
@@ -62,9 +79,20 @@ class PerdurePlugin(SimplePlugin):
             run_context=_closing_clients,
         )
 
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        """Add perdure's parts and defaults; called by `Worker`."""
+        config = super().configure_worker(config)
+        return cast(WorkerConfig, {**config, **_defaults_for(config)})
+
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         async with self.workflows_held.watching(worker):
             await super().run_worker(worker, next)
+
+
+def _defaults_for(config: WorkerConfig) -> dict[str, Any]:
+    """The defaults of the options that `Worker` was not given: their values are the very objects of its signature."""
+    options = inspect.signature(Worker.__init__).parameters
+    return {name: value for name, value in WORKER_DEFAULTS.items() if config.get(name) is options[name].default}
 
 
 def _converter(given: DataConverter | None) -> DataConverter:
@@ -76,7 +104,7 @@ _workers: Counter[asyncio.AbstractEventLoop] = Counter()
 
 @asynccontextmanager
 async def _closing_clients() -> AsyncIterator[None]:
-    """Closes the HTTP connections to providers and storage when the last worker of this event loop has ended."""
+    """Close the connections to providers and storage when the last worker of this event loop has ended."""
     loop = asyncio.get_running_loop()
     _workers[loop] += 1
     try:

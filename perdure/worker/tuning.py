@@ -1,4 +1,4 @@
-"""Sets up a process that does nothing but work: its allocator and its garbage collector."""
+"""Tunes a process that only runs a worker: its memory allocator and its garbage collector."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import gc
 
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 _LARGE_BYTES = 1024 * 1024
-"""Well above the 256 KB that asyncio allocates for each read from a socket: those would be mapped and unmapped."""
+"""Well above the 256 KB that asyncio allocates for each read from a socket, which would be mapped and unmapped."""
 _GARBAGE_THRESHOLDS = (10_000, 10, 10)
-"""The youngest objects are looked at when there are so many, usually 700."""
+"""Young objects are collected from this many on; Python's own threshold is 700."""
 GARBAGE_SECONDS = 20.0
-"""How often all of them are: a run that has ended is one large cycle, and would else stay for many others."""
+"""Between two collections of all objects: a run that has ended is one large cycle, which would stay for long."""
 
 
 def tune_process() -> None:
-    """Make this process smaller and faster; for processes like `perdure worker`, once their modules are imported.
+    """Make this process smaller and faster. To be called in its event loop, once its modules are imported.
 
-    To be called in its event loop. glibc's allocator keeps one arena and gives back what is freed at its end
-    (elsewhere nothing happens). The garbage collector leaves what is there now alone, looks at the youngest objects
-    less often, and every 20 seconds at all of them, which takes a tenth of a second in a busy worker.
+    glibc's allocator keeps one arena and gives back what is freed at its end; other allocators stay as they are. The
+    garbage collector leaves the objects of now alone, collects young ones less often, and all of them every 20
+    seconds, which takes a tenth of a second in a busy worker. Raises RuntimeError outside of an event loop.
     """
     _keep_one_arena()
     gc.collect()

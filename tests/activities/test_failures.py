@@ -7,12 +7,9 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.activities.failures import typed_failures
-from perdure.agent import Agent
 from perdure.conversation import DigestMismatchError
 from perdure.errors import ConfigurationError, InvokerError, ModelError, PayloadTooLargeError
-from perdure.prompty.load import load_dict
 from perdure.protocol import activities
-from perdure.redaction import redact
 
 
 def leaving(error: Exception) -> ApplicationError:
@@ -50,18 +47,3 @@ def test_what_another_attempt_would_not_cure_is_not_retried(error: Exception, ty
 def test_what_the_platform_broke_is_left_to_be_retried(error: Exception) -> None:
     with pytest.raises(type(error)), typed_failures():
         raise error
-
-
-def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MY_OWN_NAME", "sk-0123456789")
-    monkeypatch.setenv("SOME_API_KEY", "ambient-secret")
-    agent = load_dict(
-        {
-            "name": "a",
-            "model": {"id": "m", "connection": {"kind": "key", "apiKey": "${env:MY_OWN_NAME}"}},
-            "instructions": "hi",
-        }
-    )
-    text = "wrong key sk-0123456789, wrong key ambient-secret, right word secret"
-    assert redact(text, agent) == "wrong key ${env:MY_OWN_NAME}, wrong key ${env:SOME_API_KEY}, right word secret"
-    assert redact("nothing to hide", Agent()) == "nothing to hide"

@@ -11,7 +11,8 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.heartbeat import HEARTBEAT_SECONDS, MAX_SAID_CHARS, StreamedText, heartbeats
+from perdure.activities.heartbeat import HEARTBEAT_SECONDS, MAX_SAID_CHARS, heartbeats
+from perdure.protocol.activities import StreamedText
 
 
 @pytest.fixture

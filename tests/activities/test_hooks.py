@@ -74,11 +74,18 @@ async def test_a_guardrail_that_gives_something_else_denies() -> None:
     assert "expected a GuardrailResult, got 7" in str(verdict.reason)
 
 
-async def test_a_guardrail_that_ends_the_process_only_denies() -> None:
-    def leave(messages: list[Message]) -> GuardrailResult:
-        raise SystemExit(3)
+def leave(messages: list[Message]) -> GuardrailResult:
+    raise SystemExit(3)
 
-    verdict = await hooks(Guardrails(input=leave)).judge("mine", "input", [])
+
+async def leave_async(messages: list[Message]) -> GuardrailResult:
+    raise SystemExit(3)
+
+
+@pytest.mark.parametrize("in_threads", [True, False])
+@pytest.mark.parametrize("ending", [leave, leave_async])
+async def test_a_guardrail_that_ends_the_process_only_denies(ending: Any, in_threads: bool) -> None:
+    verdict = await hooks(Guardrails(input=ending), in_threads=in_threads).judge("mine", "input", [])
     assert verdict == GuardrailResult(allowed=False, reason="the input guardrail failed: RuntimeError: SystemExit 3")
 
 

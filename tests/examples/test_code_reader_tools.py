@@ -56,8 +56,8 @@ def call(agent: Agent, tools: ToolBox, root: Path) -> Any:
 
 
 def test_every_declared_tool_has_its_function(agent: Agent, tools: ToolBox) -> None:
-    assert [spec.name for spec in tools.describe(agent).tools] == ["list_files", "search_text", "read_file"]
-    assert tools.describe(agent).missing == {}
+    assert [spec.name for spec in tools.inventory(agent).tools] == ["list_files", "search_text", "read_file"]
+    assert tools.inventory(agent).missing == {}
 
 
 async def test_files_are_listed_without_hidden_ones_and_links_that_lead_out(call: Any) -> None:

@@ -28,7 +28,7 @@ def test_nothing_to_say(write: WriteFile) -> None:
 
 def test_a_problem_says_where_and_how_bad(write: WriteFile) -> None:
     assert check(write("---\nmodel: {id: 5}\n---\nuser:\n")) == [
-        Problem(line=2, field="model.id", message="expected a text, got 5", severity="error")
+        Problem(line=2, field="model.id", message="expected a string, got 5", severity="error")
     ]
 
 
@@ -64,12 +64,12 @@ tool:
 """
     )
     assert told(file) == [
-        "2 error name: expected a text, got 5",
+        "2 error name: expected a string, got 5",
         "3 warning modle: unknown property 'modle' has no effect and is kept as metadata (did you mean 'model'?)",
         "5 error model.apiType: Unsupported API type: chatt (did you mean 'chat'?)",
         "7 error model.connection.kind: expected 'key', 'reference', 'remote', 'anonymous', 'foundry' or 'oauth', "
         "got 'keyy' (did you mean 'key'?)",
-        "8 error model.connection.apiKey: holds a secret itself, which every run would record: "
+        "8 error model.connection.apiKey: is a secret itself, which every run would record: "
         "write `${env:NAME}` there and set NAME where the worker runs",
         "10 warning model.options.temprature: unknown property 'temprature' has no effect "
         "(did you mean 'temperature'?)",
@@ -84,9 +84,9 @@ tool:
         "21 warning tools.weather.bindings.place: the tool has no parameter 'place'",
         "22 warning tools.own.connection.endpont: unknown property 'endpont' has no effect (did you mean 'endpoint'?)",
         "24 warning -: no role marker: the whole text becomes one system message",
-        "24 warning -: 'sytem:' is no role marker (did you mean 'system'?)",
-        "25 warning -: the variable 'cty' is no declared input (did you mean 'city'?)",
-        "27 warning -: 'tool:' is no role marker",
+        "24 warning -: 'sytem:' is not a role marker (did you mean 'system'?)",
+        "25 warning -: the variable 'cty' is not a declared input (did you mean 'city'?)",
+        "27 warning -: 'tool:' is not a role marker",
     ]
 
 
@@ -134,13 +134,14 @@ tool:
         ),
         pytest.param(
             "---\nmodel:\n  connection: {apiKey: '${env:PERDURE_SET:sk-1}'}\n---\nuser:\n",
-            "3 warning model.connection.apiKey: the default of a secret is no secret",
+            "3 warning model.connection.apiKey: the default of a secret is not secret",
             id="a default for a secret",
         ),
         pytest.param(
             "---\nmodel:\n  connection: {endpoint: 'https://${env:PERDURE_SET}/v1'}\n---\nuser:\n",
-            "3 warning model.connection.endpoint: ${env:PERDURE_SET} stays as it is: only a whole text is a reference",
-            id="a reference in a text",
+            "3 warning model.connection.endpoint: ${env:PERDURE_SET} stays as it is: "
+            "only a whole string is a reference",
+            id="a reference in a string",
         ),
         pytest.param(
             "---\nmodel: m\ninputs:\n  city:\n    description: d\n---\nuser:\n{{ city }}",

@@ -55,7 +55,7 @@ def test_split(write: WriteFile, text: str, name: str, instructions: str) -> Non
         pytest.param("---\n- a\n- b\n---\n", "expected a map of properties, got ['a', 'b']", 2, id="a list"),
         pytest.param("---\njust text\n---\n", "expected a map of properties, got 'just text'", 2, id="a text"),
         pytest.param("---\nname: a\nname: b\n---\n", "the key 'name' is written twice", 3, id="a key twice"),
-        pytest.param("---\nmetadata:\n  ? [a]\n  : b\n---\n", "a key must be a plain text", 3, id="a list as key"),
+        pytest.param("---\nmetadata:\n  ? [a]\n  : b\n---\n", "a key must be a plain string", 3, id="a list as key"),
         pytest.param("---\nname: !!python/name:os.system\n---\n", "is not supported", 2, id="a foreign tag"),
         pytest.param("---\nname: *nowhere\n---\n", "undefined alias", 2, id="an alias of nothing"),
         pytest.param("---\nmetadata: {a: .nan}\n---\n", "no number that JSON can carry", 2, id="not a number"),
@@ -129,7 +129,7 @@ def test_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_folder_is_no_file(tmp_path: Path) -> None:
-    with pytest.raises(LoadError, match="is no regular file"):
+    with pytest.raises(LoadError, match="is not a regular file"):
         load(tmp_path)
 
 

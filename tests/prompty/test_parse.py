@@ -212,7 +212,7 @@ def test_media_as_parts(agent: Agent) -> None:
     [
         ({T: [{"role": "nobody", "content": "x"}]}, "input 't': message 0: role: Input should be"),
         ({T: [{"role": "user", "content": [{"kind": "noise"}]}]}, "input 't': message 0: parts.0"),
-        ({I: 5}, "input 'i': expected image data as a text or a map with `source`"),
+        ({I: 5}, "input 'i': expected image data as a string or a map with `source`"),
         ({I: {"mediaType": "image/png"}}, "input 'i': expected image data"),
     ],
 )

@@ -101,7 +101,7 @@ def test_literal_secrets_do_not_travel(data: dict[str, Any], place: str) -> None
     agent = load_dict(data)
     with pytest.raises(ConfigurationError) as caught:
         portable(agent)
-    assert str(caught.value).startswith(f"{place} holds a secret itself")
+    assert str(caught.value).startswith(f"{place} is a secret itself")
     assert "write `${env:NAME}`" in str(caught.value)
     assert SECRET not in str(caught.value)
     assert SECRET not in str(agent_to_dict(agent))

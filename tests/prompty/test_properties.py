@@ -226,14 +226,14 @@ def test_tools(written: dict[str, Any], expected: dict[str, Any], form: str) -> 
 @pytest.mark.parametrize(
     ("yaml", "message"),
     [
-        ("name: 5", ":2: name: expected a text, got 5"),
+        ("name: 5", ":2: name: expected a string, got 5"),
         ("template: jinja2", ":2: template: Invalid template format: expected a map"),
         ("template: [a]", ":2: template: Invalid template format: expected a map"),
         ("metadata: text", ":2: metadata: expected a map, got 'text'"),
         ("model: [a]", ":2: model: expected a map"),
         ("model:\n  connection:\n    kind: keys", ":4: model.connection.kind: expected 'key', 'reference'"),
         ("model:\n  connection:\n    kind: keys", "got 'keys' (did you mean 'key'?)"),
-        ("model:\n  connection:\n    apiKey: 12345", ":4: model.connection.apiKey: expected a text"),
+        ("model:\n  connection:\n    apiKey: 12345", ":4: model.connection.apiKey: expected a string"),
         ("model:\n  options:\n    seed: 1.5", ":4: model.options.seed: expected a whole number, got 1.5"),
         ("model:\n  options:\n    topP: high", ":4: model.options.topP: expected a number, got 'high'"),
         ("model:\n  options:\n    stopSequences: stop", ":4: model.options.stopSequences: expected a list, got 'stop'"),
@@ -246,7 +246,7 @@ def test_tools(written: dict[str, Any], expected: dict[str, Any], form: str) -> 
         ("tools:\n  - kind: mcp", ":3: tools[0].name: is missing"),
         ("tools:\n  - name: a\n  - name: a", ":4: tools[1].name: the name 'a' is used twice"),
         ("tools:\n  p:\n    kind: prompty", ":3: tools.p.path: is missing"),
-        ("tools:\n  p:\n    kind: 5", ":4: tools.p.kind: expected a text, got 5"),
+        ("tools:\n  p:\n    kind: 5", ":4: tools.p.kind: expected a string, got 5"),
         ("tools:\n  m:\n    kind: mcp\n    approvalMode: maybe", ":5: tools.m.approvalMode.kind: expected 'always'"),
         (
             "tools:\n  f:\n    parameters:\n      p:\n        kind: x",

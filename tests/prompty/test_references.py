@@ -179,9 +179,9 @@ def test_load_dict_reads_below_its_base_dir(write: WriteFile, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.json", "{", "holds no valid JSON: Expecting property name"),
-        ("a.json", "[NaN]", "NaN is no JSON value"),
-        ("a.json", "[" * 5000, "holds no valid JSON"),
+        ("a.json", "{", "is not valid JSON: Expecting property name"),
+        ("a.json", "[NaN]", "NaN is not a JSON value"),
+        ("a.json", "[" * 5000, "is not valid JSON"),
         ("a.json", "[" * 100 + "]" * 100, "nested deeper than 64 levels"),
         ("a.json", '"\\ud800"', "half of a surrogate pair"),
         ("a.json", "[1e999]", "no number that JSON can carry"),
@@ -201,7 +201,11 @@ def test_wrong_bytes_and_kinds_of_files(write: WriteFile, tmp_path: Path) -> Non
     write(b"\xff", "a.txt")
     (tmp_path / "folder").mkdir()
     os.mkfifo(tmp_path / "pipe")
-    for name, message in [("a.txt", "is not UTF-8 text"), ("folder", "is no regular file"), ("pipe", "is no regular")]:
+    for name, message in [
+        ("a.txt", "is not UTF-8 text"),
+        ("folder", "is not a regular file"),
+        ("pipe", "is not a regular file"),
+    ]:
         with pytest.raises(LoadError, match=message):
             load(write(f"---\nmetadata: ${{file:{name}}}\n---\n"))
 

@@ -294,19 +294,19 @@ async def test_a_tool_without_handler_raises() -> None:
         await ToolBox().execute(agent_with({"name": "b", "kind": "mcp"}), "b", {}, {})
 
 
-def test_describe_says_how_tools_run_and_what_is_missing() -> None:
+def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:
     @tool(name="pay", timeout=5, idempotent=False)
     def pay_up() -> None: ...
 
     agent = agent_with({"name": "pay"}, {"name": "plain"}, {"name": "hub", "kind": "mcp"}, {"name": "gone"})
-    inventory = ToolBox({"pay": pay_up, "plain": max}, kinds={"mcp": max}).describe(agent)
+    inventory = ToolBox({"pay": pay_up, "plain": max}, kinds={"mcp": max}).inventory(agent)
     assert [(spec.name, spec.timeout, spec.idempotent) for spec in inventory.tools] == [
         ("pay", 5, False),
         ("plain", None, True),
         ("hub", None, True),
     ]
     assert inventory.missing == {"gone": "function"}
-    assert ToolBox().describe(Agent()) == ([], {})
+    assert ToolBox().inventory(Agent()) == ([], {})
 
 
 def test_a_box_holds_functions_and_modules() -> None:

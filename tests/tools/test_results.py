@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel
 
 from perdure.messages import FilePart, ImagePart, TextPart, ToolResult
-from perdure.tools.results import SizeLimits, shorten, to_result
+from perdure.tools.results import SizeLimits, cut_middle, to_result
 
 LIMITS = SizeLimits(text_bytes=1000, media_bytes=1000)
 
@@ -71,7 +71,7 @@ def test_long_text_is_cut_with_a_notice_of_how_much() -> None:
 
 def test_cutting_never_splits_a_character() -> None:
     for limit in range(20, 30):
-        cut = shorten("ä€😀" * 50, limit)
+        cut = cut_middle("ä€😀" * 50, limit)
         assert "\ufffd" not in cut
         cut.encode()
 

@@ -8,9 +8,9 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.client import Client
 
-from ...activities.heartbeat import StreamedText
 from ...events import RunEvent
 from ...protocol import activities
+from ...protocol.activities import StreamedText
 
 
 class LiveText:

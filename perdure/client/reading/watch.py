@@ -9,9 +9,9 @@ from contextlib import suppress
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
-from ...activities.heartbeat import STREAM_SECONDS
 from ...events import RunEvent
 from ...history.link import CLOSING_EVENTS
+from ...protocol.activities import STREAM_SECONDS
 from .live_text import LiveText
 from .log import RunLog
 

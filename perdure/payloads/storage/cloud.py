@@ -1,4 +1,4 @@
-"""What the drivers for cloud storage share: clients opened at first use, and lost values told from lost connections."""
+"""What the drivers for cloud storage share: one client per event loop, and lost values told from lost connections."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from .missing import lost
 
 
 class NoSuchObjectError(Exception):
-    """Raised by the clients of cloud storage for an object that is not there."""
+    """An object is not in the bucket; raised by the clients of cloud storage."""
 
 
-class CarefulDriver(StorageDriver):
-    """One of the SDK's drivers, with its errors told apart."""
+class CloudDriver(StorageDriver):
+    """One of the SDK's drivers, whose errors end a run only when its value is lost."""
 
     def __init__(self, driver: StorageDriver) -> None:
         self._driver = driver
@@ -36,12 +36,17 @@ class CarefulDriver(StorageDriver):
         return self._driver.type()
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
+        """Store the values. Raises what the cloud's client raises, which is retried."""
         return await self._driver.store(context, payloads)
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """The values. Raises an `ApplicationError` of type `storage` for one that is missing or damaged."""
+        """The values.
+
+        Raises an `ApplicationError` of type `storage` for one that is missing or damaged, which ends the run, and what
+        the cloud's client raises for everything else, which is retried.
+        """
         try:
             return await self._driver.retrieve(context, claims)
         except ValueError as error:
@@ -57,7 +62,10 @@ _opened = WeakKeyDictionary()
 
 
 async def client_of(kind: str, open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> Any:
-    """The running event loop's client of that kind. Raises what opening it raises; the next call tries again."""
+    """The running event loop's client of that kind, opened at the first call and shared by all that follow.
+
+    Raises what opening it raises; the next call then tries again.
+    """
     clients = _opened.setdefault(asyncio.get_running_loop(), {})
     if kind not in clients:
         clients[kind] = asyncio.create_task(_open(open_client))
@@ -72,7 +80,7 @@ async def client_of(kind: str, open_client: Callable[[], AbstractAsyncContextMan
 
 
 async def close_storage() -> None:
-    """Close the clients that the running event loop has used; the next use opens a new one."""
+    """Close the clients that the running event loop has opened; the next use opens a new one."""
     for opening in _opened.pop(asyncio.get_running_loop(), {}).values():
         _, resources = await opening
         await resources.aclose()

@@ -1,4 +1,4 @@
-"""Stores values as files in a folder: for one machine, or for several that share the folder."""
+"""Stores values as files in a folder, for one machine or for several that share the folder."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ _DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class FileDriver(StorageDriver):
-    """One file per value, named by the SHA-256 of its content, which is checked when it is read.
+    """One file for each value, named by the SHA-256 of its content, which is checked when it is read.
 
-    The same value is stored once. Nothing is ever removed: what is older than the namespace's retention
-    period and belongs to no open run may be deleted at any time.
+    Equal values share a file. Nothing is ever removed: files that are older than the namespace's retention
+    period and belong to no open run may be deleted at any time.
     """
 
     NAME: ClassVar[str] = "perdure.files"
@@ -43,15 +43,16 @@ class FileDriver(StorageDriver):
         return self.NAME
 
     async def store(self, context: StorageDriverStoreContext, payloads: Sequence[Payload]) -> list[StorageDriverClaim]:
-        """Write what is not there yet. Raises OSError."""
+        """Write the values that are not there yet. Raises OSError."""
         return [await asyncio.to_thread(self._store, payload.SerializeToString()) for payload in payloads]
 
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """Read values back. Raises OSError when the folder can't be read at all, which may pass.
+        """The values.
 
-        A file that is missing or damaged is an `ApplicationError` of type `storage`, which ends the run.
+        Raises an `ApplicationError` of type `storage` for a file that is missing or damaged, which ends the run, and
+        OSError when the folder itself can't be read, which is retried.
         """
         return [await asyncio.to_thread(self._retrieve, dict(claim.claim_data)) for claim in claims]
 
@@ -69,12 +70,12 @@ class FileDriver(StorageDriver):
     def _retrieve(self, claim: dict[str, str]) -> Payload:
         digest = claim.get("sha256", "")
         if not _DIGEST.fullmatch(digest):
-            raise lost(f"the reference to a stored value holds no SHA-256: {claim!r}")
+            raise lost(f"the reference to a stored value is not a SHA-256: {claim!r}")
         path = self._path(digest)
         try:
             data = path.read_bytes()
         except FileNotFoundError:
-            os.stat(self.folder)
+            os.stat(self.folder)  # Raises when it is the folder that is missing.
             raise lost(f"the stored value {str(path)!r} is gone") from None
         if hashlib.sha256(data).hexdigest() != digest:
             raise lost(f"the stored value {str(path)!r} is damaged: its content does not have the SHA-256 of its name")
@@ -82,7 +83,7 @@ class FileDriver(StorageDriver):
 
 
 def _write(path: Path, data: bytes) -> None:
-    """Put the whole file in its place at once: a reader sees it complete or not at all, whatever fails here."""
+    """Write the file so that readers see all of it or nothing, whatever fails here. Raises OSError."""
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
         with unfinished.open("xb") as file:

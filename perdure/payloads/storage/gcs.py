@@ -1,4 +1,4 @@
-"""Stores values in Google Cloud Storage, with the SDK's driver; needs `pip install 'perdure[gcs]'`."""
+"""Stores values in Google Cloud Storage by the SDK's driver; needs `pip install 'perdure[gcs]'`."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 from temporalio.contrib.gcp.gcsdriver import GCSStorageDriver, GCSStorageDriverClient
 
 from ...errors import ConfigurationError
-from .cloud import CarefulDriver, NoSuchObjectError, client_of
+from .cloud import CloudDriver, NoSuchObjectError, client_of
 
 
-def gcs_driver(bucket: str, prefix: str) -> CarefulDriver:
-    """The driver for one bucket; credentials are Google's application default ones.
+def gcs_driver(bucket: str, prefix: str) -> CloudDriver:
+    """The driver for one bucket; credentials are Google's Application Default Credentials.
 
     Raises `ConfigurationError` when gcloud-aio-storage is not installed.
     """
@@ -20,11 +20,11 @@ def gcs_driver(bucket: str, prefix: str) -> CarefulDriver:
         raise ConfigurationError(
             "Storage in Google Cloud needs a package that is not installed: pip install 'perdure[gcs]'"
         )
-    return CarefulDriver(GCSStorageDriver(_LazyClient(prefix), bucket))
+    return CloudDriver(GCSStorageDriver(_Client(prefix), bucket))
 
 
-class _LazyClient(GCSStorageDriverClient):
-    """Puts every object under a prefix."""
+class _Client(GCSStorageDriverClient):
+    """Puts every object under a prefix, and says which objects are gone."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix

@@ -1,4 +1,4 @@
-"""Stored values that are not here: lost for good, or stored where this process does not look."""
+"""Values that can't be read: lost for good, or stored where this process does not look."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ STORAGE_ERROR = "storage"
 
 
 def lost(message: str) -> ApplicationError:
-    """An error that ends the run: raised in a decision, any other would be retried for ever."""
+    """The error for a lost value. It ends the run; any other one would be retried for ever by a workflow task."""
     return ApplicationError(message, type=STORAGE_ERROR, non_retryable=True)
 
 
 class Elsewhere(StorageDriver):
-    """Stores nothing; says which storage is needed when a value is met that was put there.
+    """Stands for a storage that this process does not use, and says so when a value turns out to be there.
 
-    The error does not end a run: its worker may be started again with the right configuration.
+    That error does not end a run: its worker may be started again with the right configuration.
     """
 
     def __init__(self, name: str, form: str) -> None:

@@ -1,4 +1,4 @@
-"""Stores values in S3, with the SDK's driver; needs `pip install 'perdure[s3]'`."""
+"""Stores values in S3 by the SDK's driver; needs `pip install 'perdure[s3]'`."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from typing import Any
 from temporalio.contrib.aws.s3driver import S3StorageDriver, S3StorageDriverClient
 
 from ...errors import ConfigurationError
-from .cloud import CarefulDriver, NoSuchObjectError, client_of
+from .cloud import CloudDriver, NoSuchObjectError, client_of
 
 _GONE = frozenset({"NoSuchKey", "404"})
 
 
-def s3_driver(bucket: str, prefix: str) -> CarefulDriver:
-    """The driver for one bucket; region, credentials and endpoint are those of AWS's own environment variables.
+def s3_driver(bucket: str, prefix: str) -> CloudDriver:
+    """The driver for one bucket; region, credentials and endpoint come from AWS's own environment variables.
 
     Raises `ConfigurationError` when aioboto3 is not installed.
     """
     if importlib.util.find_spec("aioboto3") is None:
         raise ConfigurationError("Storage in S3 needs a package that is not installed: pip install 'perdure[s3]'")
-    return CarefulDriver(S3StorageDriver(_LazyClient(prefix), bucket))
+    return CloudDriver(S3StorageDriver(_Client(prefix), bucket))
 
 
-class _LazyClient(S3StorageDriverClient):
-    """Puts every key under a prefix."""
+class _Client(S3StorageDriverClient):
+    """Puts every key under a prefix, and says which objects are gone."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix

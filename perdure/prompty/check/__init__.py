@@ -1,1 +1,1 @@
-"""Checks a file without running it: fields, template, references; every finding has its line."""
+"""Checks a `.prompty` file without running it: its fields, references and template, each finding with its line."""

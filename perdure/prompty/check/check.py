@@ -1,4 +1,4 @@
-"""Everything that is wrong, or looks wrong, with a `.prompty` file, with the lines, without running it."""
+"""Finds everything that is wrong, or looks wrong, in a `.prompty` file."""
 
 from __future__ import annotations
 
@@ -21,19 +21,20 @@ from .template import template_findings
 
 @dataclass(frozen=True)
 class Problem:
-    """One thing that is wrong. An error keeps the agent from running, a warning may be what the author wants."""
+    """One thing that is wrong. An error keeps the agent from running; a warning may be what the author wants."""
 
     line: int | None
+    """Counted from 1; None for a problem of the whole file."""
     field: str
-    """The place in the frontmatter, such as `model.options.topP`; "" for the body and for the file."""
+    """The place in the frontmatter, such as `model.options.topP`; "" for the body and for the whole file."""
     message: str
     severity: Literal["error", "warning"]
 
 
 def check(path: str | os.PathLike[str], *, allowed_file_roots: Roots = ()) -> list[Problem]:
-    """The problems of the file in the order of its lines; [] when there is none.
+    """The problems of the file, in the order of its lines; [] when there are none.
 
-    Raises FileNotFoundError when there is no file.
+    `allowed_file_roots` is that of `load`. Raises FileNotFoundError when there is no such file.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
@@ -68,7 +69,7 @@ def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
 
 
 def _type_findings(asset: Mapping[str, Any]) -> Iterable[Finding]:
-    """What validation says, except of values that are only known where the variable is set."""
+    """What validation says, except about values that are only known where an environment variable is set."""
     try:
         to_agent(asset)
     except InvalidAssetError as error:

@@ -1,4 +1,4 @@
-"""Checks of an asset's frontmatter that loading does not make."""
+"""Checks an asset's frontmatter for what loading accepts, but its author can hardly mean."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
 
 
 def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
-    """What looks wrong in the canonical `asset`, and in the shorthands that its author wrote."""
+    """What looks wrong in the canonical form of an asset, and in the form that its author wrote."""
     yield from _unknown_top_level(written)
     yield from _unknown_keys(asset, Agent, ())
     yield from _maps_without_kind(written.get("inputs"))
@@ -36,12 +36,12 @@ def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iter
 
 
 def names_of(items: Any) -> list[str]:
-    """The names in a list of named things, as far as they have any."""
+    """The names in a list of named things; things without a name are skipped."""
     return [str(item["name"]) for _, item in maps_in(items) if item.get("name")]
 
 
 def bindings_of(asset: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any], str]]:
-    """Each binding of each tool: its place, whose last step is the parameter, the tool, and the input's name."""
+    """Each binding of each tool: its place, which ends with the parameter, the tool, and the name of the input."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         bindings = tool.get("bindings")
         for parameter, binding in bindings.items() if isinstance(bindings, Mapping) else ():
@@ -85,7 +85,7 @@ def _unknown_within(value: Any, types: list[type[Node]], place: Place) -> Iterat
 
 
 def _type_of(value: Mapping[str, Any], types: list[type[Node]]) -> type[Node]:
-    """The type whose `kind` the value has; the last one takes every other kind."""
+    """The type that has the value's `kind`; the last type takes every other kind."""
     if len(types) == 1:
         return types[0]
     kind = value.get("kind", "function")
@@ -136,7 +136,7 @@ def _environment(place: Place, text: FromEnvironment) -> Iterator[Finding]:
     if env_value(text.reference) is None:
         yield warning(place, f"Environment variable '{env_name(text.reference)}' not set")
     if env_default(text.reference) and is_secret_key(last_name(place)):
-        yield warning(place, "the default of a secret is no secret: it is in the file and recorded with every run")
+        yield warning(place, "the default of a secret is not secret: it is in the file and recorded with every run")
 
 
 def _literal(place: Place, text: str) -> Iterator[Finding]:
@@ -144,4 +144,4 @@ def _literal(place: Place, text: str) -> Iterator[Finding]:
         yield Finding(place, LITERAL_SECRET)
     reference = _REFERENCE.search(text)
     if reference and not is_env_reference(text):
-        yield warning(place, f"{reference[0]} stays as it is: only a whole text is a reference")
+        yield warning(place, f"{reference[0]} stays as it is: only a whole string is a reference")

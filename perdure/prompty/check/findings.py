@@ -1,4 +1,4 @@
-"""What one check has to say about one place of an asset."""
+"""What a check says about one place of an asset."""
 
 from __future__ import annotations
 
@@ -12,19 +12,22 @@ from ..places import Place
 
 @dataclass(frozen=True)
 class Finding:
+    """What is wrong, or looks wrong, at one place."""
+
     place: Place
     """In the canonical form of the asset; () for its body."""
     message: str
     severity: Literal["error", "warning"] = "error"
     line: int | None = None
-    """The line of the file when the place does not tell it."""
+    """The line of the file, where the place does not tell it."""
 
 
 def warning(place: Place, message: str, line: int | None = None) -> Finding:
+    """A finding that does not keep the agent from running."""
     return Finding(place, message, "warning", line)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """The hint to add to a message; "" when no known word is near."""
+    """A hint to append to a message, with the known word that is most like `word`; "" when none is."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f" (did you mean {near[0]!r}?)" if near else ""

@@ -1,4 +1,4 @@
-"""Checks of an asset's template: syntax, variables, roles."""
+"""Checks an asset's template: its syntax, its variables and its roles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$
 
 
 def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Finding]:
-    """What looks wrong with the instructions, whose first line is line `first_line` of the file."""
+    """What is wrong, or looks wrong, in the instructions, which begin on line `first_line` of the file."""
     kind = _kind(asset, "format", "jinja2")
     if kind not in RENDERERS:
         yield Finding(("template", "format", "kind"), f"No renderer registered for key: {kind}")
@@ -55,7 +55,7 @@ def _undeclared(asset: Mapping[str, Any], used: Mapping[str, int], first_line: i
     for name, line in used.items():
         if name not in declared:
             hint = did_you_mean(name, declared)
-            yield warning((), f"the variable {name!r} is no declared input{hint}", first_line + line - 1)
+            yield warning((), f"the variable {name!r} is not a declared input{hint}", first_line + line - 1)
 
 
 def _unused(asset: Mapping[str, Any], used: Mapping[str, int]) -> Iterator[Finding]:
@@ -78,4 +78,4 @@ def _roles(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Fin
         hint = did_you_mean(word, ROLES)
         if word not in ROLES and (hint or word == "tool"):
             line = first_line + text.count("\n", 0, match.start())
-            yield warning((), f"{match[0].strip()!r} is no role marker{hint}", line)
+            yield warning((), f"{match[0].strip()!r} is not a role marker{hint}", line)

@@ -103,5 +103,5 @@ async def test_a_reader_with_another_storage_is_told_which_one_is_needed(convert
 async def test_a_reference_that_names_no_file(converter: DataConverter, tmp_path: Path) -> None:
     (payload,) = await converter.encode([LARGE])
     payload.data = payload.data.replace(stored_files(tmp_path)[0].name.encode(), b"../../etc/passwd")
-    with pytest.raises(ApplicationError, match="holds no SHA-256"):
+    with pytest.raises(ApplicationError, match="is not a SHA-256"):
         await converter.decode([payload], [str])

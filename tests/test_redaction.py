@@ -1,0 +1,24 @@
+"""Secrets are taken out of texts before they are recorded."""
+
+from __future__ import annotations
+
+import pytest
+
+from perdure.agent import Agent
+from perdure.prompty.load import load_dict
+from perdure.redaction import redact
+
+
+def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_OWN_NAME", "sk-0123456789")
+    monkeypatch.setenv("SOME_API_KEY", "ambient-secret")
+    agent = load_dict(
+        {
+            "name": "a",
+            "model": {"id": "m", "connection": {"kind": "key", "apiKey": "${env:MY_OWN_NAME}"}},
+            "instructions": "hi",
+        }
+    )
+    text = "wrong key sk-0123456789, wrong key ambient-secret, right word secret"
+    assert redact(text, agent) == "wrong key ${env:MY_OWN_NAME}, wrong key ${env:SOME_API_KEY}, right word secret"
+    assert redact("nothing to hide", Agent()) == "nothing to hide"

@@ -1,0 +1,71 @@
+"""A worker that its owner builds, with the plugin, works as one of `create_worker`."""
+
+from __future__ import annotations
+
+import uuid
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from perdure.client import start_run
+from perdure.options import RunOptions
+from perdure.testing import ScriptedModel
+from perdure.worker import PerdurePlugin, create_worker
+from perdure.worker.plugin import WORKER_DEFAULTS
+
+from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+
+TEXT = " ".join(f"word{number}" for number in range(40))
+
+
+def shout(text: str = "") -> str:
+    return text.upper()
+
+
+def plain_worker(client: Client, task_queue: str, **options: Any) -> Worker:
+    return Worker(client, task_queue=task_queue, plugins=[PerdurePlugin(tools={"shout": shout})], **options)
+
+
+def options_of(worker: Worker) -> dict[str, Any]:
+    config = worker.config(active_config=True)
+    return {name: config.get(name) for name in WORKER_DEFAULTS}
+
+
+async def test_runs_agents_and_tells_watchers_what_the_model_says(client: Client, task_queue: str) -> None:
+    with ScriptedModel([asks(call("shout", text="x")), says(TEXT, chunk_delay=0.03)]) as model:
+        async with plain_worker(client, task_queue):
+            run = await start_run(
+                client,
+                scripted_agent(model, ["shout"]),
+                messages=QUESTION,
+                task_queue=task_queue,
+                id=f"run-{uuid.uuid4()}",
+                options=RunOptions(stream=True),
+            )
+            tokens = [event.data["token"] async for event in run.stream() if event.type == "token"]
+            assert (await run.result()).output == "".join(tokens) == TEXT
+    assert len(tokens) > 3
+
+
+@pytest.mark.parametrize("build", [plain_worker, create_worker])
+@pytest.mark.parametrize(
+    "given",
+    [
+        {},
+        {"max_heartbeat_throttle_interval": timedelta(seconds=1)},
+        # What the SDK would take anyway, but asked for by name.
+        {"sticky_queue_schedule_to_start_timeout": timedelta(seconds=10), "max_cached_workflows": 1000},
+    ],
+)
+async def test_has_the_defaults_except_for_what_it_was_given(
+    client: Client, task_queue: str, build: Any, given: dict[str, Any]
+) -> None:
+    assert options_of(build(client, task_queue=task_queue, **given)) == WORKER_DEFAULTS | given
+
+
+async def test_a_plugin_of_the_client_does_the_same(address: str, task_queue: str) -> None:
+    client = await Client.connect(address, plugins=[PerdurePlugin()])
+    assert options_of(Worker(client, task_queue=task_queue)) == WORKER_DEFAULTS
