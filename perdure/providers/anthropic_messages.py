@@ -5,32 +5,23 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ..agent import Agent
+from ..agent import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import CLOSED, object_schema
 from .anthropic_stream import MessagesStream
 from .base import StreamAssembler
 from .calls import Call, arguments_object, arguments_text, call_id, calls_of, only_text, wire_id, wire_name
 from .clients import SdkNames
-from .functions import FunctionDefinition, offered_functions
+from .functions import FunctionDefinition
 from .media import base64_data
 from .memo import Memo
-from .model_options import add_additional, add_options, model_id
-from .wire_format import Answer, WireFormat, original_content
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, instructions_of, original_content
 
 DEFAULT_MAX_TOKENS = 4096
 """The API demands a limit (§7.5)."""
 
 Block = dict[str, Any]
 
-_OPTIONS = {
-    "max_output_tokens": "max_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "stop_sequences": "stop_sequences",
-}
-_SYSTEM = frozenset({"system", "developer"})
 _THINKING = ("thinking", "redacted_thinking")
 _CUT_SHORT = frozenset({"max_tokens", "refusal", "model_context_window_exceeded", "pause_turn"})
 
@@ -48,31 +39,34 @@ class AnthropicMessages(WireFormat):
         options=(("open_telemetry", False),),
     )
     path = "/v1/messages"
+    defaults = {"max_tokens": DEFAULT_MAX_TOKENS}
+    options = {
+        "max_output_tokens": "max_tokens",
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "top_k": "top_k",
+        "stop_sequences": "stop_sequences",
+    }
+    merged = frozenset({"output_config"})
+    has_strict_tools = False
 
-    def to_request(
-        self,
-        agent: Agent,
-        messages: Sequence[Message],
-        *,
-        extra_tools: Sequence[Mapping[str, Any]] = (),
-        may_call_tools: bool = True,
-        lasting: bool = False,
-    ) -> dict[str, Any]:
-        turns = _turns(messages, _remembered if lasting else _blocks)
-        request: dict[str, Any] = {"model": model_id(agent), "messages": turns}
-        request["max_tokens"] = DEFAULT_MAX_TOKENS
-        if system := [message.text for message in messages if message.role in _SYSTEM and message.text]:
-            request["system"] = "\n\n".join(system)
-        add_options(request, agent, _OPTIONS)
-        if functions := offered_functions(agent, extra_tools, allow_strict=False, lasting=lasting):
-            request["tools"] = [_tool(definition) for definition in functions]
-            if not may_call_tools:
-                request["tool_choice"] = {"type": "none"}
-        if agent.outputs:
-            form = {"type": "json_schema", "schema": object_schema(agent.outputs, CLOSED)}
-            request["output_config"] = {"format": form}
-        add_additional(request, agent, merged=frozenset({"output_config"}))
+    def conversation(self, messages: Sequence[Message], *, lasting: bool) -> dict[str, Any]:
+        request: dict[str, Any] = {"messages": _turns(messages, _remembered if lasting else _blocks)}
+        if system := instructions_of(messages):
+            request["system"] = system
         return request
+
+    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
+        """The API refuses a conversation that mentions undeclared tools: they are declared in any case."""
+        declared = super().tools(functions, may_call_tools=True)
+        return declared if may_call_tools else {**declared, "tool_choice": {"type": "none"}}
+
+    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+        described = {"description": definition.description} if definition.description else {}
+        return {"name": definition.name, **described, "input_schema": definition.parameters}
+
+    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+        return {"output_config": {"format": {"type": "json_schema", "schema": object_schema(outputs, CLOSED)}}}
 
     def read(self, response: Mapping[str, Any]) -> Answer:
         blocks = response["content"]
@@ -98,7 +92,7 @@ def _turns(messages: Sequence[Message], blocks_of: Callable[[Message], list[Bloc
     """
     turns: list[dict[str, Any]] = []
     for message in messages:
-        if message.role in _SYSTEM:
+        if message.role in INSTRUCTION_ROLES:
             continue
         role = "assistant" if message.role == "assistant" else "user"
         blocks = blocks_of(message)
@@ -197,11 +191,6 @@ def _rebuilt(text: str, calls: Sequence[Call]) -> list[Block]:
 
 def _is_blank(text: str) -> bool:
     return not text or text.isspace()
-
-
-def _tool(definition: FunctionDefinition) -> dict[str, Any]:
-    described = {"description": definition.description} if definition.description else {}
-    return {"name": definition.name, **described, "input_schema": definition.parameters}
 
 
 def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:

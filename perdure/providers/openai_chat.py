@@ -5,29 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agent import Agent
+from ..agent import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .base import Delta, StreamAssembler
 from .calls import arguments_text, call_id, content_text, only_text, wire_name
 from .clients import openai_sdk
 from .errors import error_from_http
-from .functions import FunctionDefinition, offered_functions
+from .functions import FunctionDefinition
 from .media import as_url, input_audio
 from .memo import MemoList
-from .model_options import add_additional, add_options, model_id
 from .wire_format import Answer, WireFormat
 
-_OPTIONS = {
-    "temperature": "temperature",
-    "max_output_tokens": "max_completion_tokens",
-    "top_p": "top_p",
-    "frequency_penalty": "frequency_penalty",
-    "presence_penalty": "presence_penalty",
-    "stop_sequences": "stop",
-    "seed": "seed",
-    "allow_multiple_tool_calls": "parallel_tool_calls",
-}
 _INTERNAL_METADATA = frozenset({"provider_content", "status"})
 _CUT_SHORT = frozenset({"length", "content_filter"})
 
@@ -37,32 +26,36 @@ class OpenAIChat(WireFormat):
 
     api = "chat"
     path = "/chat/completions"
+    options = {
+        "temperature": "temperature",
+        "max_output_tokens": "max_completion_tokens",
+        "top_p": "top_p",
+        "frequency_penalty": "frequency_penalty",
+        "presence_penalty": "presence_penalty",
+        "stop_sequences": "stop",
+        "seed": "seed",
+        "allow_multiple_tool_calls": "parallel_tool_calls",
+    }
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.sdk = openai_sdk(key)
 
-    def to_request(
-        self,
-        agent: Agent,
-        messages: Sequence[Message],
-        *,
-        extra_tools: Sequence[Mapping[str, Any]] = (),
-        may_call_tools: bool = True,
-        lasting: bool = False,
-    ) -> dict[str, Any]:
-        made = _remembered(messages) if lasting else list(map(_message, messages))
-        request: dict[str, Any] = {"model": model_id(agent), "messages": made}
-        add_options(request, agent, _OPTIONS)
-        functions = offered_functions(agent, extra_tools, lasting=lasting) if may_call_tools else []
-        if functions:
-            request["tools"] = [_tool(definition) for definition in functions]
-        if agent.outputs:
-            schema = object_schema(agent.outputs, STRICT)
-            json_schema = {"name": "structured_output", "strict": True, "schema": schema}
-            request["response_format"] = {"type": "json_schema", "json_schema": json_schema}
-        add_additional(request, agent)
-        return request
+    def conversation(self, messages: Sequence[Message], *, lasting: bool) -> dict[str, Any]:
+        return {"messages": _remembered(messages) if lasting else list(map(_message, messages))}
+
+    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+        function: dict[str, Any] = {"name": definition.name}
+        if definition.description:
+            function["description"] = definition.description
+        function["parameters"] = definition.parameters
+        if definition.strict:
+            function["strict"] = True
+        return {"type": "function", "function": function}
+
+    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+        json_schema = {"name": "structured_output", "strict": True, "schema": object_schema(outputs, STRICT)}
+        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
     def streaming(self, request: Mapping[str, Any]) -> dict[str, Any]:
         asked = request.get("stream_options") or {}
@@ -132,16 +125,6 @@ def _part(part: Part) -> dict[str, Any]:
 def _call(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
     return {**call, "function": {**function, "name": wire_name(function["name"])}}
-
-
-def _tool(definition: FunctionDefinition) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": definition.name}
-    if definition.description:
-        function["description"] = definition.description
-    function["parameters"] = definition.parameters
-    if definition.strict:
-        function["strict"] = True
-    return {"type": "function", "function": function}
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:

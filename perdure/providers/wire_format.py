@@ -1,23 +1,25 @@
-"""What the three wire formats share: from an answer to a reply, and the call through an SDK (§8)."""
+"""What the wire formats share: the steps to a request, the call through an SDK, from an answer to a reply (§7, §8)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ..agent import Agent
+from ..agent import Agent, ModelOptions, Property
 from ..errors import ModelError
 from ..messages import Message, ModelReply, ToolCall, Usage
 from .base import Delta, Provider, StreamAssembler
 from .clients import SdkNames, client_for
 from .errors import UNEXPECTED_FORMAT, error_from_http
+from .functions import FunctionDefinition, offered_functions
 from .sdk_call import SdkCall
 from .structured import StructuredResult, output_faults, structured_value
 
+INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
 
 
@@ -36,13 +38,56 @@ class Answer:
 
 
 class WireFormat(Provider):
-    """A Provider of which a subclass says only what its API looks like."""
+    """A Provider made of parts: a subclass says what requests and responses look like, and this class does the rest."""
 
     api: ClassVar[str]
     """Marks the original content that this API takes back (`provider_content.api`)."""
     sdk: SdkNames
     path: ClassVar[str]
     """Of the SDK's endpoint, below its base URL."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """What a request says unless an option says otherwise."""
+    options: ClassVar[Mapping[str, str]]
+    """The sampling options that the API has (§2.5): our name → its name. Others are dropped."""
+    merged: ClassVar[frozenset[str]] = frozenset()
+    """Keys whose objects `additionalProperties` may add to (an effort level beside an output format)."""
+    has_strict_tools: ClassVar[bool] = True
+    """Whether a tool can be strict; where it can't, strict tools are offered as ordinary ones."""
+
+    def to_request(
+        self,
+        agent: Agent,
+        messages: Sequence[Message],
+        *,
+        extra_tools: Sequence[Mapping[str, Any]] = (),
+        may_call_tools: bool = True,
+        lasting: bool = False,
+    ) -> dict[str, Any]:
+        request = {"model": agent.model.id if agent.model else "", **self.defaults}
+        request |= self.conversation(messages, lasting=lasting)
+        request |= _sampling(agent, self.options)
+        if functions := offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, lasting=lasting):
+            request |= self.tools(functions, may_call_tools=may_call_tools)
+        if agent.outputs:
+            request |= self.output_format(agent.outputs)
+        _add_additional(request, agent, self.merged)
+        return request
+
+    @abstractmethod
+    def conversation(self, messages: Sequence[Message], *, lasting: bool) -> dict[str, Any]:
+        """The keys that carry the messages, system messages included."""
+
+    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
+        """The keys that offer the functions; none when the model may not call any."""
+        return {"tools": [self.tool(function) for function in functions]} if may_call_tools else {}
+
+    @abstractmethod
+    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+        """One function as the API wants it declared."""
+
+    @abstractmethod
+    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+        """The keys that ask for an answer with these properties."""
 
     @abstractmethod
     def read(self, response: Mapping[str, Any]) -> Answer:
@@ -116,6 +161,32 @@ def original_content(message: Message, api: str) -> list[Any] | None:
     """The provider's own content that the message carries for this API; None for another's, or none at all."""
     kept = message.metadata.get("provider_content")
     return kept["content"] if kept and kept.get("api") == api else None
+
+
+def instructions_of(messages: Sequence[Message]) -> str:
+    """The text of all system messages, for an API that wants it apart from the conversation."""
+    texts = [message.text for message in messages if message.role in INSTRUCTION_ROLES]
+    return "\n\n".join(text for text in texts if text)
+
+
+def _sampling(agent: Agent, names: Mapping[str, str]) -> dict[str, Any]:
+    options = _options(agent)
+    values = {theirs: getattr(options, ours, None) for ours, theirs in names.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _add_additional(request: dict[str, Any], agent: Agent, merged: frozenset[str]) -> None:
+    """Adds `additionalProperties` as top-level keys; what the request already says wins (§2.5)."""
+    options = _options(agent)
+    for key, value in ((options and options.additional_properties) or {}).items():
+        if key in merged and key in request and isinstance(value, Mapping):
+            request[key] = {**value, **request[key]}
+        else:
+            request.setdefault(key, value)
+
+
+def _options(agent: Agent) -> ModelOptions | None:
+    return agent.model.options if agent.model else None
 
 
 def _text(value: Any) -> str | None:
