@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..agent import Property
@@ -21,6 +21,7 @@ DEFAULT_MAX_TOKENS = 4096
 """The API demands a limit (§7.5)."""
 
 Block = dict[str, Any]
+Turn = dict[str, Any]
 
 _THINKING = ("thinking", "redacted_thinking")
 _CUT_SHORT = frozenset({"max_tokens", "refusal", "model_context_window_exceeded", "pause_turn"})
@@ -50,8 +51,8 @@ class AnthropicMessages(WireFormat):
     merged = frozenset({"output_config"})
     has_strict_tools = False
 
-    def conversation(self, messages: Sequence[Message], *, lasting: bool) -> dict[str, Any]:
-        request: dict[str, Any] = {"messages": _turns(messages, _remembered if lasting else _blocks)}
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        request: dict[str, Any] = {"messages": _turns(messages)}
         if system := instructions_of(messages):
             request["system"] = system
         return request
@@ -85,25 +86,23 @@ class AnthropicMessages(WireFormat):
         return MessagesStream(self.key)
 
 
-def _turns(messages: Sequence[Message], blocks_of: Callable[[Message], list[Block]]) -> list[dict[str, Any]]:
-    """User and assistant turns in alternation; a user turn holds its tool results before anything else.
+def _turn(message: Message) -> list[Turn]:
+    """The turn of one message; none for a message without content, because the API takes no blank text."""
+    blocks = [] if message.role in INSTRUCTION_ROLES else _blocks(message)
+    return [{"role": "assistant" if message.role == "assistant" else "user", "content": blocks}] if blocks else []
 
-    The API takes no blank text: a message without content has no turn.
-    """
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        if message.role in INSTRUCTION_ROLES:
-            continue
-        role = "assistant" if message.role == "assistant" else "user"
-        blocks = blocks_of(message)
-        if not turns or turns[-1]["role"] != role:
-            if blocks:
-                turns.append({"role": role, "content": list(blocks)})
-            continue
-        content = turns[-1]["content"]
-        end = _end_of_results(content) if message.role == "tool" else len(content)
-        content[end:end] = blocks
-    return turns
+
+def _join(turns: list[Turn], more: list[Turn]) -> None:
+    """User and assistant turns in alternation; a user turn holds its tool results before anything else."""
+    if not (turns and more and turns[-1]["role"] == more[0]["role"]):
+        turns += more
+        return
+    content, blocks = turns[-1]["content"], more[0]["content"]
+    end = _end_of_results(content) if blocks[0]["type"] == "tool_result" else len(content)
+    turns[-1] = {"role": turns[-1]["role"], "content": [*content[:end], *blocks, *content[end:]]}
+
+
+_turns = Memo[Message, Turn](_turn, _join)
 
 
 def _end_of_results(content: Sequence[Block]) -> int:
@@ -123,9 +122,6 @@ def _blocks(message: Message) -> list[Block]:
         return _restored(message, original)
     text = only_text(message.parts)
     return _rebuilt(message.text if text is None else text, calls_of(message))
-
-
-_remembered = Memo(_blocks)
 
 
 def _content(parts: Sequence[Part]) -> list[Block]:

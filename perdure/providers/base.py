@@ -38,14 +38,12 @@ class Provider(ABC):
         *,
         extra_tools: Sequence[Mapping[str, Any]] = (),
         may_call_tools: bool = True,
-        lasting: bool = False,
     ) -> dict[str, Any]:
         """The keyword arguments of the SDK's call, model included (§7).
 
         `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself.
         With `may_call_tools=False` the model has to answer without tools; they are declared all the same
-        where the API refuses a conversation that mentions undeclared ones. `lasting` says that nobody will
-        change the messages any more, so that what was made of them may be used again, nor the request.
+        where the API refuses a conversation that mentions undeclared ones.
         """
 
     @abstractmethod

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..agent import Agent, CustomTool, FunctionTool, PromptyTool, Tool
+from ..messages import Message
 from ..schema import PLAIN, STRICT, object_schema
 from .memo import Memo
 
@@ -26,17 +27,17 @@ def offered_functions(
     extra_tools: Sequence[Mapping[str, Any]] = (),
     *,
     allow_strict: bool = True,
-    lasting: bool = False,
+    along_with: Sequence[Message] = (),
 ) -> list[FunctionDefinition]:
     """The declared tools that carry parameters, then the extra ones, each name once.
 
     `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server
     knows (MCP, OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. Where the wire format
-    has no strict mode (`allow_strict=False`), strict tools are offered as ordinary ones. `lasting` says that
-    nobody will change the agent any more, nor what is given here.
+    has no strict mode (`allow_strict=False`), strict tools are offered as ordinary ones. The functions go to
+    the model along with messages. Raises ValueError for a union without alternatives.
     """
-    declare = _REMEMBERED[allow_strict] if lasting else partial(_declared, allow_strict)
-    offered = {definition.name: definition for definition in declare(agent)}
+    declared = _DECLARED[allow_strict].of(agent, along_with=along_with)
+    offered = {definition.name: definition for definition in declared}
     for projection in extra_tools:
         definition = _extra(agent, projection)
         offered.setdefault(definition.name, definition)
@@ -56,9 +57,8 @@ def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
     return definitions
 
 
-_REMEMBERED = {
-    allow_strict: Memo[Agent, list[FunctionDefinition]](partial(_declared, allow_strict))
-    for allow_strict in (True, False)
+_DECLARED = {
+    allow_strict: Memo[Agent, FunctionDefinition](partial(_declared, allow_strict)) for allow_strict in (True, False)
 }
 
 

@@ -14,7 +14,7 @@ from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition
 from .media import as_url, input_audio
-from .memo import MemoList
+from .memo import Memo
 from .wire_format import Answer, WireFormat
 
 _INTERNAL_METADATA = frozenset({"provider_content", "status"})
@@ -41,8 +41,8 @@ class OpenAIChat(WireFormat):
         super().__init__(key)
         self.sdk = openai_sdk(key)
 
-    def conversation(self, messages: Sequence[Message], *, lasting: bool) -> dict[str, Any]:
-        return {"messages": _remembered(messages) if lasting else list(map(_message, messages))}
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {"messages": _messages(messages)}
 
     def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
         function: dict[str, Any] = {"name": definition.name}
@@ -97,7 +97,7 @@ def _message(message: Message) -> dict[str, Any]:
     return wire
 
 
-_remembered = MemoList(_message)
+_messages = Memo[Message, dict[str, Any]](lambda message: [_message(message)])
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..agent import Property
@@ -15,7 +14,7 @@ from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition
 from .media import as_url, base64_data, input_audio
-from .memo import Memoized, MemoList
+from .memo import Memo
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, instructions_of, original_content
 
 _TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}
@@ -33,9 +32,8 @@ class OpenAIResponses(WireFormat):
         super().__init__(key)
         self.sdk = openai_sdk(key)
 
-    def conversation(self, messages: Sequence[Message], *, lasting: bool) -> dict[str, Any]:
-        items = chain.from_iterable(_remembered(messages) if lasting else map(_items, messages))
-        request: dict[str, Any] = {"input": Memoized(items) if lasting else list(items)}
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        request: dict[str, Any] = {"input": _items(messages)}
         if instructions := instructions_of(messages):
             request["instructions"] = instructions
         return request
@@ -76,7 +74,7 @@ class OpenAIResponses(WireFormat):
         return ResponsesStream(self.key)
 
 
-def _items(message: Message) -> Iterator[dict[str, Any]]:
+def _items_of(message: Message) -> Iterator[dict[str, Any]]:
     """The input items of one message; an assistant's own items go back as they came, reasoning included."""
     if message.role in INSTRUCTION_ROLES:
         return
@@ -91,7 +89,7 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": message.role, "content": _content(message.parts)}
 
 
-_remembered = MemoList[Message, Iterable[dict[str, Any]]](lambda message: list(_items(message)))
+_items = Memo[Message, dict[str, Any]](lambda message: list(_items_of(message)))
 
 
 def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:

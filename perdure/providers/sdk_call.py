@@ -14,14 +14,13 @@ from ..errors import ModelError
 from .base import Delta, StreamAssembler
 from .clients import SdkNames
 from .errors import UNEXPECTED_FORMAT, error_from_exception
-from .json_body import BodyEncoder
+from .memo import encode
 from .sse import EventDecoder
 
 T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 _END = "[DONE]"
-_encoder = BodyEncoder()
 
 
 @dataclass(frozen=True)
@@ -102,7 +101,7 @@ class SdkCall:
         if type(self.client) is not plain_client:
             return {"body": dict(body)}
         try:
-            return {"content": _encoder.encode(body)}
+            return {"content": encode(body)}
         except (ValueError, TypeError) as error:
             message = f"The request can't be written as JSON: {error}"
             raise ModelError(message, kind="bad_request", provider=self.provider) from error

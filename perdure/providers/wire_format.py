@@ -61,12 +61,12 @@ class WireFormat(Provider):
         *,
         extra_tools: Sequence[Mapping[str, Any]] = (),
         may_call_tools: bool = True,
-        lasting: bool = False,
     ) -> dict[str, Any]:
         request = {"model": agent.model.id if agent.model else "", **self.defaults}
-        request |= self.conversation(messages, lasting=lasting)
+        request |= self.conversation(messages)
         request |= _sampling(agent, self.options)
-        if functions := offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, lasting=lasting):
+        functions = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
+        if functions:
             request |= self.tools(functions, may_call_tools=may_call_tools)
         if agent.outputs:
             request |= self.output_format(agent.outputs)
@@ -74,7 +74,7 @@ class WireFormat(Provider):
         return request
 
     @abstractmethod
-    def conversation(self, messages: Sequence[Message], *, lasting: bool) -> dict[str, Any]:
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         """The keys that carry the messages, system messages included."""
 
     def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
