@@ -12,6 +12,7 @@ from pydantic.alias_generators import to_camel
 PropertyKind = Literal[
     "string", "integer", "float", "boolean", "array", "object", "union", "thread", "image", "file", "audio"
 ]
+DEFAULT_PROVIDER = "openai"
 RICH_KINDS = frozenset({"thread", "image", "file", "audio"})
 
 
@@ -85,6 +86,11 @@ class Model(Node):
     api_type: str = "chat"
     connection: Connection | None = None
     options: ModelOptions | None = None
+
+    @property
+    def provider_key(self) -> str:
+        """The key of the provider, whether or not the file names one."""
+        return self.provider or DEFAULT_PROVIDER
 
 
 class Binding(Node):

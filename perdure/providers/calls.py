@@ -76,15 +76,6 @@ def arguments_object(arguments: str) -> dict[str, Any]:
         return {"unparsed_arguments": arguments}
 
 
-def content_text(content: Any) -> str:
-    """The text of a Chat message's content; some servers send parts instead. TypeError for anything else."""
-    if isinstance(content, list):
-        return "".join(part["text"] for part in content if part.get("type") == "text")
-    if not isinstance(content, str):
-        raise TypeError(f"expected text, got {content!r}")
-    return content
-
-
 def only_text(parts: list[Part]) -> str | None:
     """The concatenated text when all parts are text; None when one is not."""
     if len(parts) == 1:

@@ -20,6 +20,8 @@ NO_KEY = "no-key"
 
 _ClientKey = tuple[str | None, ...]
 _imported: set[str] = set()
+_lock = Lock()
+_known_connections: dict[str, Any] = {}
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = WeakKeyDictionary()
 
 
@@ -48,6 +50,21 @@ class SdkNames:
             _imported.add(self.module)
 
 
+_OPENAI = SdkNames(
+    module="openai",
+    client="AsyncOpenAI",
+    error="OpenAIError",
+    key_variables=("OPENAI_API_KEY",),
+    endpoint_variable="OPENAI_BASE_URL",
+)
+_AZURE = replace(_OPENAI, own_key_variable="AZURE_OPENAI_API_KEY")
+
+
+def openai_sdk(key: str) -> SdkNames:
+    """The SDK for a provider key; Azure's keys have a variable of their own."""
+    return _AZURE if key in ("azure", "foundry") else _OPENAI
+
+
 def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
     """The client to use for a connection; ModelError of kind `configuration` when it lacks something.
 
@@ -71,6 +88,24 @@ async def close_clients() -> None:
     """Closes every client that the running event loop has used; the next call opens a new one."""
     for client in _clients.pop(asyncio.get_running_loop(), {}).values():
         await client.close()
+
+
+def register_connection(name: str, client: Any) -> None:
+    """Makes an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) known under a name; the last one wins."""
+    with _lock:
+        _known_connections[name] = client
+
+
+def get_connection(name: str) -> Any:
+    """The client registered under the name, or None."""
+    with _lock:
+        return _known_connections.get(name)
+
+
+def clear_connections() -> None:
+    """Forgets every registered client, without closing any."""
+    with _lock:
+        _known_connections.clear()
 
 
 def _registered(connection: Connection, sdk: SdkNames, provider: str) -> Any:
@@ -130,40 +165,3 @@ def _new_client(sdk: SdkNames, endpoint: str | None, api_key: str | None) -> Any
 
 def _misconfigured(message: str, provider: str) -> ModelError:
     return ModelError(message, kind="configuration", provider=provider)
-
-
-_lock = Lock()
-_known_connections: dict[str, Any] = {}
-
-
-def register_connection(name: str, client: Any) -> None:
-    """Makes an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) known under a name; the last one wins."""
-    with _lock:
-        _known_connections[name] = client
-
-
-def get_connection(name: str) -> Any:
-    """The client registered under the name, or None."""
-    with _lock:
-        return _known_connections.get(name)
-
-
-def clear_connections() -> None:
-    """Forgets every registered client, without closing any."""
-    with _lock:
-        _known_connections.clear()
-
-
-_OPENAI = SdkNames(
-    module="openai",
-    client="AsyncOpenAI",
-    error="OpenAIError",
-    key_variables=("OPENAI_API_KEY",),
-    endpoint_variable="OPENAI_BASE_URL",
-)
-_AZURE = replace(_OPENAI, own_key_variable="AZURE_OPENAI_API_KEY")
-
-
-def openai_sdk(key: str) -> SdkNames:
-    """The SDK for a provider key; Azure's keys have a variable of their own."""
-    return _AZURE if key in ("azure", "foundry") else _OPENAI

@@ -9,7 +9,7 @@ from ..agent import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .base import Delta, StreamAssembler
-from .calls import arguments_text, call_id, content_text, only_text, wire_name
+from .calls import arguments_text, call_id, only_text, wire_name
 from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition
@@ -75,7 +75,7 @@ class OpenAIChat(WireFormat):
         content = message.get("content")
         finish_reason = choice.get("finish_reason")
         return Answer(
-            text=content_text((message.get("refusal") or "") if content is None else content),
+            text=_content_text((message.get("refusal") or "") if content is None else content),
             tool_calls=calls,
             usage=_usage(response.get("usage") or {}),
             finish_reason=finish_reason,
@@ -125,6 +125,15 @@ def _part(part: Part) -> dict[str, Any]:
 def _call(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
     return {**call, "function": {**function, "name": wire_name(function["name"])}}
+
+
+def _content_text(content: Any) -> str:
+    """The text of an answer's content; some servers send parts instead. Raises TypeError for anything else."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type") == "text")
+    if not isinstance(content, str):
+        raise TypeError(f"expected text, got {content!r}")
+    return content
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
@@ -178,7 +187,7 @@ class ChatStream(StreamAssembler):
         deltas = []
         if thinking := delta.get("reasoning_content") or delta.get("reasoning"):
             deltas.append(Delta("thinking", thinking))
-        if text := content_text(delta.get("content") or ""):
+        if text := _content_text(delta.get("content") or ""):
             self._text.append(text)
             deltas.append(Delta("text", text))
         return deltas
