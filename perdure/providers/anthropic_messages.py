@@ -1,4 +1,7 @@
-"""Anthropic Messages: to the wire, from the wire, and its streams (§7.5, §8)."""
+"""Anthropic Messages: its requests and responses (§7.5, §8).
+
+https://docs.anthropic.com/en/api/messages
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ from .memo import Memo
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, instructions_of, original_content
 
 DEFAULT_MAX_TOKENS = 4096
-"""The API demands a limit (§7.5)."""
+"""The API requires a limit (§7.5)."""
 
 Block = dict[str, Any]
 Turn = dict[str, Any]
@@ -58,7 +61,7 @@ class AnthropicMessages(WireFormat):
         return request
 
     def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
-        """The API refuses a conversation that mentions undeclared tools: they are declared in any case."""
+        """Declares the functions in any case: the API refuses a conversation that mentions undeclared tools."""
         declared = super().tools(functions, may_call_tools=True)
         return declared if may_call_tools else {**declared, "tool_choice": {"type": "none"}}
 
@@ -87,13 +90,13 @@ class AnthropicMessages(WireFormat):
 
 
 def _turn(message: Message) -> list[Turn]:
-    """The turn of one message; none for a message without content, because the API takes no blank text."""
+    """The turn of one message; none for a message without content, because the API refuses blank text."""
     blocks = [] if message.role in INSTRUCTION_ROLES else _blocks(message)
     return [{"role": "assistant" if message.role == "assistant" else "user", "content": blocks}] if blocks else []
 
 
 def _join(turns: list[Turn], more: list[Turn]) -> None:
-    """User and assistant turns in alternation; a user turn holds its tool results before anything else."""
+    """Keeps user and assistant turns alternating, and the tool results of a user turn before anything else."""
     if not (turns and more and turns[-1]["role"] == more[0]["role"]):
         turns += more
         return
@@ -148,7 +151,7 @@ def _source(part: ImagePart | FilePart, media_type: str) -> dict[str, str]:
 
 
 def _tool_result(message: Message) -> Block:
-    """All texts are one string (§9.5); a result that is no success is marked as an error."""
+    """All texts are one string (§9.5); a result other than a success is marked as an error."""
     text = only_text(message.parts)
     block: Block = {
         "type": "tool_result",
@@ -161,9 +164,9 @@ def _tool_result(message: Message) -> Block:
 
 
 def _restored(message: Message, original: Sequence[Block]) -> list[Block]:
-    """The original blocks when text and calls are unchanged; else the thinking, and what is said now.
+    """The original blocks, unless the text or the calls have changed; then the thinking, and what is said now.
 
-    Blank text is left out: the API writes it but does not take it back.
+    Blank text is left out: the API may send it, but refuses it in a request.
     """
     calls = calls_of(message)
     is_cut_off = any(isinstance(block.get("input"), str) for block in original)
@@ -200,7 +203,7 @@ def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, l
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """The API counts cached tokens apart from the input; `Usage` counts them as part of it."""
+    """The API counts cached tokens separately from the input; `Usage` counts them as part of it."""
     cached = usage.get("cache_read_input_tokens") or 0
     read = (usage.get("input_tokens") or 0) + cached + (usage.get("cache_creation_input_tokens") or 0)
     written = usage.get("output_tokens") or 0

@@ -1,4 +1,4 @@
-"""The functions that an agent offers to the model, before a wire format dresses them (§7.1)."""
+"""The functions that an agent offers to the model, in no wire format yet (§7.1)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class FunctionDefinition(NamedTuple):
     name: str
     description: str | None
     parameters: dict[str, Any]
-    """A JSON Schema of `type: object`, without the parameters that are bound to inputs (§9.6)."""
+    """A JSON Schema of `type: object`, without the parameters that take their value from an input (§9.6)."""
     strict: bool = False
 
 
@@ -29,12 +29,12 @@ def offered_functions(
     allow_strict: bool = True,
     along_with: Sequence[Message] = (),
 ) -> list[FunctionDefinition]:
-    """The declared tools that carry parameters, then the extra ones, each name once.
+    """The declared tools that have parameters, then the extra ones, each name once.
 
-    `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server
-    knows (MCP, OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. Where the wire format
-    has no strict mode (`allow_strict=False`), strict tools are offered as ordinary ones. The functions go to
-    the model along with messages. Raises ValueError for a union without alternatives.
+    `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server knows (MCP,
+    OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. With `allow_strict=False`, strict tools are
+    offered as ordinary ones. `along_with` holds the messages that go to the model with the functions: when they
+    are `Unchanging`, so is the agent. Raises ValueError for a union without alternatives.
     """
     declared = _DECLARED[allow_strict].of(agent, along_with=along_with)
     offered = {definition.name: definition for definition in declared}

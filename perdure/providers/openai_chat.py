@@ -1,4 +1,7 @@
-"""OpenAI Chat Completions: to the wire, from the wire, and its streams (§7.1, §8)."""
+"""OpenAI Chat Completions: its requests, responses and streams (§7.1, §8).
+
+https://platform.openai.com/docs/api-reference/chat
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ _CUT_SHORT = frozenset({"length", "content_filter"})
 
 
 class OpenAIChat(WireFormat):
-    """`apiType: chat` of OpenAI, and of everything that speaks its protocol."""
+    """`apiType: chat` of OpenAI, and of every server that speaks its protocol."""
 
     api = "chat"
     path = "/chat/completions"
@@ -87,21 +90,22 @@ class OpenAIChat(WireFormat):
 
 
 def _message(message: Message) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": message.role}
+    """The message with its metadata as fields of their own (§7.1)."""
+    written: dict[str, Any] = {"role": message.role}
     if message.metadata:
-        wire.update((key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA)
-        wire["role"] = message.role
-        if calls := wire.pop("tool_calls", None):
-            wire["tool_calls"] = [_call(call) for call in calls]
-    wire["content"] = _content(message)
-    return wire
+        written.update((key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA)
+        written["role"] = message.role
+        if calls := written.pop("tool_calls", None):
+            written["tool_calls"] = [_call(call) for call in calls]
+    written["content"] = _content(message)
+    return written
 
 
 _messages = Memo[Message, dict[str, Any]](lambda message: [_message(message)])
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
-    """One text is a plain string, and so are all texts of a tool's result (§7.1, §9.5)."""
+    """A single text is a plain string, and so are all texts of a tool result together (§7.1, §9.5)."""
     parts = message.parts
     if len(parts) == 1 and isinstance(parts[0], TextPart):
         return parts[0].value
@@ -147,7 +151,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 class ChatStream(StreamAssembler):
-    """Assembles `chat.completion.chunk` events (§8)."""
+    """Assembles `chat.completion.chunk` events into a `chat.completion` (§8)."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -193,7 +197,7 @@ class ChatStream(StreamAssembler):
         return deltas
 
     def _add_call(self, delta: Mapping[str, Any]) -> None:
-        """The id and name come with the first piece; some servers number every call 0, or none at all."""
+        """The id and the name come with the first piece. Some servers number every call 0, or number none."""
         index = delta.get("index")
         if index is None:
             index = max(self._calls, default=-1) + bool(delta.get("id"))

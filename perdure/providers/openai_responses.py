@@ -1,4 +1,7 @@
-"""OpenAI Responses: to the wire, from the wire, and its streams (§7.4, §8)."""
+"""OpenAI Responses: its requests, responses and streams (§7.4, §8).
+
+https://platform.openai.com/docs/api-reference/responses
+"""
 
 from __future__ import annotations
 
@@ -54,7 +57,7 @@ class OpenAIResponses(WireFormat):
         }
 
     def read(self, response: Mapping[str, Any]) -> Answer:
-        """ValueError with the provider's text when the response reports an error (§8)."""
+        """Like any `read`; raises ValueError with the provider's text when the response reports an error (§8)."""
         if error := response.get("error"):
             raise ValueError(error.get("message") or str(error))
         items = response["output"]
@@ -75,7 +78,7 @@ class OpenAIResponses(WireFormat):
 
 
 def _items_of(message: Message) -> Iterator[dict[str, Any]]:
-    """The input items of one message; an assistant's own items go back as they came, reasoning included."""
+    """The input items of one message; an assistant's original items go back as they came, reasoning included."""
     if message.role in INSTRUCTION_ROLES:
         return
     if message.role == "tool":
@@ -93,9 +96,10 @@ _items = Memo[Message, dict[str, Any]](lambda message: list(_items_of(message)))
 
 
 def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The original items as far as text and calls are unchanged.
+    """The original items, unless the text or the calls have changed since.
 
-    The API wants every reasoning item before what it led to: one that led to nothing is left out.
+    The API requires that each reasoning item is followed by what it led to: a last one that led to nothing is
+    left out.
     """
     text, calls = _said(original, None)
     has_same_calls = calls == calls_of(message)
@@ -151,7 +155,7 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
-    """The text (or refusal) of all message items, and the function calls."""
+    """The text or refusal in all message items, and the function calls."""
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
     text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
     calls = [item for item in items if item["type"] == "function_call"]
@@ -172,7 +176,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 class ResponsesStream(StreamAssembler):
-    """Assembles `response.*` events; the last one carries the whole response, if the server is complete."""
+    """Assembles `response.*` events. The last one holds the whole response, but not with every server."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

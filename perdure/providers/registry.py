@@ -1,4 +1,4 @@
-"""Finds the provider for an agent: one small table, and the entry-point group `perdure.providers` (§11)."""
+"""Finds an agent's provider in a small table and in the entry-point group `perdure.providers` (§11)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from .openai_responses import OpenAIResponses
 ENTRY_POINT_GROUP = "perdure.providers"
 
 ProviderFactory = Callable[[str, str], Provider]
-"""Takes the provider's key and the API type; ValueError when the provider has no such API."""
+"""Takes the provider's key and the API type; raises ValueError when the provider has no such API."""
 
 
 def _openai(key: str, api_type: str) -> Provider:
@@ -45,9 +45,10 @@ _FACTORIES: dict[str, ProviderFactory] = {
 def provider_for(
     agent: Agent, *, provider: str | None = None, api_type: str | None = None, component: str = "executor"
 ) -> Provider:
-    """The provider that the agent's model names, unless an argument says otherwise.
+    """The provider that the agent's model names, unless `provider` or `api_type` overrides it.
 
-    InvokerError for an unknown key (`component` is what its text asks for), ValueError for an unknown API type.
+    The same object for the same key and API type. Raises InvokerError for an unknown key, with `component` in its
+    text, and ValueError for an unknown API type.
     """
     model = agent.model
     key = provider or (model.provider_key if model else DEFAULT_PROVIDER)

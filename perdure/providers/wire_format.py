@@ -1,4 +1,4 @@
-"""What the wire formats share: the steps to a request, the call through an SDK, from an answer to a reply (§7, §8)."""
+"""What the wire formats share: the steps to a request, the call through an SDK, the steps to a reply (§7, §8)."""
 
 from __future__ import annotations
 
@@ -25,28 +25,31 @@ _STREAMING_ONLY = ("stream", "stream_options")
 
 @dataclass(frozen=True)
 class Answer:
-    """What one response says, whatever the wire format."""
+    """What the model says in one response, in any wire format."""
 
     text: str
     tool_calls: list[ToolCall]
     usage: Usage
     finish_reason: str | None
     cut_short: bool = False
-    """The model stopped before its answer was whole, or refused."""
+    """Whether the model stopped before the end of its answer, or refused."""
     original: list[Any] | None = None
-    """The response's content when text and tool calls alone would lose something of it."""
+    """The content of the response, when the text and the tool calls do not say all of it."""
 
 
 class WireFormat(Provider):
-    """A Provider made of parts: a subclass says what requests and responses look like, and this class does the rest."""
+    """A Provider whose subclasses supply only the parts of requests and responses that differ between APIs.
+
+    The call goes through an SDK (`sdk`), or through the SDK of an API that the server imitates.
+    """
 
     api: ClassVar[str]
-    """Marks the original content that this API takes back (`provider_content.api`)."""
+    """Marks the original content that this API accepts back (`provider_content.api`)."""
     sdk: SdkNames
     path: ClassVar[str]
-    """Of the SDK's endpoint, below its base URL."""
+    """The path of the endpoint, below the base URL of the SDK's client."""
     defaults: ClassVar[Mapping[str, Any]] = {}
-    """What a request says unless an option says otherwise."""
+    """Keys of every request; options override them."""
     options: ClassVar[Mapping[str, str]]
     """The sampling options that the API has (§2.5): our name → its name. Others are dropped."""
     merged: ClassVar[frozenset[str]] = frozenset()
@@ -83,18 +86,22 @@ class WireFormat(Provider):
 
     @abstractmethod
     def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
-        """One function as the API wants it declared."""
+        """The declaration of one function."""
 
     @abstractmethod
     def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
-        """The keys that ask for an answer with these properties."""
+        """The keys that ask for an answer with these properties. Raises ValueError for a union without alternatives."""
 
     @abstractmethod
     def read(self, response: Mapping[str, Any]) -> Answer:
-        """May raise any LookupError, TypeError, AttributeError or ValueError on what is no response of this API."""
+        """The answer in a response.
+
+        Raises LookupError, TypeError, AttributeError or ValueError for anything that is not a response of this API.
+        """
 
     @abstractmethod
-    def assembler(self) -> StreamAssembler: ...
+    def assembler(self) -> StreamAssembler:
+        """A new assembler, for one stream."""
 
     def streaming(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The body that asks for the same answer as a stream."""
@@ -158,13 +165,13 @@ class WireFormat(Provider):
 
 
 def original_content(message: Message, api: str) -> list[Any] | None:
-    """The provider's own content that the message carries for this API; None for another's, or none at all."""
-    kept = message.metadata.get("provider_content")
-    return kept["content"] if kept and kept.get("api") == api else None
+    """The content that this API gave for the message; None when the message came from elsewhere."""
+    original = message.metadata.get("provider_content")
+    return original["content"] if original and original.get("api") == api else None
 
 
 def instructions_of(messages: Sequence[Message]) -> str:
-    """The text of all system messages, for an API that wants it apart from the conversation."""
+    """The text of all system messages, for an API that takes it separately from the conversation; "" for none."""
     texts = [message.text for message in messages if message.role in INSTRUCTION_ROLES]
     return "\n\n".join(text for text in texts if text)
 
@@ -198,9 +205,9 @@ def _output(agent: Agent, answer: Answer) -> tuple[Any, list[str]]:
         return None, []
     value = structured_value(answer.text)
     if not isinstance(value, StructuredResult):
-        return None, ["The answer is no JSON object, although the agent declares outputs"]
+        return None, ["The answer is not a JSON object, although the agent declares outputs"]
     return value, output_faults(value, agent.outputs)
 
 
 def _ignore(delta: Delta) -> None:
-    """Nobody is watching."""
+    """For a stream that nobody watches."""
