@@ -6,7 +6,7 @@ the same bytes go there through a bare HTTP client. Printed are medians over int
 - bare: the request alone, its bytes ready
 - call: `Provider.call`, for a conversation whose beginning was sent before, as it is in every iteration but the first
 - first: `Provider.call`, for a conversation that was never sent before
-- step: to the wire, call, and from the wire
+- step: `Provider.to_request`, `Provider.call` and `Provider.reply`
 
 The exit code is 1 when a call takes more than twice as long as the bare request.
 """
@@ -26,6 +26,7 @@ import httpx2
 from perdure.agent import Agent
 from perdure.messages import Message, ToolCall, ToolResult
 from perdure.providers import close_clients, provider_for
+from perdure.providers.memo import Unchanging
 
 MESSAGES = 400
 MESSAGE_CHARS = 1024
@@ -82,7 +83,7 @@ async def measure(key: str, api_type: str, port: int) -> float:
     connection = {"kind": "anonymous", "endpoint": f"http://127.0.0.1:{port}{base}"}
     agent = Agent.model_validate({"model": {"id": "m", "provider": key, "apiType": api_type, "connection": connection}})
     provider = provider_for(agent)
-    messages = conversation()
+    messages = Unchanging(conversation())
     request = provider.to_request(agent, messages)
     body = json.dumps(request, ensure_ascii=False, separators=(",", ":")).encode()
     url = f"http://127.0.0.1:{port}{base}{path}"
@@ -103,7 +104,8 @@ async def measure(key: str, api_type: str, port: int) -> float:
             fresh = provider.to_request(agent, messages)
             provider.reply(agent, await provider.call(agent, fresh, timeout=30))
 
-        unknown = iter([provider.to_request(agent, conversation(f"run {n}")) for n in range(WARM_UP + ROUNDS)])
+        others = [Unchanging(conversation(f"run {n}")) for n in range(WARM_UP + ROUNDS)]
+        unknown = iter([provider.to_request(agent, other) for other in others])
         bare_ms, call_ms, first_ms, step_ms = await interleaved(bare, call, first, step)
     await close_clients()
     name = f"{key} {api_type}"

@@ -1,4 +1,4 @@
-"""The typed form of a `.prompty` file: what the agent is, before anything is rendered (§2)."""
+"""The typed form of a `.prompty` file, before anything is rendered (§2)."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from pydantic.alias_generators import to_camel
 PropertyKind = Literal[
     "string", "integer", "float", "boolean", "array", "object", "union", "thread", "image", "file", "audio"
 ]
+DEFAULT_PROVIDER = "openai"
 RICH_KINDS = frozenset({"thread", "image", "file", "audio"})
 
 
 class Node(BaseModel):
-    """A part of the asset: Python names here, camelCase in files and JSON."""
+    """A part of the file, with Python names here and camelCase names in files and JSON."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, validate_assignment=False)
 
     @classmethod
     def file_keys(cls) -> list[str]:
-        """The fields, by the names that files use."""
+        """The names of the fields in files."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
 
@@ -44,7 +45,7 @@ class Property(Node):
 
 
 class Connection(Node):
-    """How a model or a tool server is reached (§2.4). Which fields matter depends on `kind`."""
+    """How to reach a model or a tool server (§2.4). Which fields apply depends on `kind`."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
@@ -63,7 +64,7 @@ class Connection(Node):
 
 
 class ModelOptions(Node):
-    """Sampling options, in Prompty's names (§2.5); each provider maps what it supports (§7)."""
+    """Sampling options under Prompty's names (§2.5); each provider translates those that it has (§7)."""
 
     temperature: float | None = None
     max_output_tokens: int | None = None
@@ -78,7 +79,7 @@ class ModelOptions(Node):
 
 
 class Model(Node):
-    """Which model, at which provider (§2.3)."""
+    """A model and its provider (§2.3)."""
 
     id: str = ""
     provider: str | None = None
@@ -86,9 +87,14 @@ class Model(Node):
     connection: Connection | None = None
     options: ModelOptions | None = None
 
+    @property
+    def provider_key(self) -> str:
+        """The key of the provider, whether or not the file names one."""
+        return self.provider or DEFAULT_PROVIDER
+
 
 class Binding(Node):
-    """Takes a tool parameter from an input of the run instead of from the model (§2.8)."""
+    """Gives a tool parameter the value of an input of the run; the model does not see it (§2.8)."""
 
     input: str
 
@@ -100,18 +106,24 @@ class _Tool(Node):
 
 
 class FunctionTool(_Tool):
+    """A function of the worker's process (§2.8)."""
+
     kind: Literal["function"] = "function"
     parameters: list[Property] | None = None
     strict: bool | None = None
 
 
 class McpApprovalMode(Node):
+    """Which tools of an MCP server need an approval (§2.8)."""
+
     kind: Literal["always", "never", "specify"]
     always_require_approval_tools: list[str] | None = None
     never_require_approval_tools: list[str] | None = None
 
 
 class McpTool(_Tool):
+    """The tools of an MCP server (§2.8)."""
+
     kind: Literal["mcp"] = "mcp"
     connection: Connection | None = None
     server_name: str | None = None
@@ -121,6 +133,8 @@ class McpTool(_Tool):
 
 
 class OpenApiTool(_Tool):
+    """The operations of an HTTP API with an OpenAPI description (§2.8)."""
+
     kind: Literal["openapi"] = "openapi"
     connection: Connection | None = None
     specification: str | None = None
@@ -136,7 +150,7 @@ class PromptyTool(_Tool):
 
 
 class CustomTool(_Tool):
-    """Any other kind; the original `kind` is kept and picks the handler (§11)."""
+    """Any other kind; `kind` is as written in the file, and selects the handler (§11)."""
 
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
@@ -162,25 +176,31 @@ Tool = Annotated[
 
 
 class FormatConfig(Node):
+    """How the instructions are rendered (§2.7)."""
+
     kind: str = "jinja2"
     strict: bool = True
-    """Refuses role markers that an input's text would create (§6.3, ruling §18-5)."""
+    """Whether role markers in the text of an input are refused (§6.3, ruling §18-5)."""
     options: dict[str, Any] | None = None
 
 
 class ParserConfig(Node):
+    """How the rendered text is parsed into messages (§2.7)."""
+
     kind: str = "prompty"
     options: dict[str, Any] | None = None
 
 
 class Template(Node):
+    """How the instructions become messages (§2.7)."""
+
     format: FormatConfig = Field(default_factory=FormatConfig)
     parser: ParserConfig = Field(default_factory=ParserConfig)
 
 
 @dataclass(frozen=True)
 class EnvReference:
-    """A `${env:NAME}` of the file (§2.10), and what it stood for when the file was loaded."""
+    """A `${env:NAME}` of the file (§2.10), and its value when the file was loaded."""
 
     text: str
     value: str = field(repr=False)
@@ -201,9 +221,9 @@ class Agent(Node):
     instructions: str = ""
 
     _references: dict[str, EnvReference] = PrivateAttr(default_factory=dict)
-    """JSON pointer → the reference that stood there: its text travels in place of the value."""
+    """JSON pointer → the reference at that place; its text is recorded instead of the value."""
     _base_dir: str | None = PrivateAttr(default=None)
-    """The folder that relative paths start from; None for an agent that came from no file."""
+    """The folder that relative paths start from; None for an agent that does not come from a file."""
 
     def tool(self, name: str) -> Tool | None:
         """The declared tool of that name, or None."""

@@ -1,4 +1,7 @@
-"""Declared properties as JSON Schema: tool parameters and structured outputs (§7.1)."""
+"""Declared properties as JSON Schema, for tool parameters and structured outputs (§7.1).
+
+What strict schemas have to say: https://platform.openai.com/docs/guides/structured-outputs
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ _TYPES = {
 
 
 class SchemaRules(NamedTuple):
-    """What a schema says beyond the declaration, for every object in it."""
+    """What a schema says of every object in it, beyond the declaration."""
 
     requires_all: bool = False
     """Every property is listed in `required`."""
@@ -38,11 +41,11 @@ PLAIN = SchemaRules()
 CLOSED = SchemaRules(is_closed=True)
 STRICT = SchemaRules(requires_all=True, nullable_optionals=True, is_closed=True)
 LENIENT = SchemaRules(nullable_optionals=True)
-"""For checking a value that was written under any of the other rules."""
+"""For checking a value that was written by any of the other rules."""
 
 
 def object_schema(properties: Sequence[Property], rules: SchemaRules = PLAIN) -> Schema:
-    """The schema of an object with these properties; ValueError for a union without alternatives."""
+    """The schema of an object with these properties. Raises ValueError for a union without alternatives."""
     schema: Schema = {"type": "object", "properties": {prop.name: _member(prop, rules) for prop in properties}}
     required = [prop.name for prop in properties if prop.required or rules.requires_all]
     if required:

@@ -11,6 +11,7 @@ from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.limits import MAX_RESULT_BYTES, size_of
 from ..providers.base import Delta, Provider
+from ..providers.memo import Unchanging
 from ..providers.registry import provider_for
 from ..redaction import redact
 from .heartbeat import Heart
@@ -34,7 +35,7 @@ async def _ask(
     agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, *, with_tools: bool
 ) -> ModelReply:
     provider = provider_for(agent)
-    request = provider.to_request(agent, messages, may_call_tools=with_tools, lasting=True)
+    request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
 
     def on_delta(delta: Delta) -> None:
         heart.add(delta.kind, delta.text)

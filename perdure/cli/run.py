@@ -171,7 +171,7 @@ def _announce(session: Session, handle: RunHandle, agent: Agent, request: RunReq
 def _describe_model(agent: Agent, script: str | None) -> str:
     if script:
         return f"scripted model ({script})"
-    return f"model {agent.model.id} of {agent.model.provider or 'openai'}" if agent.model else "no model declared"
+    return f"model {agent.model.id} of {agent.model.provider_key}" if agent.model else "no model declared"
 
 
 def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:

@@ -134,7 +134,7 @@ def _details(input: RunInput) -> str:
     model = input.agent.model
     lines = [excerpt(input.agent.description or "", 2000), ""]
     if model:
-        lines.append(f"- model: `{model.id}` ({model.provider or 'openai'}, {model.api_type})")
+        lines.append(f"- model: `{model.id}` ({model.provider_key}, {model.api_type})")
     if tools := [tool.name for tool in input.agent.tools or []]:
         lines.append(f"- tools: {', '.join(tools)}")
     lines.append(f"- at most {input.options.max_iterations} iterations")

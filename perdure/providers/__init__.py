@@ -1,4 +1,4 @@
-"""The model providers: one file per wire format; only activities call them, and only a call imports an SDK."""
+"""The model providers, one file for each wire format. Only activities call them; only a call imports an SDK."""
 
 from .base import Delta, Provider, StreamAssembler
 from .clients import clear_connections, close_clients, get_connection, register_connection

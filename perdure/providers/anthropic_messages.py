@@ -1,36 +1,31 @@
-"""Anthropic Messages: to the wire, from the wire, and its streams (§7.5, §8)."""
+"""Anthropic Messages: its requests and responses (§7.5, §8).
+
+https://docs.anthropic.com/en/api/messages
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agent import Agent
+from ..agent import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import CLOSED, object_schema
 from .anthropic_stream import MessagesStream
 from .base import StreamAssembler
 from .calls import Call, arguments_object, arguments_text, call_id, calls_of, only_text, wire_id, wire_name
 from .clients import SdkNames
-from .functions import FunctionDefinition, offered_functions
+from .functions import FunctionDefinition
 from .media import base64_data
 from .memo import Memo
-from .model_options import add_additional, add_options, model_id
-from .wire_format import Answer, WireFormat, original_content
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, instructions_of, original_content
 
 DEFAULT_MAX_TOKENS = 4096
-"""The API demands a limit (§7.5)."""
+"""The API requires a limit (§7.5)."""
 
 Block = dict[str, Any]
+Turn = dict[str, Any]
 
-_OPTIONS = {
-    "max_output_tokens": "max_tokens",
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "stop_sequences": "stop_sequences",
-}
-_SYSTEM = frozenset({"system", "developer"})
 _THINKING = ("thinking", "redacted_thinking")
 _CUT_SHORT = frozenset({"max_tokens", "refusal", "model_context_window_exceeded", "pause_turn"})
 
@@ -48,31 +43,34 @@ class AnthropicMessages(WireFormat):
         options=(("open_telemetry", False),),
     )
     path = "/v1/messages"
+    defaults = {"max_tokens": DEFAULT_MAX_TOKENS}
+    options = {
+        "max_output_tokens": "max_tokens",
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "top_k": "top_k",
+        "stop_sequences": "stop_sequences",
+    }
+    merged = frozenset({"output_config"})
+    has_strict_tools = False
 
-    def to_request(
-        self,
-        agent: Agent,
-        messages: Sequence[Message],
-        *,
-        extra_tools: Sequence[Mapping[str, Any]] = (),
-        may_call_tools: bool = True,
-        lasting: bool = False,
-    ) -> dict[str, Any]:
-        turns = _turns(messages, _remembered if lasting else _blocks)
-        request: dict[str, Any] = {"model": model_id(agent), "messages": turns}
-        request["max_tokens"] = DEFAULT_MAX_TOKENS
-        if system := [message.text for message in messages if message.role in _SYSTEM and message.text]:
-            request["system"] = "\n\n".join(system)
-        add_options(request, agent, _OPTIONS)
-        if functions := offered_functions(agent, extra_tools, allow_strict=False, lasting=lasting):
-            request["tools"] = [_tool(definition) for definition in functions]
-            if not may_call_tools:
-                request["tool_choice"] = {"type": "none"}
-        if agent.outputs:
-            form = {"type": "json_schema", "schema": object_schema(agent.outputs, CLOSED)}
-            request["output_config"] = {"format": form}
-        add_additional(request, agent, merged=frozenset({"output_config"}))
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        request: dict[str, Any] = {"messages": _turns(messages)}
+        if system := instructions_of(messages):
+            request["system"] = system
         return request
+
+    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
+        """Declares the functions in any case: the API refuses a conversation that mentions undeclared tools."""
+        declared = super().tools(functions, may_call_tools=True)
+        return declared if may_call_tools else {**declared, "tool_choice": {"type": "none"}}
+
+    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+        described = {"description": definition.description} if definition.description else {}
+        return {"name": definition.name, **described, "input_schema": definition.parameters}
+
+    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+        return {"output_config": {"format": {"type": "json_schema", "schema": object_schema(outputs, CLOSED)}}}
 
     def read(self, response: Mapping[str, Any]) -> Answer:
         blocks = response["content"]
@@ -91,25 +89,23 @@ class AnthropicMessages(WireFormat):
         return MessagesStream(self.key)
 
 
-def _turns(messages: Sequence[Message], blocks_of: Callable[[Message], list[Block]]) -> list[dict[str, Any]]:
-    """User and assistant turns in alternation; a user turn holds its tool results before anything else.
+def _turn(message: Message) -> list[Turn]:
+    """The turn of one message; none for a message without content, because the API refuses blank text."""
+    blocks = [] if message.role in INSTRUCTION_ROLES else _blocks(message)
+    return [{"role": "assistant" if message.role == "assistant" else "user", "content": blocks}] if blocks else []
 
-    The API takes no blank text: a message without content has no turn.
-    """
-    turns: list[dict[str, Any]] = []
-    for message in messages:
-        if message.role in _SYSTEM:
-            continue
-        role = "assistant" if message.role == "assistant" else "user"
-        blocks = blocks_of(message)
-        if not turns or turns[-1]["role"] != role:
-            if blocks:
-                turns.append({"role": role, "content": list(blocks)})
-            continue
-        content = turns[-1]["content"]
-        end = _end_of_results(content) if message.role == "tool" else len(content)
-        content[end:end] = blocks
-    return turns
+
+def _join(turns: list[Turn], more: list[Turn]) -> None:
+    """Keeps user and assistant turns alternating, and the tool results of a user turn before anything else."""
+    if not (turns and more and turns[-1]["role"] == more[0]["role"]):
+        turns += more
+        return
+    content, blocks = turns[-1]["content"], more[0]["content"]
+    end = _end_of_results(content) if blocks[0]["type"] == "tool_result" else len(content)
+    turns[-1] = {"role": turns[-1]["role"], "content": [*content[:end], *blocks, *content[end:]]}
+
+
+_turns = Memo[Message, Turn](_turn, _join)
 
 
 def _end_of_results(content: Sequence[Block]) -> int:
@@ -129,9 +125,6 @@ def _blocks(message: Message) -> list[Block]:
         return _restored(message, original)
     text = only_text(message.parts)
     return _rebuilt(message.text if text is None else text, calls_of(message))
-
-
-_remembered = Memo(_blocks)
 
 
 def _content(parts: Sequence[Part]) -> list[Block]:
@@ -158,7 +151,7 @@ def _source(part: ImagePart | FilePart, media_type: str) -> dict[str, str]:
 
 
 def _tool_result(message: Message) -> Block:
-    """All texts are one string (§9.5); a result that is no success is marked as an error."""
+    """All texts are one string (§9.5); a result other than a success is marked as an error."""
     text = only_text(message.parts)
     block: Block = {
         "type": "tool_result",
@@ -171,9 +164,9 @@ def _tool_result(message: Message) -> Block:
 
 
 def _restored(message: Message, original: Sequence[Block]) -> list[Block]:
-    """The original blocks when text and calls are unchanged; else the thinking, and what is said now.
+    """The original blocks, unless the text or the calls have changed; then the thinking, and what is said now.
 
-    Blank text is left out: the API writes it but does not take it back.
+    Blank text is left out: the API may send it, but refuses it in a request.
     """
     calls = calls_of(message)
     is_cut_off = any(isinstance(block.get("input"), str) for block in original)
@@ -199,11 +192,6 @@ def _is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-def _tool(definition: FunctionDefinition) -> dict[str, Any]:
-    described = {"description": definition.description} if definition.description else {}
-    return {"name": definition.name, **described, "input_schema": definition.parameters}
-
-
 def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
     """All text blocks, concatenated (§18-13), and the tool calls."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
@@ -215,7 +203,7 @@ def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, l
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
-    """The API counts cached tokens apart from the input; `Usage` counts them as part of it."""
+    """The API counts cached tokens separately from the input; `Usage` counts them as part of it."""
     cached = usage.get("cache_read_input_tokens") or 0
     read = (usage.get("input_tokens") or 0) + cached + (usage.get("cache_creation_input_tokens") or 0)
     written = usage.get("output_tokens") or 0

@@ -1,4 +1,7 @@
-"""Assembles the events of an Anthropic Messages stream (§8)."""
+"""Assembles the events of an Anthropic Messages stream (§8).
+
+https://docs.anthropic.com/en/api/messages-streaming
+"""
 
 from __future__ import annotations
 
@@ -10,11 +13,11 @@ from .base import Delta, StreamAssembler
 from .errors import error_from_http
 
 _TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
-"""Delta type → the key of both the delta and the block that it continues."""
+"""Type of a delta → the key of its text, in the delta as in the block that it continues."""
 
 
 class MessagesStream(StreamAssembler):
-    """Blocks are opened, continued and closed by index; the usage at the end completes the one at the start."""
+    """Events open and continue blocks by their index; the usage at the end completes the one at the start."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -79,7 +82,7 @@ class _Block:
 
 
 def _input(text: str, block: Mapping[str, Any]) -> Any:
-    """A tool's arguments; the bare text when the model was cut off within them (§9.8 makes it a tool result)."""
+    """A tool's arguments; the plain text when they were cut off (§9.8 turns that into a tool result)."""
     if not text:
         return block.get("input") or {}
     try:

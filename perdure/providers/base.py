@@ -1,4 +1,4 @@
-"""What a provider is: to the wire, one call, from the wire (§7, §8, §11)."""
+"""What a provider does: messages to a request, one call, a response to a reply (§7, §8, §11)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..messages import Message, ModelReply
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of an answer that is being streamed."""
+    """A piece of an answer, as it is streamed."""
 
     kind: Literal["text", "thinking"]
     text: str
@@ -22,13 +22,14 @@ class Delta:
 class Provider(ABC):
     """One provider's API, chosen by `model.provider` and `model.apiType`.
 
-    To add one: subclass it, and register a callable `(key, api_type) -> Provider` under the provider's key
-    in the entry-point group `perdure.providers`. The methods but `call` are pure.
+    To add one, subclass it and register a callable `(key, api_type) -> Provider` under the provider's key in
+    the entry-point group `perdure.providers`. One object serves every call, in any thread: it keeps no state of
+    a call. All methods except `call` are pure.
     """
 
     def __init__(self, key: str) -> None:
         self.key = key
-        """The key it was found under: `openai` and `azure` may share a class."""
+        """The key that the provider was found under: `openai` and `azure` share a class."""
 
     @abstractmethod
     def to_request(
@@ -38,28 +39,27 @@ class Provider(ABC):
         *,
         extra_tools: Sequence[Mapping[str, Any]] = (),
         may_call_tools: bool = True,
-        lasting: bool = False,
     ) -> dict[str, Any]:
-        """The keyword arguments of the SDK's call, model included (§7).
+        """The body of the request, model included (§7).
 
-        `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself.
-        With `may_call_tools=False` the model has to answer without tools; they are declared all the same
-        where the API refuses a conversation that mentions undeclared ones. `lasting` says that nobody will
-        change the messages any more, so that what was made of them may be used again, nor the request.
+        `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself,
+        `parameters` being a JSON Schema. With `may_call_tools=False` the model has to answer without tools; they
+        are declared all the same where the API refuses a conversation that mentions undeclared ones. Raises
+        ValueError for what the API cannot express.
         """
 
     @abstractmethod
     def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
         """The answer in a raw response: a list of ToolCall, the structured value, or the text (§8).
 
-        ValueError with `Unexpected response format` for anything that is no response of this API.
+        Raises ValueError (`Unexpected response format`) for anything that is not a response of this API.
         """
 
     @abstractmethod
     def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
-        """The same response as the message that continues the conversation, with usage and warnings.
+        """The answer in a raw response as the message that continues the conversation, with usage and warnings.
 
-        ModelError of kind `invalid_response` for anything that is no response of this API.
+        Raises ModelError of kind `invalid_response` for anything that is not a response of this API.
         """
 
     @abstractmethod
@@ -72,25 +72,30 @@ class Provider(ABC):
         on_delta: Callable[[Delta], None] | None = None,
         stream: bool = False,
     ) -> dict[str, Any]:
-        """One call through the provider's SDK, without retries; the raw response, streamed or not.
+        """Sends the request once, without retries, and gives the raw response, streamed or not.
 
-        `timeout` is in seconds, for the whole call. References in the agent's connection are resolved
-        already. Every failure is a ModelError; cancelling the coroutine ends the HTTP request at once.
+        `timeout` is in seconds, for the whole call. References in the agent's connection are already resolved.
+        `on_delta` sees each piece of a streamed answer; it does not raise. Raises ModelError for every failure.
+        Cancelling the coroutine ends the HTTP request at once.
         """
 
 
 class StreamAssembler(ABC):
-    """Puts the events of one stream together to the response that the call without streaming gives."""
+    """Assembles the events of one stream into the response that a call without streaming gives."""
 
     refusal: str = ""
-    """What the model said to refuse; "" while it does not."""
+    """The words in which the model refuses; "" as long as it does not."""
     is_complete: bool = False
-    """Whether the provider has said that the answer is whole."""
+    """Whether the provider has reported the end of the answer."""
 
     @abstractmethod
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
-        """Takes one event, gives what it adds to the answer; ModelError when the event reports one."""
+        """Takes one event and gives what it adds to the answer.
+
+        Raises ModelError for an event that reports a failure, and LookupError, TypeError or AttributeError for one
+        that is not an event of this API.
+        """
 
     @abstractmethod
     def response(self) -> dict[str, Any]:
-        """The response so far."""
+        """The response so far; raises like `add`."""

@@ -1,4 +1,4 @@
-"""The SDK clients: one per endpoint and key in each event loop, so that HTTP connections are used again (§2.4)."""
+"""The SDK clients, one for each endpoint and key in an event loop, so that HTTP connections are reused (§2.4)."""
 
 from __future__ import annotations
 
@@ -16,16 +16,18 @@ from ..agent import Connection
 from ..errors import ModelError
 
 NO_KEY = "no-key"
-"""Sent where a server wants none: the SDKs refuse to start without one."""
+"""Sent to a server that needs no key: the SDKs refuse to start without one."""
 
 _ClientKey = tuple[str | None, ...]
 _imported: set[str] = set()
+_lock = Lock()
+_known_connections: dict[str, Any] = {}
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True)
 class SdkNames:
-    """What has to be known of an SDK before it is imported."""
+    """What is known of an SDK before it is imported."""
 
     module: str
     client: str
@@ -33,25 +35,43 @@ class SdkNames:
     error: str
     """The class that all its errors derive from."""
     key_variables: tuple[str, ...]
-    """Environment variables that the SDK takes its credentials from by itself."""
+    """Environment variables that the SDK itself reads its credentials from."""
     endpoint_variable: str
     own_key_variable: str | None = None
-    """One that the SDK does not read itself; it comes first."""
+    """Another variable for the key, which the SDK does not read; it takes precedence."""
     options: tuple[tuple[str, Any], ...] = ()
     """Further arguments of the client."""
 
     async def load(self) -> None:
-        """Imports the SDK beside the event loop: it takes seconds on a busy machine, and heartbeats must go on."""
-        # Not sys.modules: it holds a module that another call is only beginning to import.
+        """Imports the SDK in a thread: that takes seconds on a busy machine, and heartbeats must go on.
+
+        Raises ImportError when the SDK is not installed.
+        """
+        # sys.modules would not do: it also holds modules whose import has only begun.
         if self.module not in _imported:
             await asyncio.to_thread(import_module, self.module)
             _imported.add(self.module)
 
 
-def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
-    """The client to use for a connection; ModelError of kind `configuration` when it lacks something.
+_OPENAI = SdkNames(
+    module="openai",
+    client="AsyncOpenAI",
+    error="OpenAIError",
+    key_variables=("OPENAI_API_KEY",),
+    endpoint_variable="OPENAI_BASE_URL",
+)
+_AZURE = replace(_OPENAI, own_key_variable="AZURE_OPENAI_API_KEY")
 
-    Must be called in a running event loop.
+
+def openai_sdk(key: str) -> SdkNames:
+    """The SDK for a provider key; Azure has a variable of its own for the key."""
+    return _AZURE if key in ("azure", "foundry") else _OPENAI
+
+
+def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
+    """The client for a connection; the same one for the same endpoint and key in the running event loop.
+
+    Raises ModelError of kind `configuration` when the connection lacks something.
     """
     if connection is not None and connection.kind == "reference":
         return _registered(connection, sdk, provider)
@@ -68,9 +88,27 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
 
 
 async def close_clients() -> None:
-    """Closes every client that the running event loop has used; the next call opens a new one."""
+    """Closes every client of the running event loop; the next call opens a new one."""
     for client in _clients.pop(asyncio.get_running_loop(), {}).values():
         await client.close()
+
+
+def register_connection(name: str, client: Any) -> None:
+    """Registers an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) under a name, in place of an earlier one."""
+    with _lock:
+        _known_connections[name] = client
+
+
+def get_connection(name: str) -> Any:
+    """The client registered under the name, or None."""
+    with _lock:
+        return _known_connections.get(name)
+
+
+def clear_connections() -> None:
+    """Forgets every registered client, without closing any."""
+    with _lock:
+        _known_connections.clear()
 
 
 def _registered(connection: Connection, sdk: SdkNames, provider: str) -> Any:
@@ -98,7 +136,7 @@ def _endpoint(connection: Connection | None, provider: str) -> str | None:
 
 
 def _api_key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> str | None:
-    """The key to hand over; None lets the SDK read its environment variables."""
+    """The key for the client; None lets the SDK read its environment variables."""
     if connection is not None and connection.kind == "anonymous":
         return NO_KEY
     if connection is not None and connection.api_key:
@@ -130,40 +168,3 @@ def _new_client(sdk: SdkNames, endpoint: str | None, api_key: str | None) -> Any
 
 def _misconfigured(message: str, provider: str) -> ModelError:
     return ModelError(message, kind="configuration", provider=provider)
-
-
-_lock = Lock()
-_known_connections: dict[str, Any] = {}
-
-
-def register_connection(name: str, client: Any) -> None:
-    """Makes an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) known under a name; the last one wins."""
-    with _lock:
-        _known_connections[name] = client
-
-
-def get_connection(name: str) -> Any:
-    """The client registered under the name, or None."""
-    with _lock:
-        return _known_connections.get(name)
-
-
-def clear_connections() -> None:
-    """Forgets every registered client, without closing any."""
-    with _lock:
-        _known_connections.clear()
-
-
-_OPENAI = SdkNames(
-    module="openai",
-    client="AsyncOpenAI",
-    error="OpenAIError",
-    key_variables=("OPENAI_API_KEY",),
-    endpoint_variable="OPENAI_BASE_URL",
-)
-_AZURE = replace(_OPENAI, own_key_variable="AZURE_OPENAI_API_KEY")
-
-
-def openai_sdk(key: str) -> SdkNames:
-    """The SDK for a provider key; Azure's keys have a variable of their own."""
-    return _AZURE if key in ("azure", "foundry") else _OPENAI

@@ -1,4 +1,7 @@
-"""Classifies what went wrong in a model call: status, error code and text to one `ModelError` (§12.4)."""
+"""Classifies the failures of model calls: a status, an error code and a text become one `ModelError` (§12.4).
+
+The codes: https://platform.openai.com/docs/guides/error-codes and https://docs.anthropic.com/en/api/errors.
+"""
 
 from __future__ import annotations
 
@@ -59,7 +62,7 @@ _DECISIVE: dict[str, ModelErrorKind] = {
     "linked_organization_spend_limit_reached": "quota_exhausted",
     "overloaded_error": "overloaded",
 }
-"""Codes that say more than the status they come with."""
+"""Codes that are more specific than the status that comes with them."""
 
 _CONTEXT_EXCEEDED = re.compile(
     r"prompt is too long|context (window|length|size|limit)|exceeds? the maximum number of tokens",
@@ -71,10 +74,10 @@ _QUOTA_EXHAUSTED = re.compile(r"credit balance|insufficient (credits|balance|fun
 def error_from_http(
     status: int | None, headers: Mapping[str, str], body: Any, *, provider: str, fallback: str = ""
 ) -> ModelError:
-    """The typed error of an HTTP answer, or of an error inside a stream (`status` None or 200).
+    """The typed error for an HTTP response, or for an error inside a stream (`status` None or 200). Never raises.
 
-    `body` is the decoded JSON, or text. An error inside a stream whose code is unknown counts as the
-    server's: the request itself had been accepted.
+    `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. An error inside a
+    stream whose code is unknown is the server's, because the request was accepted.
     """
     codes, message = _read_body(body)
     return ModelError(
@@ -88,7 +91,7 @@ def error_from_http(
 
 
 def error_from_exception(error: Exception, *, provider: str) -> ModelError:
-    """The typed error for what an SDK (or its HTTP client) raised."""
+    """The typed error for what an SDK or its HTTP client raised. Never raises."""
     if isinstance(error, ModelError):
         return error
     response = getattr(error, "response", None)
@@ -100,9 +103,9 @@ def error_from_exception(error: Exception, *, provider: str) -> ModelError:
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """Seconds to wait, from `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
+    """The seconds to wait: `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
 
-    Never negative; None when neither header is there or makes sense.
+    Never negative; None when neither header is present and valid. `now` is a Unix time. Never raises.
     """
     milliseconds = _finite(headers.get("retry-after-ms"))
     if milliseconds is not None:
@@ -128,7 +131,7 @@ def _kind(status: int | None, codes: list[str], message: str) -> ModelErrorKind:
 
 
 def _read_body(body: Any) -> tuple[list[str], str]:
-    """The codes and types that an error body names, and its message, in any of the usual shapes."""
+    """The codes and types in an error body of any of the usual shapes, and its message."""
     nested = _layers(body)
     codes = [str(layer[key]).lower() for layer in nested for key in ("code", "type") if layer.get(key)]
     texts = [
@@ -139,7 +142,7 @@ def _read_body(body: Any) -> tuple[list[str], str]:
 
 
 def _layers(body: Any) -> list[Mapping[str, Any]]:
-    """The error object, innermost first."""
+    """The error objects that are nested in the body, innermost first."""
     return list(_walk(body))[::-1]
 
 

@@ -1,4 +1,4 @@
-"""The functions that an agent offers to the model, before a wire format dresses them (§7.1)."""
+"""The functions that an agent offers to the model, in no wire format yet (§7.1)."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from ..agent import Agent, CustomTool, FunctionTool, PromptyTool, Tool
+from ..messages import Message
 from ..schema import PLAIN, STRICT, object_schema
 from .memo import Memo
 
@@ -17,7 +18,7 @@ class FunctionDefinition(NamedTuple):
     name: str
     description: str | None
     parameters: dict[str, Any]
-    """A JSON Schema of `type: object`, without the parameters that are bound to inputs (§9.6)."""
+    """A JSON Schema of `type: object`, without the parameters that take their value from an input (§9.6)."""
     strict: bool = False
 
 
@@ -26,17 +27,17 @@ def offered_functions(
     extra_tools: Sequence[Mapping[str, Any]] = (),
     *,
     allow_strict: bool = True,
-    lasting: bool = False,
+    along_with: Sequence[Message] = (),
 ) -> list[FunctionDefinition]:
-    """The declared tools that carry parameters, then the extra ones, each name once.
+    """The declared tools that have parameters, then the extra ones, each name once.
 
-    `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server
-    knows (MCP, OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. Where the wire format
-    has no strict mode (`allow_strict=False`), strict tools are offered as ordinary ones. `lasting` says that
-    nobody will change the agent any more, nor what is given here.
+    `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server knows (MCP,
+    OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. With `allow_strict=False`, strict tools are
+    offered as ordinary ones. `along_with` holds the messages that go to the model with the functions: when they
+    are `Unchanging`, so is the agent. Raises ValueError for a union without alternatives.
     """
-    declare = _REMEMBERED[allow_strict] if lasting else partial(_declared, allow_strict)
-    offered = {definition.name: definition for definition in declare(agent)}
+    declared = _DECLARED[allow_strict].of(agent, along_with=along_with)
+    offered = {definition.name: definition for definition in declared}
     for projection in extra_tools:
         definition = _extra(agent, projection)
         offered.setdefault(definition.name, definition)
@@ -56,9 +57,8 @@ def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
     return definitions
 
 
-_REMEMBERED = {
-    allow_strict: Memo[Agent, list[FunctionDefinition]](partial(_declared, allow_strict))
-    for allow_strict in (True, False)
+_DECLARED = {
+    allow_strict: Memo[Agent, FunctionDefinition](partial(_declared, allow_strict)) for allow_strict in (True, False)
 }
 
 

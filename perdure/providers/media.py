@@ -1,4 +1,8 @@
-"""Reads the source of an image, audio or file part: a URL, a `data:` URI or bare base64 (§6.1, §7)."""
+"""Reads the source of an image, audio or file part: a URL, a `data:` URI or bare base64 (§6.1, §7).
+
+What the OpenAI APIs accept: https://platform.openai.com/docs/guides/images-vision and
+https://platform.openai.com/docs/guides/audio. No function here raises.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +22,7 @@ class Base64Data(NamedTuple):
 
 
 def base64_data(part: ImagePart | AudioPart | FilePart) -> Base64Data | None:
-    """The part's own bytes in base64; None when the source is a URL."""
+    """The part's bytes in base64; None when the source is a URL."""
     found = _DATA_URI.match(part.source)
     if found:
         return Base64Data(found[1] or part.media_type, part.source[found.end() :])
@@ -33,7 +37,7 @@ def as_url(part: ImagePart | FilePart) -> str:
 
 
 def input_audio(part: AudioPart) -> dict[str, str]:
-    """`{data, format}` as both OpenAI APIs want it; the format of an unnamed media type is wav."""
+    """`{data, format}` as both OpenAI APIs require it; the format is `wav` when the media type is unknown."""
     content = base64_data(part)
     media_type = (content.media_type if content else part.media_type) or "audio/wav"
     subtype = media_type.partition("/")[2].partition(";")[0] or media_type

@@ -1,17 +1,90 @@
-"""Remembers what was made of a message or an agent: at every iteration, the same ones are sent again."""
+"""What is written of a conversation, as JSON values and as bytes, is written once.
+
+An agent sends its whole conversation at every iteration. Writing 400 messages of 1 KB anew costs about as much as
+sending them. The door is `Unchanging`: whoever wraps messages in it promises that nobody changes them any more, and
+what a `Memo` writes of them is kept. Messages in any other list are written anew each time.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+import json
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import is_
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 from weakref import ref
 
 from pydantic import BaseModel
+from pydantic_core import to_json
 
-Value = TypeVar("Value")
+T = TypeVar("T")
+Item = TypeVar("Item")
 Subject = TypeVar("Subject", bound=BaseModel)
+Join = Callable[[list[Item], list[Item]], None]
+"""Adds items at the end of a list; it may replace the last one there, but changes none."""
+
+
+class Unchanging(list[T]):
+    """Messages (or agents) that nobody changes any more, nor anything that is written of them."""
+
+
+class Memo(Generic[Subject, Item]):
+    """Writes a list of subjects: `write` gives the items of one, `join` adds them to the items so far.
+
+    Of `Unchanging` subjects, only those that were not in the list before are written. The first subject stands for
+    the list: what is written of the list, and the other subjects, are kept for as long as the first one lives.
+    """
+
+    def __init__(
+        self,
+        write: Callable[[Subject], list[Item]],
+        join: Join[Item] = list.extend,
+    ) -> None:
+        self._write = write
+        self._join = join
+        self._lists: dict[int, _Kept[Subject, Item]] = {}
+
+    def __call__(self, subjects: Sequence[Subject]) -> list[Item]:
+        """The items of all subjects. Those of `Unchanging` ones belong to the memo: nobody may change them."""
+        if subjects and isinstance(subjects, Unchanging):
+            return self._written(subjects)
+        return _joined([], map(self._write, subjects), self._join)
+
+    def of(self, subject: Subject, *, along_with: Sequence[Any]) -> list[Item]:
+        """The items of one subject; it is unchanging when the list that it goes along with is."""
+        return self(Unchanging([subject]) if isinstance(along_with, Unchanging) else [subject])
+
+    def __len__(self) -> int:
+        """The number of lists that are kept."""
+        return len(self._lists)
+
+    def _written(self, subjects: Unchanging[Subject]) -> Written[Item]:
+        first, others = subjects[0], subjects[1:]
+        kept = self._kept(first)
+        same = _common_start(kept.others, others)
+        known = dict(zip(map(id, kept.others[same:]), kept.each[same + 1 :], strict=True))
+        new = [known[id(one)] if id(one) in known else self._write(one) for one in others[same:]]
+        each = kept.each[: same + 1]
+        each += new
+        has_grown = same == len(kept.others)
+        written = kept.written.grown(new, self._join) if has_grown else kept.written.changed(each, self._join)
+        self._lists[id(first)] = _Kept(kept.first, others, each, written)
+        return written
+
+    def _kept(self, first: Subject) -> _Kept[Subject, Item]:
+        kept = self._lists.get(id(first))
+        if kept is not None and kept.first() is first:
+            return kept
+        reference = _Reference(first, self._forget)
+        reference.key = id(first)
+        each = [self._write(first)]
+        return _Kept(reference, [], each, Written(_joined([], each, self._join)))
+
+    def _forget(self, reference: ref[BaseModel]) -> None:
+        assert isinstance(reference, _Reference)
+        kept = self._lists.get(reference.key)
+        # Another subject may have taken the same place in memory before the end of this one was reported.
+        if kept is not None and kept.first is reference:
+            del self._lists[reference.key]
 
 
 class _Reference(ref[BaseModel]):
@@ -21,73 +94,83 @@ class _Reference(ref[BaseModel]):
     key: int
 
 
-class Memo(Generic[Subject, Value]):
-    """A function of a thing whose results are kept for as long as the thing lives.
+class Written(list[Item]):
+    """What a `Memo` wrote of unchanging subjects; the bytes of each item are kept once it is encoded."""
 
-    Only for things that nobody changes any more; nor may anyone change a result.
+    def __init__(self, items: Iterable[Item] = ()) -> None:
+        super().__init__(items)
+        self._texts: list[bytes] = []
+        """For each item that is encoded, a comma and its JSON."""
+        self._known: dict[int, bytes] = {}
+        """The same for items of an earlier list, by their `id`."""
+
+    def grown(self, new: list[list[Item]], join: Join[Item]) -> Written[Item]:
+        """The list with more items at its end."""
+        grown = Written(self)
+        _joined(grown, new, join)
+        end = len(self)
+        is_last_replaced = end > 0 and grown[end - 1] is not self[-1]
+        grown._texts = self._texts[: end - is_last_replaced]
+        return grown
+
+    def changed(self, each: list[list[Item]], join: Join[Item]) -> Written[Item]:
+        """Another list, of which some items are in this one."""
+        changed: Written[Item] = Written()
+        _joined(changed, each, join)
+        changed._known = dict(zip(map(id, self), self._texts, strict=False))
+        return changed
+
+    def encode(self) -> Iterator[bytes]:
+        """A JSON array in pieces, to be joined once: each copy of a large body costs a page fault per 4 KB."""
+        texts, known = self._texts, self._known
+        texts += [known.get(id(item)) or b"," + _json(item) for item in self[len(texts) :]]
+        self._known = {}
+        yield b"["
+        if texts:
+            yield texts[0][1:]
+            yield from texts[1:]
+        yield b"]"
+
+
+class _Kept(NamedTuple, Generic[Subject, Item]):
+    first: _Reference
+    others: list[Subject]
+    each: list[list[Item]]
+    """The items of each subject, the first included."""
+    written: Written[Item]
+
+
+def _joined(items: list[Item], each: Iterable[list[Item]], join: Join[Item]) -> list[Item]:
+    for more in each:
+        join(items, more)
+    return items
+
+
+def encode(body: Mapping[str, Any]) -> bytes:
+    """The body as JSON in UTF-8 without blanks.
+
+    NaN and infinity become `null`; half of a surrogate pair, which UTF-8 cannot express, becomes `?`. Raises
+    TypeError or ValueError for values that JSON cannot express.
     """
-
-    def __init__(self, make: Callable[[Subject], Value]) -> None:
-        self._make = make
-        self._made: dict[int, tuple[_Reference, Value]] = {}
-
-    def __call__(self, thing: Subject) -> Value:
-        key = id(thing)
-        known = self._made.get(key)
-        if known is not None and known[0]() is thing:
-            return known[1]
-        made = self._make(thing)
-        reference = _Reference(thing, self._forget)
-        reference.key = key
-        self._made[key] = reference, made
-        return made
-
-    def __len__(self) -> int:
-        return len(self._made)
-
-    def _forget(self, reference: ref[BaseModel]) -> None:
-        assert isinstance(reference, _Reference)
-        known = self._made.get(reference.key)
-        # Another thing may have taken the same place in memory before this one's end was told.
-        if known is not None and known[0] is reference:
-            del self._made[reference.key]
+    try:
+        pieces = [piece for key, value in body.items() for piece in (b",", _json(key), b":", *_encoded(value))]
+    except ValueError:
+        text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+        return text.encode("utf-8", "replace")
+    return b"".join((b"{", *pieces[1:], b"}"))
 
 
-class Memoized(list[Value]):
-    """A list whose items nobody will change any more: the same item says the same."""
+def _encoded(value: Any) -> Iterable[bytes]:
+    return value.encode() if isinstance(value, Written) else (_json(value),)
 
 
-@dataclass
-class _Latest(Generic[Subject, Value]):
-    pairs: tuple[Sequence[Subject], list[Value]]
-    """The things without the first, which would keep itself alive, and what was made of all of them."""
+def _json(value: Any) -> bytes:
+    return to_json(value, inf_nan_mode="null")
 
 
-class MemoList(Generic[Subject, Value]):
-    """A function of each thing of a list; of a list that has grown since, only what is new is looked at one by one.
-
-    The first thing stands for the list. While it lives, so do the others.
-    """
-
-    def __init__(self, make: Callable[[Subject], Value]) -> None:
-        self._each = Memo(make)
-        self._lists = Memo[Subject, _Latest[Subject, Value]](lambda first: _Latest(([], [])))
-
-    def __call__(self, things: Sequence[Subject]) -> Memoized[Value]:
-        if not things:
-            return Memoized()
-        latest = self._lists(things[0])
-        known, known_made = latest.pairs
-        others = things[1:]
-        made = known_made[: common_start(known, others) + 1]
-        made += map(self._each, things[len(made) :])
-        latest.pairs = others, made
-        return Memoized(made)
-
-
-def common_start(old: Sequence[Any], new: Sequence[Any], same: Callable[[Any, Any], bool] = is_) -> int:
-    """How many items at the start are the same: the same objects, unless told what else makes them so."""
-    if len(old) <= len(new) and all(map(same, old, new)):
+def _common_start(old: Sequence[Any], new: Sequence[Any]) -> int:
+    """How many objects at the start are the same."""
+    if len(old) <= len(new) and all(map(is_, old, new)):
         return len(old)
     pairs = enumerate(zip(old, new, strict=False))
-    return next((index for index, (one, other) in pairs if not same(one, other)), len(new))
+    return next((index for index, (one, other) in pairs if one is not other), len(new))

@@ -1,68 +1,64 @@
-"""OpenAI Chat Completions: to the wire, from the wire, and its streams (§7.1, §8)."""
+"""OpenAI Chat Completions: its requests, responses and streams (§7.1, §8).
+
+https://platform.openai.com/docs/api-reference/chat
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agent import Agent
+from ..agent import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .base import Delta, StreamAssembler
-from .calls import arguments_text, call_id, content_text, only_text, wire_name
+from .calls import arguments_text, call_id, only_text, wire_name
 from .clients import openai_sdk
 from .errors import error_from_http
-from .functions import FunctionDefinition, offered_functions
+from .functions import FunctionDefinition
 from .media import as_url, input_audio
-from .memo import MemoList
-from .model_options import add_additional, add_options, model_id
+from .memo import Memo
 from .wire_format import Answer, WireFormat
 
-_OPTIONS = {
-    "temperature": "temperature",
-    "max_output_tokens": "max_completion_tokens",
-    "top_p": "top_p",
-    "frequency_penalty": "frequency_penalty",
-    "presence_penalty": "presence_penalty",
-    "stop_sequences": "stop",
-    "seed": "seed",
-    "allow_multiple_tool_calls": "parallel_tool_calls",
-}
 _INTERNAL_METADATA = frozenset({"provider_content", "status"})
 _CUT_SHORT = frozenset({"length", "content_filter"})
 
 
 class OpenAIChat(WireFormat):
-    """`apiType: chat` of OpenAI, and of everything that speaks its protocol."""
+    """`apiType: chat` of OpenAI, and of every server that speaks its protocol."""
 
     api = "chat"
     path = "/chat/completions"
+    options = {
+        "temperature": "temperature",
+        "max_output_tokens": "max_completion_tokens",
+        "top_p": "top_p",
+        "frequency_penalty": "frequency_penalty",
+        "presence_penalty": "presence_penalty",
+        "stop_sequences": "stop",
+        "seed": "seed",
+        "allow_multiple_tool_calls": "parallel_tool_calls",
+    }
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.sdk = openai_sdk(key)
 
-    def to_request(
-        self,
-        agent: Agent,
-        messages: Sequence[Message],
-        *,
-        extra_tools: Sequence[Mapping[str, Any]] = (),
-        may_call_tools: bool = True,
-        lasting: bool = False,
-    ) -> dict[str, Any]:
-        made = _remembered(messages) if lasting else list(map(_message, messages))
-        request: dict[str, Any] = {"model": model_id(agent), "messages": made}
-        add_options(request, agent, _OPTIONS)
-        functions = offered_functions(agent, extra_tools, lasting=lasting) if may_call_tools else []
-        if functions:
-            request["tools"] = [_tool(definition) for definition in functions]
-        if agent.outputs:
-            schema = object_schema(agent.outputs, STRICT)
-            json_schema = {"name": "structured_output", "strict": True, "schema": schema}
-            request["response_format"] = {"type": "json_schema", "json_schema": json_schema}
-        add_additional(request, agent)
-        return request
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        return {"messages": _messages(messages)}
+
+    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+        function: dict[str, Any] = {"name": definition.name}
+        if definition.description:
+            function["description"] = definition.description
+        function["parameters"] = definition.parameters
+        if definition.strict:
+            function["strict"] = True
+        return {"type": "function", "function": function}
+
+    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+        json_schema = {"name": "structured_output", "strict": True, "schema": object_schema(outputs, STRICT)}
+        return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
     def streaming(self, request: Mapping[str, Any]) -> dict[str, Any]:
         asked = request.get("stream_options") or {}
@@ -82,7 +78,7 @@ class OpenAIChat(WireFormat):
         content = message.get("content")
         finish_reason = choice.get("finish_reason")
         return Answer(
-            text=content_text((message.get("refusal") or "") if content is None else content),
+            text=_content_text((message.get("refusal") or "") if content is None else content),
             tool_calls=calls,
             usage=_usage(response.get("usage") or {}),
             finish_reason=finish_reason,
@@ -94,21 +90,22 @@ class OpenAIChat(WireFormat):
 
 
 def _message(message: Message) -> dict[str, Any]:
-    wire: dict[str, Any] = {"role": message.role}
+    """The message with its metadata as fields of their own (§7.1)."""
+    written: dict[str, Any] = {"role": message.role}
     if message.metadata:
-        wire.update((key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA)
-        wire["role"] = message.role
-        if calls := wire.pop("tool_calls", None):
-            wire["tool_calls"] = [_call(call) for call in calls]
-    wire["content"] = _content(message)
-    return wire
+        written.update((key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA)
+        written["role"] = message.role
+        if calls := written.pop("tool_calls", None):
+            written["tool_calls"] = [_call(call) for call in calls]
+    written["content"] = _content(message)
+    return written
 
 
-_remembered = MemoList(_message)
+_messages = Memo[Message, dict[str, Any]](lambda message: [_message(message)])
 
 
 def _content(message: Message) -> str | list[dict[str, Any]]:
-    """One text is a plain string, and so are all texts of a tool's result (§7.1, §9.5)."""
+    """A single text is a plain string, and so are all texts of a tool result together (§7.1, §9.5)."""
     parts = message.parts
     if len(parts) == 1 and isinstance(parts[0], TextPart):
         return parts[0].value
@@ -134,14 +131,13 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
     return {**call, "function": {**function, "name": wire_name(function["name"])}}
 
 
-def _tool(definition: FunctionDefinition) -> dict[str, Any]:
-    function: dict[str, Any] = {"name": definition.name}
-    if definition.description:
-        function["description"] = definition.description
-    function["parameters"] = definition.parameters
-    if definition.strict:
-        function["strict"] = True
-    return {"type": "function", "function": function}
+def _content_text(content: Any) -> str:
+    """The text of an answer's content; some servers send parts instead. Raises TypeError for anything else."""
+    if isinstance(content, list):
+        return "".join(part["text"] for part in content if part.get("type") == "text")
+    if not isinstance(content, str):
+        raise TypeError(f"expected text, got {content!r}")
+    return content
 
 
 def _usage(usage: Mapping[str, Any]) -> Usage:
@@ -155,7 +151,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 class ChatStream(StreamAssembler):
-    """Assembles `chat.completion.chunk` events (§8)."""
+    """Assembles `chat.completion.chunk` events into a `chat.completion` (§8)."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
@@ -195,13 +191,13 @@ class ChatStream(StreamAssembler):
         deltas = []
         if thinking := delta.get("reasoning_content") or delta.get("reasoning"):
             deltas.append(Delta("thinking", thinking))
-        if text := content_text(delta.get("content") or ""):
+        if text := _content_text(delta.get("content") or ""):
             self._text.append(text)
             deltas.append(Delta("text", text))
         return deltas
 
     def _add_call(self, delta: Mapping[str, Any]) -> None:
-        """The id and name come with the first piece; some servers number every call 0, or none at all."""
+        """The id and the name come with the first piece. Some servers number every call 0, or number none."""
         index = delta.get("index")
         if index is None:
             index = max(self._calls, default=-1) + bool(delta.get("id"))

@@ -1,26 +1,25 @@
-"""OpenAI Responses: to the wire, from the wire, and its streams (§7.4, §8)."""
+"""OpenAI Responses: its requests, responses and streams (§7.4, §8).
+
+https://platform.openai.com/docs/api-reference/responses
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import chain
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..agent import Agent
+from ..agent import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .base import Delta, StreamAssembler
 from .calls import Call, arguments_text, call_id, calls_of, only_text, wire_name
 from .clients import openai_sdk
 from .errors import error_from_http
-from .functions import FunctionDefinition, offered_functions
+from .functions import FunctionDefinition
 from .media import as_url, base64_data, input_audio
-from .memo import Memoized, MemoList
-from .model_options import add_additional, add_options, model_id
-from .wire_format import Answer, WireFormat, original_content
+from .memo import Memo
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, instructions_of, original_content
 
-_OPTIONS = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
-_INSTRUCTIONS = frozenset({"system", "developer"})
 _TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}
 
 
@@ -29,38 +28,36 @@ class OpenAIResponses(WireFormat):
 
     api = "responses"
     path = "/responses"
+    options = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
+    merged = frozenset({"text"})
 
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.sdk = openai_sdk(key)
 
-    def to_request(
-        self,
-        agent: Agent,
-        messages: Sequence[Message],
-        *,
-        extra_tools: Sequence[Mapping[str, Any]] = (),
-        may_call_tools: bool = True,
-        lasting: bool = False,
-    ) -> dict[str, Any]:
-        made = _remembered(messages) if lasting else map(_items, messages)
-        items = chain.from_iterable(made)
-        request: dict[str, Any] = {"model": model_id(agent), "input": Memoized(items) if lasting else list(items)}
-        if instructions := [message.text for message in messages if message.role in _INSTRUCTIONS and message.text]:
-            request["instructions"] = "\n\n".join(instructions)
-        add_options(request, agent, _OPTIONS)
-        functions = offered_functions(agent, extra_tools, lasting=lasting) if may_call_tools else []
-        if functions:
-            request["tools"] = [_tool(definition) for definition in functions]
-        if agent.outputs:
-            schema = object_schema(agent.outputs, STRICT)
-            form = {"type": "json_schema", "name": "structured_output", "strict": True, "schema": schema}
-            request["text"] = {"format": form}
-        add_additional(request, agent, merged=frozenset({"text"}))
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        request: dict[str, Any] = {"input": _items(messages)}
+        if instructions := instructions_of(messages):
+            request["instructions"] = instructions
         return request
 
+    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+        tool: dict[str, Any] = {"type": "function", "name": definition.name}
+        if definition.description:
+            tool["description"] = definition.description
+        tool["parameters"] = definition.parameters
+        if definition.strict:
+            tool["strict"] = True
+        return tool
+
+    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+        schema = object_schema(outputs, STRICT)
+        return {
+            "text": {"format": {"type": "json_schema", "name": "structured_output", "strict": True, "schema": schema}}
+        }
+
     def read(self, response: Mapping[str, Any]) -> Answer:
-        """ValueError with the provider's text when the response reports an error (§8)."""
+        """Like any `read`; raises ValueError with the provider's text when the response reports an error (§8)."""
         if error := response.get("error"):
             raise ValueError(error.get("message") or str(error))
         items = response["output"]
@@ -80,9 +77,9 @@ class OpenAIResponses(WireFormat):
         return ResponsesStream(self.key)
 
 
-def _items(message: Message) -> Iterator[dict[str, Any]]:
-    """The input items of one message; an assistant's own items go back as they came, reasoning included."""
-    if message.role in _INSTRUCTIONS:
+def _items_of(message: Message) -> Iterator[dict[str, Any]]:
+    """The input items of one message; an assistant's original items go back as they came, reasoning included."""
+    if message.role in INSTRUCTION_ROLES:
         return
     if message.role == "tool":
         output = only_text(message.parts)
@@ -95,13 +92,14 @@ def _items(message: Message) -> Iterator[dict[str, Any]]:
         yield {"role": message.role, "content": _content(message.parts)}
 
 
-_remembered = MemoList[Message, Iterable[dict[str, Any]]](lambda message: list(_items(message)))
+_items = Memo[Message, dict[str, Any]](lambda message: list(_items_of(message)))
 
 
 def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """The original items as far as text and calls are unchanged.
+    """The original items, unless the text or the calls have changed since.
 
-    The API wants every reasoning item before what it led to: one that led to nothing is left out.
+    The API requires that each reasoning item is followed by what it led to: a last one that led to nothing is
+    left out.
     """
     text, calls = _said(original, None)
     has_same_calls = calls == calls_of(message)
@@ -156,18 +154,8 @@ def _part(part: Part) -> dict[str, Any]:
             return {"type": "input_file", "file_data" if base64_data(part) else "file_url": as_url(part)}
 
 
-def _tool(definition: FunctionDefinition) -> dict[str, Any]:
-    tool: dict[str, Any] = {"type": "function", "name": definition.name}
-    if definition.description:
-        tool["description"] = definition.description
-    tool["parameters"] = definition.parameters
-    if definition.strict:
-        tool["strict"] = True
-    return tool
-
-
 def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
-    """The text (or refusal) of all message items, and the function calls."""
+    """The text or refusal in all message items, and the function calls."""
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
     text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
     calls = [item for item in items if item["type"] == "function_call"]
@@ -188,7 +176,7 @@ def _usage(usage: Mapping[str, Any]) -> Usage:
 
 
 class ResponsesStream(StreamAssembler):
-    """Assembles `response.*` events; the last one carries the whole response, if the server is complete."""
+    """Assembles `response.*` events. The last one holds the whole response, but not with every server."""
 
     def __init__(self, provider: str) -> None:
         self._provider = provider

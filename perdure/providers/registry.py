@@ -1,12 +1,12 @@
-"""Finds the provider for an agent: one small table, and the entry-point group `perdure.providers` (§11)."""
+"""Finds an agent's provider in a small table and in the entry-point group `perdure.providers` (§11)."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import lru_cache
 from importlib.metadata import entry_points
 
-from ..agent import Agent
+from ..agent import DEFAULT_PROVIDER, Agent
 from ..errors import InvokerError
 from .anthropic_messages import AnthropicMessages
 from .base import Provider
@@ -14,10 +14,9 @@ from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 
 ENTRY_POINT_GROUP = "perdure.providers"
-DEFAULT_PROVIDER = "openai"
 
 ProviderFactory = Callable[[str, str], Provider]
-"""Takes the provider's key and the API type; ValueError when the provider has no such API."""
+"""Takes the provider's key and the API type; raises ValueError when the provider has no such API."""
 
 
 def _openai(key: str, api_type: str) -> Provider:
@@ -46,19 +45,25 @@ _FACTORIES: dict[str, ProviderFactory] = {
 def provider_for(
     agent: Agent, *, provider: str | None = None, api_type: str | None = None, component: str = "executor"
 ) -> Provider:
-    """The provider that the agent's model names, unless an argument says otherwise.
+    """The provider that the agent's model names, unless `provider` or `api_type` overrides it.
 
-    InvokerError for an unknown key (`component` is what its text asks for), ValueError for an unknown API type.
+    The same object for the same key and API type. Raises InvokerError for an unknown key, with `component` in its
+    text, and ValueError for an unknown API type.
     """
     model = agent.model
-    key = provider or (model and model.provider) or DEFAULT_PROVIDER
-    factory = _FACTORIES.get(key) or _installed(key)
-    if factory is None:
+    key = provider or (model.provider_key if model else DEFAULT_PROVIDER)
+    found = _provider(key, api_type or (model and model.api_type) or "chat")
+    if found is None:
         raise InvokerError(f"No {component} registered for key: {key}")
-    return factory(key, api_type or (model and model.api_type) or "chat")
+    return found
 
 
-@cache
+@lru_cache(maxsize=256)
+def _provider(key: str, api_type: str) -> Provider | None:
+    factory = _FACTORIES.get(key) or _installed(key)
+    return factory(key, api_type) if factory else None
+
+
 def _installed(key: str) -> ProviderFactory | None:
     for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=key):
         factory: ProviderFactory = entry_point.load()

@@ -1,4 +1,7 @@
-"""One call through a provider's SDK, without its retries, its request transformation and its response models."""
+"""One call through a provider's SDK, without its retries, its request transformation and its response models.
+
+The end of OpenAI's streams, `[DONE]`: https://platform.openai.com/docs/api-reference/chat-streaming
+"""
 
 from __future__ import annotations
 
@@ -14,22 +17,21 @@ from ..errors import ModelError
 from .base import Delta, StreamAssembler
 from .clients import SdkNames
 from .errors import UNEXPECTED_FORMAT, error_from_exception
-from .json_body import BodyEncoder
+from .memo import encode
 from .sse import EventDecoder
 
 T = TypeVar("T")
 
 CONNECT_SECONDS = 10.0
 _END = "[DONE]"
-_encoder = BodyEncoder()
 
 
 @dataclass(frozen=True)
 class SdkCall:
-    """A POST through an `AsyncOpenAI` or `AsyncAnthropic` client; every failure is a ModelError.
+    """A POST through an `AsyncOpenAI` or `AsyncAnthropic` client.
 
-    What the SDKs do around a request (walk the whole conversation, build a model of the answer) costs
-    more than the request itself. Their clients' own `post` takes bytes and gives bytes.
+    It uses the client's own `post`, from bytes to bytes: what the SDKs do around it (walk the whole conversation,
+    build a model of the response) costs more than the request itself.
     """
 
     sdk: SdkNames
@@ -40,16 +42,16 @@ class SdkCall:
     provider: str
 
     async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON object that the provider answers with."""
+        """The JSON object that the provider responds with. Raises ModelError for every failure."""
         return await self._guarded(self._post(self._payload(body)))
 
     async def stream(
         self, body: Mapping[str, Any], assembler: StreamAssembler, on_delta: Callable[[Delta], None]
     ) -> dict[str, Any]:
-        """The response that the assembler puts together; `on_delta` sees each piece of it, and must not raise.
+        """The response that the assembler puts together; `on_delta` sees each piece of it and must not raise.
 
-        A model that refuses raises a ModelError of kind `refusal`; nothing is passed on from its first
-        word of refusal (§8). A server that answers without a stream is understood as well.
+        A server may respond without a stream all the same. Raises ModelError for every failure, and one of kind
+        `refusal` when the model refuses; `on_delta` sees nothing from the first word of a refusal on (§8).
         """
         return await self._guarded(self._stream(self._payload(body), assembler, on_delta))
 
@@ -97,19 +99,19 @@ class SdkCall:
         )
 
     def _payload(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """Bytes for the SDK's plain client; clients of clouds (Azure, Bedrock) route by what the body says."""
+        """Bytes for the SDK's plain client; the clients of clouds (Azure, Bedrock) route by the body's content."""
         plain_client = getattr(import_module(self.sdk.module), self.sdk.client)
         if type(self.client) is not plain_client:
             return {"body": dict(body)}
         try:
-            return {"content": _encoder.encode(body)}
+            return {"content": encode(body)}
         except (ValueError, TypeError) as error:
             message = f"The request can't be written as JSON: {error}"
             raise ModelError(message, kind="bad_request", provider=self.provider) from error
 
 
 async def _read_stream(response: Any, assembler: StreamAssembler, on_delta: Callable[[Delta], None]) -> None:
-    """Feeds the assembler; a connection that is lost behind the end of the answer does not matter."""
+    """Feeds the assembler. A connection that is lost after the end of the answer does not matter."""
     import httpx2
 
     try:
@@ -138,7 +140,7 @@ def _added(assembler: StreamAssembler, data: str) -> list[Delta]:
 
 
 def _understood(read: Callable[[], T]) -> T:
-    """What `read` gives; ValueError when the provider sent what the API does not say."""
+    """The value of `read`; raises ValueError when the provider sent something that its API does not specify."""
     try:
         return read()
     except (LookupError, TypeError, AttributeError) as error:

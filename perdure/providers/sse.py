@@ -1,4 +1,7 @@
-"""Splits a byte stream into server-sent events, however the network cut it."""
+"""Splits a byte stream into server-sent events, wherever the network divides it.
+
+https://html.spec.whatwg.org/multipage/server-sent-events.html
+"""
 
 from __future__ import annotations
 
@@ -9,19 +12,19 @@ _LINE_END = re.compile(rb"\r\n|\n|\r")
 
 
 class EventDecoder:
-    """Takes chunks of bytes, gives the `data` of each completed event; comments and other fields are skipped."""
+    """Takes chunks of bytes and gives the `data` of each complete event; comments and other fields are skipped."""
 
     def __init__(self) -> None:
         self._rest = bytearray()
         self._data: list[bytes] = []
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """The events that this chunk completes; UnicodeDecodeError when one is no UTF-8."""
+        """The events that this chunk completes. Raises UnicodeDecodeError for one that is not UTF-8."""
         held_back = self._rest.endswith(b"\r")
         self._rest += chunk
         if b"\n" not in chunk and b"\r" not in chunk and not held_back:
             return
-        end = len(self._rest) - self._rest.endswith(b"\r")  # the LF of a CRLF may still be on its way
+        end = len(self._rest) - self._rest.endswith(b"\r")  # the LF of a CRLF may still be to come
         *lines, unfinished = _LINE_END.split(bytes(self._rest[:end]))
         self._rest = bytearray(unfinished) + self._rest[end:]
         for line in lines:

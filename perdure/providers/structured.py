@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class StructuredResult(dict[str, Any]):
-    """A structured answer; `raw_json` is the text exactly as the model wrote it (§8.8)."""
+    """A structured answer, together with the text that the model wrote (§8.8)."""
 
     def __init__(self, value: dict[str, Any], raw_json: str) -> None:
         super().__init__(value)
@@ -21,11 +21,12 @@ class StructuredResult(dict[str, Any]):
 
     @property
     def raw_json(self) -> str:
+        """The JSON text, exactly as the model wrote it."""
         return self._raw_json
 
 
 def structured_value(text: str) -> Any:
-    """The text as JSON: a StructuredResult for an object; the unchanged text when it is no JSON (§8)."""
+    """The value of a JSON text: a StructuredResult for an object; the text itself when it is not JSON (§8)."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
@@ -34,7 +35,10 @@ def structured_value(text: str) -> Any:
 
 
 def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
-    """What keeps a value from matching the declared outputs, one sentence each; [] when it matches."""
+    """Why a value does not match the declared outputs, a sentence for each reason; [] when it does.
+
+    Raises ValueError for a union without alternatives.
+    """
     from jsonschema import Draft202012Validator
 
     errors = Draft202012Validator(object_schema(outputs, LENIENT)).iter_errors(value)
@@ -42,9 +46,10 @@ def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
 
 
 def cast(result: Any, target: type[T]) -> T:
-    """The result as a model, dataclass, TypedDict or plain type; ValueError when it does not fit (§8.8).
+    """The result as a pydantic model, a dataclass, a TypedDict or a plain type (§8.8).
 
-    A StructuredResult is read from its raw text, so that nothing is lost on the way through a dict.
+    A StructuredResult is read from its raw text, so that no digit of a number is lost in a dict. Raises ValueError
+    (pydantic's ValidationError) when the result does not fit.
     """
     from pydantic import TypeAdapter
 

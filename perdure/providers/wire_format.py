@@ -1,55 +1,107 @@
-"""What the three wire formats share: from an answer to a reply, and the call through an SDK (§8)."""
+"""What the wire formats share: the steps to a request, the call through an SDK, the steps to a reply (§7, §8)."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ..agent import Agent
+from ..agent import Agent, ModelOptions, Property
 from ..errors import ModelError
 from ..messages import Message, ModelReply, ToolCall, Usage
 from .base import Delta, Provider, StreamAssembler
 from .clients import SdkNames, client_for
 from .errors import UNEXPECTED_FORMAT, error_from_http
+from .functions import FunctionDefinition, offered_functions
 from .sdk_call import SdkCall
 from .structured import StructuredResult, output_faults, structured_value
 
+INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
 
 
 @dataclass(frozen=True)
 class Answer:
-    """What one response says, whatever the wire format."""
+    """What the model says in one response, in any wire format."""
 
     text: str
     tool_calls: list[ToolCall]
     usage: Usage
     finish_reason: str | None
     cut_short: bool = False
-    """The model stopped before its answer was whole, or refused."""
+    """Whether the model stopped before the end of its answer, or refused."""
     original: list[Any] | None = None
-    """The response's content when text and tool calls alone would lose something of it."""
+    """The content of the response, when the text and the tool calls do not say all of it."""
 
 
 class WireFormat(Provider):
-    """A Provider of which a subclass says only what its API looks like."""
+    """A Provider whose subclasses supply only the parts of requests and responses that differ between APIs.
+
+    The call goes through an SDK (`sdk`), or through the SDK of an API that the server imitates.
+    """
 
     api: ClassVar[str]
-    """Marks the original content that this API takes back (`provider_content.api`)."""
+    """Marks the original content that this API accepts back (`provider_content.api`)."""
     sdk: SdkNames
     path: ClassVar[str]
-    """Of the SDK's endpoint, below its base URL."""
+    """The path of the endpoint, below the base URL of the SDK's client."""
+    defaults: ClassVar[Mapping[str, Any]] = {}
+    """Keys of every request; options override them."""
+    options: ClassVar[Mapping[str, str]]
+    """The sampling options that the API has (§2.5): our name → its name. Others are dropped."""
+    merged: ClassVar[frozenset[str]] = frozenset()
+    """Keys whose objects `additionalProperties` may add to (an effort level beside an output format)."""
+    has_strict_tools: ClassVar[bool] = True
+    """Whether a tool can be strict; where it can't, strict tools are offered as ordinary ones."""
+
+    def to_request(
+        self,
+        agent: Agent,
+        messages: Sequence[Message],
+        *,
+        extra_tools: Sequence[Mapping[str, Any]] = (),
+        may_call_tools: bool = True,
+    ) -> dict[str, Any]:
+        request = {"model": agent.model.id if agent.model else "", **self.defaults}
+        request |= self.conversation(messages)
+        request |= _sampling(agent, self.options)
+        functions = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
+        if functions:
+            request |= self.tools(functions, may_call_tools=may_call_tools)
+        if agent.outputs:
+            request |= self.output_format(agent.outputs)
+        _add_additional(request, agent, self.merged)
+        return request
+
+    @abstractmethod
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        """The keys that carry the messages, system messages included."""
+
+    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
+        """The keys that offer the functions; none when the model may not call any."""
+        return {"tools": [self.tool(function) for function in functions]} if may_call_tools else {}
+
+    @abstractmethod
+    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+        """The declaration of one function."""
+
+    @abstractmethod
+    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+        """The keys that ask for an answer with these properties. Raises ValueError for a union without alternatives."""
 
     @abstractmethod
     def read(self, response: Mapping[str, Any]) -> Answer:
-        """May raise any LookupError, TypeError, AttributeError or ValueError on what is no response of this API."""
+        """The answer in a response.
+
+        Raises LookupError, TypeError, AttributeError or ValueError for anything that is not a response of this API.
+        """
 
     @abstractmethod
-    def assembler(self) -> StreamAssembler: ...
+    def assembler(self) -> StreamAssembler:
+        """A new assembler, for one stream."""
 
     def streaming(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The body that asks for the same answer as a stream."""
@@ -113,9 +165,35 @@ class WireFormat(Provider):
 
 
 def original_content(message: Message, api: str) -> list[Any] | None:
-    """The provider's own content that the message carries for this API; None for another's, or none at all."""
-    kept = message.metadata.get("provider_content")
-    return kept["content"] if kept and kept.get("api") == api else None
+    """The content that this API gave for the message; None when the message came from elsewhere."""
+    original = message.metadata.get("provider_content")
+    return original["content"] if original and original.get("api") == api else None
+
+
+def instructions_of(messages: Sequence[Message]) -> str:
+    """The text of all system messages, for an API that takes it separately from the conversation; "" for none."""
+    texts = [message.text for message in messages if message.role in INSTRUCTION_ROLES]
+    return "\n\n".join(text for text in texts if text)
+
+
+def _sampling(agent: Agent, names: Mapping[str, str]) -> dict[str, Any]:
+    options = _options(agent)
+    values = {theirs: getattr(options, ours, None) for ours, theirs in names.items()}
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _add_additional(request: dict[str, Any], agent: Agent, merged: frozenset[str]) -> None:
+    """Adds `additionalProperties` as top-level keys; what the request already says wins (§2.5)."""
+    options = _options(agent)
+    for key, value in ((options and options.additional_properties) or {}).items():
+        if key in merged and key in request and isinstance(value, Mapping):
+            request[key] = {**value, **request[key]}
+        else:
+            request.setdefault(key, value)
+
+
+def _options(agent: Agent) -> ModelOptions | None:
+    return agent.model.options if agent.model else None
 
 
 def _text(value: Any) -> str | None:
@@ -127,9 +205,9 @@ def _output(agent: Agent, answer: Answer) -> tuple[Any, list[str]]:
         return None, []
     value = structured_value(answer.text)
     if not isinstance(value, StructuredResult):
-        return None, ["The answer is no JSON object, although the agent declares outputs"]
+        return None, ["The answer is not a JSON object, although the agent declares outputs"]
     return value, output_faults(value, agent.outputs)
 
 
 def _ignore(delta: Delta) -> None:
-    """Nobody is watching."""
+    """For a stream that nobody watches."""

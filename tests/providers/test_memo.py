@@ -1,17 +1,33 @@
-"""What was made of a message is used again for as long as the message lives, and never changed."""
+"""What was written of a conversation is used again for as long as the conversation lives, and never changed."""
 
 from __future__ import annotations
 
 import copy
 import gc
+import json
+from typing import Any
 from weakref import ref
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perdure.agent import Agent
 from perdure.messages import ImagePart, Message, TextPart, ToolCall
-from perdure.providers.memo import Memo, MemoList
+from perdure.providers.memo import Memo, Unchanging, encode
 from perdure.providers.registry import provider_for
+
+from .agents import ANTHROPIC, APIS, CHAT, agent
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**60), 2**60)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=5), inner, max_size=4),
+    max_leaves=8,
+)
 
 
 def conversation() -> list[Message]:
@@ -23,61 +39,73 @@ def conversation() -> list[Message]:
         Message(role="tool", parts=[TextPart(value="nothing")], metadata={"tool_call_id": "c0"}),
         Message(role="tool", parts=[ImagePart(source="aGk=", mediaType="image/png")], metadata={"tool_call_id": "c1"}),
         Message.user("And now?"),
+        Message.user(""),
         Message.user("Well?"),
     ]
 
 
-def test_makes_it_once() -> None:
-    made: list[str] = []
+class Shouts:
+    """Writes a message's text in capitals, and keeps what it was asked for."""
 
-    def make(message: Message) -> str:
-        made.append(message.text)
-        return message.text.upper()
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.memo = Memo[Message, Any](self.write)
 
-    remembered, message = Memo(make), Message.user("hi")
-    assert [remembered(message), remembered(message)] == ["HI", "HI"]
-    assert made == ["hi"]
-    assert remembered(Message.user("hi")) == "HI"
-    assert made == ["hi", "hi"]
+    def write(self, message: Message) -> list[str]:
+        self.asked.append(message.text)
+        return [message.text.upper()]
+
+
+def test_writes_unchanging_messages_once() -> None:
+    shouts, message = Shouts(), Message.user("hi")
+    assert [shouts.memo(Unchanging([message])), shouts.memo(Unchanging([message]))] == [["HI"], ["HI"]]
+    assert shouts.asked == ["hi"]
+    assert shouts.memo(Unchanging([Message.user("hi")])) == ["HI"]
+    assert shouts.asked == ["hi", "hi"]
+
+
+def test_writes_other_messages_each_time() -> None:
+    shouts, message = Shouts(), Message.user("hi")
+    assert shouts.memo(Unchanging([message])) == ["HI"]
+    message.parts = [TextPart(value="ho")]
+    assert shouts.memo([message]) == ["HO"]
+    assert shouts.memo.of(message, along_with=[]) == ["HO"]
+    assert shouts.memo.of(message, along_with=Unchanging()) == ["HI"]
+    assert len(shouts.memo) == 1
 
 
 def test_forgets_with_the_message() -> None:
-    remembered = Memo(lambda message: message.text)
-    messages = conversation()
+    shouts, messages = Shouts(), conversation()
     for message in messages:
-        remembered(message)
-    assert len(remembered) == len(messages)
+        shouts.memo(Unchanging([message]))
+    assert len(shouts.memo) == len(messages)
     del message, messages
     gc.collect()
-    assert len(remembered) == 0
+    assert len(shouts.memo) == 0
 
 
-def test_of_a_list_only_what_is_new_is_looked_at() -> None:
-    made: list[str] = []
-
-    def make(message: Message) -> str:
-        made.append(message.text)
-        return message.text.upper()
-
-    remembered = MemoList(make)
-    messages = [Message.user(text) for text in "abcd"]
-    assert remembered([]) == []
-    assert remembered(messages[:1]) == ["A"]
-    assert remembered(messages[:3]) == ["A", "B", "C"]
-    first = remembered(messages)
+def test_of_a_list_only_what_is_new_is_written() -> None:
+    shouts = Shouts()
+    messages = Unchanging(Message.user(text) for text in "abcd")
+    assert shouts.memo(Unchanging()) == []
+    assert shouts.memo(Unchanging(messages[:1])) == ["A"]
+    assert shouts.memo(Unchanging(messages[:3])) == ["A", "B", "C"]
+    first = shouts.memo(messages)
     assert first == ["A", "B", "C", "D"]
-    assert made == ["a", "b", "c", "d"]
-    for trimmed in ([messages[0], *messages[2:]], messages[:2], [messages[0], Message.user("x"), *messages[1:]]):
-        assert remembered(trimmed) == [message.text.upper() for message in trimmed]
-    assert made == ["a", "b", "c", "d", "x"]
+    assert shouts.asked == ["a", "b", "c", "d"]
+    inserted = [messages[0], Message.user("x"), *messages[1:]]
+    assert shouts.memo(Unchanging(inserted)) == ["A", "X", "B", "C", "D"]
+    assert shouts.memo(Unchanging([messages[0], *messages[2:]])) == ["A", "C", "D"]
+    assert shouts.asked == ["a", "b", "c", "d", "x"]
+    assert shouts.memo(Unchanging(messages[:2])) == ["A", "B"]
     assert first == ["A", "B", "C", "D"]
 
 
 def test_a_list_is_forgotten_with_its_first_message() -> None:
-    remembered = MemoList(lambda message: message.text)
+    shouts = Shouts()
     messages = [Message.user(text) for text in "abcd"]
     last = ref(messages[-1])
-    remembered(messages)
+    shouts.memo(Unchanging(messages))
     del messages[1:]
     gc.collect()
     assert last() is not None
@@ -86,15 +114,87 @@ def test_a_list_is_forgotten_with_its_first_message() -> None:
     assert last() is None
 
 
-@pytest.mark.parametrize(
-    "model", [{"provider": "openai"}, {"provider": "openai", "apiType": "responses"}, {"provider": "anthropic"}]
-)
-def test_the_request_is_the_same_however_often_it_is_made(model: dict[str, str]) -> None:
-    agent = Agent.model_validate({"name": "a", "model": {"id": "m", **model}})
-    provider, messages = provider_for(agent), conversation()
-    expected = provider.to_request(agent, messages)
-    first = provider.to_request(agent, messages[:-1], lasting=True)
+@pytest.mark.parametrize("api", APIS)
+def test_the_request_is_the_same_however_often_it_is_made(api: tuple[str, str]) -> None:
+    asked, messages = agent(api, tools=[{"name": "look", "kind": "function"}]), conversation()
+    provider = provider_for(asked)
+    expected = provider.to_request(asked, messages)
+    first = provider.to_request(asked, Unchanging(messages[:-1]))
     before = copy.deepcopy(first)
-    assert provider.to_request(agent, messages, lasting=True) == expected
-    assert provider.to_request(agent, messages, lasting=True) == expected
+    for _ in range(2):
+        request = provider.to_request(asked, Unchanging(messages))
+        assert request == expected
+        assert encode(request) == encode(expected)
     assert first == before
+
+
+@pytest.mark.parametrize("api", APIS)
+def test_messages_and_agents_may_change_between_requests(api: tuple[str, str]) -> None:
+    asked, messages = agent(api, tools=[{"name": "look", "kind": "function"}]), conversation()
+    provider = provider_for(asked)
+    encode(provider.to_request(asked, Unchanging(messages)))
+    messages[1].parts = [TextPart(value="Listen.")]
+    asked.tools[0].name = "listen"  # type: ignore[index]
+    changed = json.dumps(provider.to_request(asked, messages))
+    assert "Listen." in changed
+    assert '"name": "listen"' in changed
+    assert "Look." not in changed
+
+
+POOL = conversation() + [Message.user(text) for text in ("é", '"', "😀")]
+
+
+@pytest.mark.parametrize("api", APIS)
+@given(st.lists(st.lists(st.integers(0, len(POOL) - 1), max_size=12), min_size=1, max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_any_series_of_conversations(api: tuple[str, str], series: list[list[int]]) -> None:
+    """Grown, trimmed, rewritten, encoded or not: what is kept never shows."""
+    asked = agent(api)
+    provider, first = provider_for(asked), Message.system("Be brief.")
+    for number, chosen in enumerate(series):
+        messages = [first, *(POOL[index] for index in chosen)]
+        request = provider.to_request(asked, Unchanging(messages))
+        expected = provider.to_request(asked, messages)
+        assert request == expected
+        if number % 3:
+            assert encode(request) == encode(expected)
+            assert json.loads(encode(request)) == expected
+
+
+def test_an_earlier_request_is_encoded_as_it_was() -> None:
+    """A turn that was joined with the next message belongs to the later request alone."""
+    asked, messages = agent(ANTHROPIC), [Message.user("a"), Message.user("b"), Message.user("c")]
+    requests = [provider_for(asked).to_request(asked, Unchanging(messages[:end])) for end in (1, 2, 3)]
+    for request in (*reversed(requests), *requests):
+        assert json.loads(encode(request)) == request
+    assert [len(request["messages"][0]["content"]) for request in requests] == [1, 2, 3]
+
+
+@given(st.dictionaries(st.text(), JSON, max_size=4))
+@settings(max_examples=50, deadline=None)
+def test_the_bytes_say_the_body(body: dict[str, Any]) -> None:
+    assert json.loads(encode(body)) == body
+
+
+def test_values_that_json_cannot_say() -> None:
+    assert encode({"a": "\ud800"}) == b'{"a":"?"}'
+    assert encode({"a": float("nan")}) == b'{"a":null}'
+    with pytest.raises((TypeError, ValueError)):
+        encode({"a": object()})
+
+
+def test_a_message_that_is_no_unicode() -> None:
+    asked = agent(CHAT)
+    messages = Unchanging([Message.user("a\ud800"), Message.user("b")])
+    for _ in range(2):
+        assert b'"content":"a?"' in encode(provider_for(asked).to_request(asked, messages))
+
+
+@pytest.mark.parametrize(("before", "after"), [(1, True), (True, 1), (1, 1.0), (0.0, -0.0), (0, False)])
+def test_what_python_takes_for_equal_is_not_mixed_up(before: Any, after: Any) -> None:
+    written = Memo[Agent, Any](lambda named: [{"n": named.metadata["n"]}])  # type: ignore[index]
+    first, *others = [Agent(metadata={"n": number}) for number in ("first", before, after)]
+    for other in others:
+        expected = [{"n": "first"}, {"n": other.metadata["n"]}]  # type: ignore[index]
+        body = {"messages": written(Unchanging([first, other]))}
+        assert encode(body) == json.dumps({"messages": expected}, separators=(",", ":")).encode()

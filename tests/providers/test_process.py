@@ -162,7 +162,7 @@ def test_outputs_are_validated(api: Api) -> None:
     assert bad.warnings == ["The structured output does not match: $.temp: 'hot' is not of type 'integer'"]
     none = provider.reply(structured, saying(api, "Hot"))
     assert none.output is None
-    assert none.warnings == ["The answer is no JSON object, although the agent declares outputs"]
+    assert none.warnings == ["The answer is not a JSON object, although the agent declares outputs"]
 
 
 def test_an_optional_output_may_be_null_or_missing() -> None:

@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from perdure.errors import ModelError
 from perdure.providers import Delta, provider_for
 from perdure.providers.sse import EventDecoder
-from perdure.providers.stream_outcome import process_stream
 from perdure.providers.wire_format import WireFormat
 
 from .agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent
 from .conftest import recording
+from .stream_outcome import process_stream
 from .test_process import NAMES
 
 Api = tuple[str, str]

@@ -11,7 +11,8 @@ import pytest
 from perdure.agent import Agent
 from perdure.messages import ToolCall
 from perdure.providers import process_response, to_request
-from perdure.providers.stream_outcome import process_stream
+
+from .stream_outcome import process_stream
 
 VECTORS = Path(__file__).parents[3] / "shared" / "prompty" / "vectors.json"
 OUT_OF_SCOPE = {"embedding", "image"}

@@ -1,15 +1,14 @@
-"""What a stream amounted to: the text, the tool calls, or a failure and whether it is certain (§8)."""
+"""What a stream amounts to: the text, the tool calls, or a failure and whether it is certain (§8)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ..agent import Agent
-from ..errors import ModelError
-from .base import StreamAssembler
-from .registry import provider_for
-from .wire_format import WireFormat
+from perdure.agent import Agent
+from perdure.errors import ModelError
+from perdure.providers import StreamAssembler, provider_for
+from perdure.providers.wire_format import WireFormat
 
 
 def process_stream(
