@@ -7,8 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 from pydantic import BaseModel
 
-from .conversation import Conversation, Operation, operation_bytes
+from .conversation import Conversation
 from .messages import Message
+from .operations import Operation, operation_bytes
 
 EventType = Literal[
     "token",

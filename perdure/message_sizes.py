@@ -53,15 +53,15 @@ def total_bytes(messages: Iterable[Message]) -> int:
     return sum(map(recorded_bytes, messages))
 
 
-def split(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]]:
-    """The messages in runs of at most `limit_bytes` as recorded; a larger message stands alone."""
-    pieces: list[list[Message]] = []
+def batches(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]]:
+    """The messages in batches of at most `limit_bytes` as recorded; a larger message is a batch of its own."""
+    found: list[list[Message]] = []
     size = 0
     for message in messages:
         own = recorded_bytes(message)
-        if not pieces or size + own > limit_bytes:
-            pieces.append([])
+        if not found or size + own > limit_bytes:
+            found.append([])
             size = 0
-        pieces[-1].append(message)
+        found[-1].append(message)
         size += own
-    return pieces
+    return found

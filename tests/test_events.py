@@ -91,7 +91,7 @@ def test_reading_behind_an_event(after: int, seqs: list[int]) -> None:
 
 
 def test_the_log_of_a_later_link_goes_on_counting() -> None:
-    conversation = Conversation([*HELLO, Message.assistant("Hello")], version=7, digest="0" * 32)
+    conversation = Conversation.recorded([*HELLO, Message.assistant("Hello")], version=7, digest="0" * 32)
     log = EventLog(conversation, last_seq=40)
     assert log.last_seq == 40
     conversation.append([Message.user("Bye")])

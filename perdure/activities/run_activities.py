@@ -53,7 +53,7 @@ class RunActivities:
     @activity.defn(name=activities.INVENTORY)
     async def inventory(self, input: activities.InventoryInput) -> Inventory:
         """Find out what this worker has for the agent, before anything is paid for; remember the run."""
-        conversation = Conversation(input.messages, version=input.version, digest=input.digest)
+        conversation = Conversation.recorded(input.messages, version=input.version, digest=input.digest)
         workflow_id, run_id = current_run()
         run = KnownRun(run_id, input.agent, input.inputs, input.options)
         with typed_failures():

@@ -52,10 +52,9 @@ class RecordedRun:
     def conversation(self, until: int | None = None) -> Conversation:
         """The conversation at version `until`, or as far as it was handed over."""
         carried = self.input.carried
-        conversation = Conversation(
+        conversation = Conversation.recorded(
             self.seed, version=carried.version if carried else 0, digest=carried.digest if carried else None
         )
-        _ = conversation.digest
         for reference in self.references:
             if until is not None and reference.version > until:
                 break

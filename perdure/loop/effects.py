@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from ..conversation import Conversation
 from ..events import EventType
-from ..guardrails import GuardrailPoint, GuardrailResult
+from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
 from ..tool_calls import Approval, ToolRequest
 from .state import LoopState
@@ -49,10 +49,14 @@ class Effects(Protocol):
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         """Never raises for what the tool did: its failure is a result."""
 
-    async def judge(
-        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
-    ) -> GuardrailResult:
-        """Ask the guardrail of that point; `subject` is the assistant message (output) or the call (tool)."""
+    async def judge_input(self, conversation: Conversation) -> GuardrailResult:
+        """The input guardrail's verdict on what the model is about to be sent (§13.4)."""
+
+    async def judge_output(self, message: Message) -> GuardrailResult:
+        """The output guardrail's verdict on the model's reply."""
+
+    async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
+        """The tool guardrail's verdict on one call."""
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         """Summarise `drop` messages behind the first `head`; "" or any exception falls back to the built-in summary."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from ..conversation import Conversation
 from ..errors import GuardrailError, RunCancelled, RunError
@@ -142,7 +142,7 @@ class AgentLoop:
         """§13.4"""
         if "input" not in self._guarded:
             return
-        verdict = checked("input", await self._effects.judge("input", self._conversation, None))
+        verdict = checked("input", await self._effects.judge_input(self._conversation))
         if not verdict.allowed:
             self._deny("Input", verdict.reason)
         if verdict.rewrite is not None and verdict.rewrite != self._conversation.messages:
@@ -172,7 +172,7 @@ class AgentLoop:
         """§13.4"""
         if "output" not in self._guarded:
             return reply
-        verdict = checked("output", await self._effects.judge("output", self._conversation, reply.message))
+        verdict = checked("output", await self._effects.judge_output(reply.message))
         if not verdict.allowed:
             self._deny("Output", verdict.reason)
         return reply if verdict.rewrite is None else self._rewritten(reply, verdict.rewrite)
@@ -228,7 +228,7 @@ class AgentLoop:
         outcome.is_incomplete = True
         return outcome
 
-    def _deny(self, point: str, reason: str | None) -> None:
+    def _deny(self, point: str, reason: str | None) -> NoReturn:
         self._emit("error", {"message": f"{point} guardrail denied: {reason}"})
         raise GuardrailError(f"{point} guardrail denied: {reason}", reason=reason)
 

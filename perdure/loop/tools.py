@@ -104,7 +104,7 @@ class ToolRound:
             call_id=call.id, name=call.name, arguments=arguments, iteration=self._state.iteration, index=index
         )
         if self._guarded:
-            verdict = checked("tool", await self._effects.judge("tool", None, request))
+            verdict = checked("tool", await self._effects.judge_tool(request))
             if not verdict.allowed:
                 return Immediate(ToolResult.of_text(f"Tool denied by guardrail: {verdict.reason}"))
             if verdict.rewrite is not None:

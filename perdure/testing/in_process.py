@@ -194,16 +194,18 @@ class InProcessRun:
         except Cancelled:
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
 
-    async def judge(
-        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
-    ) -> GuardrailResult:
-        arguments: tuple[Any, ...] = (subject,)
-        if isinstance(subject, ToolRequest):
-            arguments = (subject.name, subject.arguments)
-        elif point == "input" and conversation is not None:
-            arguments = (conversation.messages,)
+    async def judge_input(self, conversation: Conversation) -> GuardrailResult:
+        return await self._judge("input", conversation.messages)
+
+    async def judge_output(self, message: Message) -> GuardrailResult:
+        return await self._judge("output", message)
+
+    async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
+        return await self._judge("tool", request.name, request.arguments)
+
+    async def _judge(self, point: GuardrailPoint, *subject: Any) -> GuardrailResult:
         # Copies, as on a worker: what a guardrail does to them changes nothing.
-        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(arguments)))
+        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(subject)))
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         dropped = deepcopy(conversation.messages[head : head + drop])

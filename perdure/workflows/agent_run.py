@@ -10,17 +10,18 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
-from ..conversation import Conversation, ConversationRef, Operation, operation_bytes
+from ..conversation import Conversation, ConversationRef
 from ..errors import RunCancelled, RunError
 from ..events import EventLog, EventPage
 from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState
 from ..messages import Message
+from ..operations import Operation, operation_bytes
 from ..protocol import activities, names
 from ..protocol.run import CallApproval, Inventory, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
-from .failures import explain
+from .failures import describe_failure
 from .history_size import HistorySize
 from .inbox import Inbox, understood
 from .policies import LOST_WORKER_RETRIES, MARGIN
@@ -52,12 +53,11 @@ class AgentRun:
         self._state = carried.loop if carried else LoopState(started_at=workflow.time())
         self._inventory = carried.inventory if carried else Inventory()
         self._inbox = Inbox(carried.steering if carried else ())
-        self._conversation = Conversation(
+        self._conversation = Conversation.recorded(
             input.messages,
             version=carried.version if carried else 0,
             digest=carried.digest if carried else None,
         )
-        _ = self._conversation.digest
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         self._ended: str | None = None
         self.memory_bytes = self._measure_memory()
@@ -123,7 +123,6 @@ class AgentRun:
     def _loop(self) -> AgentLoop:
         hooks = self._inventory.hooks
         effects = TemporalEffects(
-            conversation=self._conversation,
             options=self._input.options,
             inventory=self._inventory,
             events=self._events,
@@ -182,7 +181,7 @@ class AgentRun:
 
     def _unforeseen(self, error: Exception) -> ApplicationError:
         """The failure of a run that the platform or a bug ended, with its event."""
-        kind, text = explain(error)
+        kind, text = describe_failure(error)
         self._events.append("failed", self._state.iteration, {"kind": kind, "message": text}, time=workflow.time())
         return self._failure(RunError(text, kind=kind))
 

@@ -10,7 +10,7 @@ from temporalio import workflow
 from ..conversation import Conversation
 from ..errors import PayloadTooLargeError
 from ..loop.state import LoopState
-from ..message_sizes import split
+from ..message_sizes import batches
 from ..payloads.limits import MAX_PAYLOAD_BYTES
 from ..protocol.run import Carried, CarriedConversation, Inventory, RunInput
 from .inbox import Inbox
@@ -93,7 +93,7 @@ class ContinueAsNew:
                 "external storage (PERDURE_STORAGE) for clients and workers"
             )
         await record(self.conversation, all_of_it=True)
-        pieces = split(self.conversation.messages, PIECE_BYTES)
+        pieces = batches(self.conversation.messages, PIECE_BYTES)
         return CarriedConversation(
             run_id=workflow.info().run_id,
             reference=self.conversation.ref(),

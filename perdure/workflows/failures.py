@@ -57,7 +57,7 @@ WORKER_LOST = "worker_lost"
 """Error kind: every worker that tried was lost, or stopped answering."""
 
 
-def explain(error: BaseException) -> tuple[str, str]:
+def describe_failure(error: BaseException) -> tuple[str, str]:
     """The error's kind and text, for a `RunError`; a failed activity speaks with the words of its cause."""
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     if isinstance(cause, ApplicationError):

@@ -34,7 +34,3 @@ COMPACTION_RETRIES = _attempts(3)
 """For whatever goes wrong in a compactor: then there is the built-in summary (§13.3)."""
 
 NO_RETRY = RetryPolicy(maximum_attempts=1)
-
-
-def seconds(value: float) -> timedelta:
-    return timedelta(seconds=value)

@@ -7,9 +7,10 @@ from itertools import pairwise
 from pydantic import BaseModel
 from temporalio import workflow
 
-from ..conversation import Conversation, Operation, operation_bytes
+from ..conversation import Conversation
 from ..errors import PayloadTooLargeError
 from ..messages import Message
+from ..operations import Operation, operation_bytes
 from ..payloads.limits import MAX_PAYLOAD_BYTES
 from ..protocol import activities
 from ..protocol.run import CarriedConversation
