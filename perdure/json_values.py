@@ -1,23 +1,37 @@
-"""What an asset may consist of: values with a JSON form, within bounds."""
+"""JSON values: their type, and which values of an asset have a JSON form within bounds."""
 
 from __future__ import annotations
 
 import math
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from .errors import LoadError
-from .prompty.places import Place, dotted
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object: the keys are strings, the values have a JSON form."""
+
+Place: TypeAlias = tuple[str | int, ...]
+"""The keys and indexes that lead from the top of an asset to a value."""
 
 MAX_DEPTH = 64
+"""Levels of nesting."""
 MAX_VALUES = 20_000
-"""Values of one asset, aliases and references followed: what a file that multiplies itself runs into."""
+"""Values of one asset, with aliases and references followed: the limit that a file which multiplies itself reaches."""
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
+def dotted(place: Place) -> str:
+    """The place as an author reads it, such as `model.connection.endpoint` or `inputs[0].kind`."""
+    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+
+
 def json_value(value: Any, place: Place = ()) -> Any:
-    """A copy made of dict, list, str, int, float, bool and None only. Raises LoadError, naming the place."""
+    """A copy made of dict, list, str, int, float, bool and None only.
+
+    Raises `LoadError`, which names the place, for a value without a JSON form and for one that is nested too deeply.
+    """
     if len(place) > MAX_DEPTH:
         raise LoadError(f"nested deeper than {MAX_DEPTH} levels", field=dotted(place[:3]) + "…")
     if isinstance(value, Mapping):
