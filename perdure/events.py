@@ -3,33 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel
 
 from .conversation import Conversation
+from .event_data import EVENT_DATA, EventType, LoggedData
+from .json_values import JsonObject
 from .messages import Message
 from .operations import Operation, operation_bytes
 
-EventType = Literal[
-    "token",
-    "thinking",
-    "tool_call_start",
-    "tool_result",
-    "status",
-    "messages_updated",
-    "done",
-    "error",
-    "cancelled",
-    "failed",
-    "compaction_start",
-    "compaction_complete",
-    "compaction_failed",
-    "llm_start",
-    "llm_complete",
-    "permission_requested",
-    "permission_completed",
-]
+Data = TypeVar("Data")
+Kind: TypeAlias = type[Data]
 
 TERMINAL_EVENTS: frozenset[str] = frozenset({"done", "cancelled", "failed"})
 """A run emits exactly one of these, as its last event."""
@@ -46,11 +31,22 @@ class RunEvent(BaseModel):
     type: EventType
     iteration: int
     """The round that the event belongs to, from 1; 0 before the first."""
-    data: dict[str, Any]
+    data: JsonObject
+    """What the event tells, by its type (`perdure.event_data`); `data_as` gives it with its type."""
     time: float = 0.0
     """Seconds since the epoch, by the workflow's clock; 0 for tokens."""
     call_id: str | None = None
-    """Which tool call the event is about."""
+    """The tool call that the event is about."""
+
+    def data_as(self, kind: Kind[Data]) -> Data:
+        """The data as a type of `perdure.event_data`: `event.data_as(ToolResultData)["result"]`.
+
+        Raises `TypeError` when events of this type have data of another kind.
+        """
+        expected = EVENT_DATA[self.type]
+        if kind is not expected:
+            raise TypeError(f"the data of a {self.type} event is {expected.__name__}, not {kind.__name__}")
+        return cast(Data, self.data)
 
 
 class LoggedEvent(RunEvent):
@@ -67,7 +63,7 @@ class EventPage(BaseModel):
     base: int = 0
     """The conversation's version that `operations` start from."""
     more: bool = False
-    """Whether the log goes on behind this page."""
+    """Whether the log goes on after this page."""
 
 
 PAGE_CHARS = 512 * 1024
@@ -79,7 +75,7 @@ class _Entry(NamedTuple):
 
     type: EventType
     iteration: int
-    data: dict[str, Any]
+    data: LoggedData
     time: float
     call_id: str | None
     version: int
@@ -98,12 +94,12 @@ class EventLog:
         return self._first + len(self._entries) - 1
 
     def append(
-        self, type: EventType, iteration: int, data: dict[str, Any], *, time: float, call_id: str | None = None
+        self, type: EventType, iteration: int, data: LoggedData, *, time: float, call_id: str | None = None
     ) -> None:
         self._entries.append(_Entry(type, iteration, data, time, call_id, self._conversation.version))
 
     def page(self, after: int) -> EventPage:
-        """The events behind `after`, as many as fit into one answer."""
+        """The events after `after`, as many as fit into one answer."""
         start = min(max(after + 1 - self._first, 0), len(self._entries))
         base = self._entries[start - 1].version if start else self._conversation.first_version
         events: list[LoggedEvent] = []

@@ -16,7 +16,8 @@ from ..activities.hooks import Hooks, conversation_text
 from ..agent import Agent
 from ..conversation import Conversation
 from ..errors import ModelError, RunError, ToolNotRegisteredError
-from ..events import CONVERSATION_EVENTS, EventType
+from ..event_data import EventType, FailedData, LoggedData
+from ..events import CONVERSATION_EVENTS
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
 from ..loop.effects import Cancelled
 from ..loop.loop import AgentLoop, Outcome
@@ -100,7 +101,7 @@ class InProcessRun:
             error.messages = list(self.conversation.messages)
             raise
         except Exception as error:
-            self.emit("failed", loop.state.iteration, {"kind": "internal", "message": f"{error!r}"})
+            self.emit("failed", loop.state.iteration, FailedData(kind="internal", message=f"{error!r}"))
             raise
 
     def _find_tools(self) -> None:
@@ -110,7 +111,7 @@ class InProcessRun:
             error = ToolNotRegisteredError(
                 f"No handler registered for tool: {name} (kind: {kind})", messages=self.conversation.messages
             )
-            self.emit("failed", 0, {"kind": error.kind, "message": str(error)})
+            self.emit("failed", 0, FailedData(kind=error.kind, message=str(error)))
             raise error
         self._specs = {spec.name: spec for spec in inventory.tools}
 
@@ -147,13 +148,14 @@ class InProcessRun:
     def random(self) -> float:
         return random.random()
 
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         if self._on_event is None:
             return
+        seen: dict[str, Any] = {**data}
         if type in CONVERSATION_EVENTS:
-            data = {**data, "messages": list(self.conversation.messages)}
+            seen["messages"] = list(self.conversation.messages)
         try:
-            self._on_event(type, data)
+            self._on_event(type, seen)
         except Exception:
             logger.exception("on_event failed for a %s event; the run goes on", type)
 

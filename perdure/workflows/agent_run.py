@@ -12,6 +12,7 @@ from temporalio.workflow import ContinueAsNewError
 
 from ..conversation import Conversation, ConversationRef
 from ..errors import RunCancelled, RunError
+from ..event_data import FailedData
 from ..events import EventLog, EventPage
 from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState
@@ -182,7 +183,7 @@ class AgentRun:
     def _unforeseen(self, error: Exception) -> ApplicationError:
         """The failure of a run that the platform or a bug ended, with its event."""
         kind, text = describe_failure(error)
-        self._events.append("failed", self._state.iteration, {"kind": kind, "message": text}, time=workflow.time())
+        self._events.append("failed", self._state.iteration, FailedData(kind=kind, message=text), time=workflow.time())
         return self._failure(RunError(text, kind=kind))
 
     @property

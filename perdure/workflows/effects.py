@@ -11,7 +11,8 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
 from ..conversation import Conversation
-from ..events import EventLog, EventType
+from ..event_data import EventType, LoggedData
+from ..events import EventLog
 from ..guardrails import GuardrailResult
 from ..loop.effects import Cancelled
 from ..loop.state import LoopState
@@ -67,7 +68,7 @@ class TemporalEffects:
     def random(self) -> float:
         return workflow.random().random()
 
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         self._events.append(type, iteration, data, time=workflow.time(), call_id=call_id)
 
     async def checkpoint(self, state: LoopState) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perdure.agent import Agent
 from perdure.errors import ModelError, RunError
-from perdure.events import EventType
+from perdure.event_data import EventType, LoggedData
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.state import LoopState
 from perdure.messages import ImagePart, Message, ModelReply
@@ -150,7 +150,7 @@ class RandomRun(Clocked):
             self.seen.error = error
         return self.seen
 
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         super().emit(type, iteration, data, call_id=call_id)
         if type not in ("done", "failed", "cancelled"):
             self._pass_moment()
