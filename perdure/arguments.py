@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .errors import ToolArgumentError
+from .json_values import JsonObject
 
 _STRING = r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
 _TOKEN = re.compile(rf"{_STRING}|[{{}}]", re.DOTALL)
@@ -19,12 +20,12 @@ _OPENING = re.compile(r"\{")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def parse_tool_arguments(raw: str) -> dict[str, Any]:
+def parse_tool_arguments(raw: str) -> JsonObject:
     """The arguments as a map; {} for an empty text. Raises ToolArgumentError (§9.8)."""
     return parse_with_repair(raw)[0]
 
 
-def parse_with_repair(raw: str) -> tuple[dict[str, Any], str | None]:
+def parse_with_repair(raw: str) -> tuple[JsonObject, str | None]:
     """The arguments, and the warning to give when they could only be read after a repair.
 
     Takes time linear in the length of the text. Raises ToolArgumentError when no repair helps, when the
@@ -74,7 +75,7 @@ def _finite(digits: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
-def _object(value: Any, text: str) -> dict[str, Any]:
+def _object(value: Any, text: str) -> JsonObject:
     if not isinstance(value, dict):
         raise ToolArgumentError(f"expected a JSON object, got {text.strip()[:80]!r}")
     if text.count("{") + text.count("[") > _MAX_DEPTH and _deeper_than(value, _MAX_DEPTH):

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from pydantic import BaseModel
-
+from .exchanged import Exchanged
 from .message_sizes import batches, message_chars, total_bytes
 from .messages import Message
 from .operations import Append, Operation, Rewrite, Trim, next_digest, operation_bytes, seed_digest
@@ -20,7 +19,7 @@ BATCH_BYTES = 256 * 1024
 """No operation holds more, unless a single message does: each one fits into a payload."""
 
 
-class ConversationRef(BaseModel):
+class ConversationRef(Exchanged):
     """What travels instead of a conversation."""
 
     base: int

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from .agent import Agent
+from .json_values import JsonObject
 from .messages import Message
 
 GuardrailPoint = Literal["input", "output", "tool"]
@@ -34,7 +35,7 @@ class Guardrails:
 
     input: Callable[[list[Message]], Verdict] | None = None
     output: Callable[[Message], Verdict] | None = None
-    tool: Callable[[str, dict[str, Any]], Verdict] | None = None
+    tool: Callable[[str, JsonObject], Verdict] | None = None
 
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]

@@ -7,10 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from .exchanged import Exchanged
+from .json_values import JsonObject
+
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 
 
-class _Part(BaseModel):
+class _Part(Exchanged):
     model_config = ConfigDict(populate_by_name=True)
 
 
@@ -41,7 +44,7 @@ class FilePart(_Media):
 Part = Annotated[TextPart | ImagePart | AudioPart | FilePart, Field(discriminator="kind")]
 
 
-class Message(BaseModel):
+class Message(Exchanged):
     """One message of a conversation.
 
     `metadata` holds what a role needs beside its parts. The keys perdure itself writes are:
@@ -54,7 +57,7 @@ class Message(BaseModel):
 
     role: Role
     parts: list[Part] = []
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -104,7 +107,7 @@ class Message(BaseModel):
     @classmethod
     def tool(cls, call: ToolCall, result: ToolResult) -> Message:
         """The answer to one tool call; every provider's formatter batches these as its API wants (§9.5)."""
-        metadata: dict[str, Any] = {"tool_call_id": call.id}
+        metadata: JsonObject = {"tool_call_id": call.id}
         if result.status != "success":
             metadata["status"] = result.status
         return cls(role="tool", parts=result.parts, metadata=metadata)
@@ -118,7 +121,7 @@ class ToolCall(BaseModel):
     arguments: str
     """JSON text, exactly as the model wrote it: it may be malformed (§9.8)."""
 
-    def to_metadata(self) -> dict[str, Any]:
+    def to_metadata(self) -> JsonObject:
         """The shape that `Message.metadata["tool_calls"]` holds (§9.5)."""
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
 
@@ -181,6 +184,6 @@ class ModelReply(BaseModel):
     response_id: str | None = None
     output: Any = None
     """The structured value when the agent declares `outputs`; None when the text is the output."""
-    raw: dict[str, Any] | None = None
+    raw: JsonObject | None = None
     """The provider's response, kept only when the run asks for it (`raw=True`)."""
     warnings: list[str] = []

@@ -6,20 +6,21 @@ from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 
+from .exchanged import Exchanged
 from .message_sizes import total_bytes
 from .messages import Message, TextPart
 
 
-class Append(BaseModel):
+class Append(Exchanged):
     """Add messages at the end."""
 
     op: Literal["append"] = "append"
     messages: list[Message]
 
 
-class Trim(BaseModel):
+class Trim(Exchanged):
     """Replace the `drop` messages after the first `head`, except system messages, by `summary` (§13.3)."""
 
     op: Literal["trim"] = "trim"
@@ -28,7 +29,7 @@ class Trim(BaseModel):
     summary: Message
 
 
-class Rewrite(BaseModel):
+class Rewrite(Exchanged):
     """Replace the whole list, as an input guardrail's rewrite does (§13.4)."""
 
     op: Literal["rewrite"] = "rewrite"
@@ -52,7 +53,8 @@ def seed_digest(messages: Sequence[Message]) -> str:
 
 def next_digest(digest: str, operation: Operation) -> str:
     """The digest after `operation`, of a conversation that had `digest` before it."""
-    # Fields that hold their default are left out, so that a field added later changes no digest.
+    # Fields that hold their default are left out, so that a field added later changes no digest; an older version,
+    # which keeps fields that it does not know, must not be sent them while they hold their default (`exclude_if`).
     dumped = _OPERATION.dump_json(operation, exclude_defaults=True)
     return _link(digest, operation.op.encode() + dumped + _media_kinds(_messages_of(operation)))
 

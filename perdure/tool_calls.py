@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from .exchanged import Exchanged
+from .json_values import JsonObject
 
-from pydantic import BaseModel
 
-
-class ToolRequest(BaseModel):
+class ToolRequest(Exchanged):
     """One tool execution, decided: the arguments are parsed and the guardrail has let it pass."""
 
     call_id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     iteration: int
     index: int
     """The call's place in the model's reply, from 0."""
 
 
-class ToolSpec(BaseModel):
+class ToolSpec(Exchanged):
     """What the worker knows of a tool and the loop decides by."""
 
     name: str
@@ -30,10 +29,10 @@ class ToolSpec(BaseModel):
     needs_approval: bool = False
 
 
-class Approval(BaseModel):
+class Approval(Exchanged):
     """What a person says to one tool call: yes, yes with other arguments, or no."""
 
     approved: bool
     reason: str | None = None
-    arguments: dict[str, Any] | None = None
+    arguments: JsonObject | None = None
     """Replaces the model's arguments; None keeps them."""

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
+from ..json_values import JsonObject
 from ..messages import ToolCall, Usage
 
 LAST_TEXT_CHARS = 64 * 1024
@@ -22,7 +23,9 @@ _USAGES = TypeAdapter(list[Usage])
 
 @dataclass
 class LoopState:
-    """Survives continue-as-new: add fields with defaults, never rename."""
+    """Survives continue-as-new, unknown fields included: add fields with defaults, never rename any."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")
 
     iteration: int = 0
     """The round in progress, from 1; 0 before the first."""
@@ -41,6 +44,11 @@ class LoopState:
     """How many rounds in a row asked for exactly `last_calls`."""
     started_at: float = 0.0
     """Seconds since the epoch."""
+
+    @model_serializer(mode="wrap")
+    def _with_unknown_fields(self, known: SerializerFunctionWrapHandler) -> JsonObject:
+        """Pydantic keeps the unknown fields of a dataclass, but does not write them."""
+        return {**vars(self), **known(self)}
 
     def count(self, usage: Usage) -> None:
         """Count one completed model call."""

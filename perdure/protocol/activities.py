@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
-
-from pydantic import BaseModel
+from typing import Literal
 
 from ..agent import Agent
 from ..conversation import ConversationRef
+from ..exchanged import Exchanged
 from ..guardrails import GuardrailPoint
+from ..json_values import JsonObject
 from ..messages import Message, ToolResult
-from ..options import RunOptions
 from ..tool_calls import ToolRequest
+from .run import RecordedOptions
 
 INVENTORY = "perdure.inventory"
 CALL_MODEL = "perdure.call_model"
@@ -35,18 +35,18 @@ COMPACT_SECONDS = 300.0
 """A compactor that has not answered by then has failed."""
 
 
-class InventoryInput(BaseModel):
+class InventoryInput(Exchanged):
     """Travels only to a local activity, so that none of it is recorded again."""
 
     agent: Agent
-    inputs: dict[str, Any]
-    options: RunOptions
+    inputs: JsonObject
+    options: RecordedOptions
     messages: list[Message]
     version: int
     digest: str
 
 
-class ConversationInput(BaseModel):
+class ConversationInput(Exchanged):
     """Base of every input that carries a part of the conversation into the history."""
 
     conversation: ConversationRef
@@ -62,19 +62,19 @@ class CompactInput(ConversationInput):
     drop: int
 
 
-class JudgeInput(BaseModel):
+class JudgeInput(Exchanged):
     point: GuardrailPoint
     conversation: ConversationRef | None = None
     message: Message | None = None
     request: ToolRequest | None = None
 
 
-class ToolInput(BaseModel):
+class ToolInput(Exchanged):
     request: ToolRequest
     timeout: float
 
 
-class PieceInput(BaseModel):
+class PieceInput(Exchanged):
     """Messages `start` to `end`, exclusive, of a conversation that another link's history holds."""
 
     run_id: str
@@ -83,7 +83,7 @@ class PieceInput(BaseModel):
     end: int
 
 
-class ModelFailure(BaseModel):
+class ModelFailure(Exchanged):
     """A `ModelError` on its way through Temporal."""
 
     kind: str

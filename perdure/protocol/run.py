@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, field_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, field_serializer, model_validator
 
 from ..agent import Agent
 from ..conversation import ConversationRef
+from ..exchanged import Exchanged
+from ..json_values import JsonObject
 from ..loop.state import LoopState
 from ..messages import Message, Usage
 from ..options import RunOptions
 from ..tool_calls import Approval, ToolSpec
 
 
-class SteeringMessage(BaseModel):
+class SteeringMessage(Exchanged):
     """A message to a running agent (§13.5). A plain string is accepted, so that any Temporal client can send one."""
 
     text: str
@@ -31,7 +33,7 @@ class CallApproval(Approval):
     call_id: str
 
 
-class Inventory(BaseModel):
+class Inventory(Exchanged):
     """What the worker knows about an agent's tools and hooks, found out once, before the first model call."""
 
     tools: list[ToolSpec] = []
@@ -39,7 +41,7 @@ class Inventory(BaseModel):
     """Which of `input`, `output`, `tool` and `compactor` are registered, and whether they may wait."""
 
 
-class CarriedConversation(BaseModel):
+class CarriedConversation(Exchanged):
     """A conversation too large for one payload: the next link loads it piece by piece from this one."""
 
     run_id: str
@@ -50,7 +52,7 @@ class CarriedConversation(BaseModel):
     """Where each piece ends, as an index into the messages."""
 
 
-class Carried(BaseModel):
+class Carried(Exchanged):
     """Everything that survives continue-as-new. Add fields with defaults, never rename."""
 
     loop: LoopState
@@ -66,25 +68,42 @@ class Carried(BaseModel):
     """How many workflow runs the chain had before this one."""
 
 
-class RunInput(BaseModel):
+class RecordedOptions(RunOptions):
+    """`RunOptions` as a run records them.
+
+    Callers get an error for an option that they misspell. A recorded option that this version does not know is not
+    misspelt: a newer version has put it there. It is kept, and passed on like every unknown field.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_options(cls, data: Any) -> Any:
+        return dict(data) if isinstance(data, RunOptions) else data
+
+
+class RunInput(Exchanged):
     """The argument of the workflow: a new run, or a further link of one."""
 
     agent: Agent
     """As it may be recorded: secrets are references (`${env:NAME}`)."""
     messages: list[Message]
     """The conversation that the run, or this link of it, starts from."""
-    inputs: dict[str, Any] = {}
+    inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
-    options: RunOptions = RunOptions()
+    options: RecordedOptions = RecordedOptions()
+    features: list[str] = []
+    """What the run's workers must be able to do, beyond version 0.1: names of `protocol.features.KNOWN_FEATURES`."""
     carried: Carried | None = None
 
     @field_serializer("agent")
-    def _without_absent_fields(self, agent: Agent) -> dict[str, Any]:
+    def _without_absent_fields(self, agent: Agent) -> JsonObject:
         """People read this in the Temporal UI: show what the file says, not everything that it could say."""
         return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-class RunOutput(BaseModel):
+class RunOutput(Exchanged):
     """The workflow's result. It holds the conversation when that is small; `tail` completes what the history has."""
 
     output: Any = None
@@ -96,7 +115,7 @@ class RunOutput(BaseModel):
     tail: ConversationRef | None = None
 
 
-class RunFailure(BaseModel):
+class RunFailure(Exchanged):
     """The details of the `ApplicationError` that a failed run ends with."""
 
     kind: str
@@ -105,14 +124,14 @@ class RunFailure(BaseModel):
     tail: ConversationRef | None = None
 
 
-class PendingApproval(BaseModel):
+class PendingApproval(Exchanged):
     call_id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     iteration: int
 
 
-class RunStatus(BaseModel):
+class RunStatus(Exchanged):
     """Where a run stands."""
 
     status: Literal["running", "waiting_for_approval", "done", "failed", "cancelled", "terminated", "timed_out"]

@@ -25,7 +25,7 @@ from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .failures import describe_failure, failed_result, model_error
 from .inbox import Inbox
 from .policies import COMPACTION_RETRIES, HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TOOL_RETRIES
-from .recording import record
+from .recording import record_ahead
 
 Result = TypeVar("Result")
 
@@ -82,7 +82,7 @@ class TemporalEffects:
         raise Cancelled
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
-        await record(conversation)
+        await record_ahead(conversation)
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(conversation=conversation.ref(), iteration=iteration, with_tools=with_tools),
@@ -120,7 +120,7 @@ class TemporalEffects:
         # The input of a local activity leaves no trace in the history: it records nothing.
         is_recorded = self._hooks["input"] == "async"
         if is_recorded:
-            await record(conversation)
+            await record_ahead(conversation)
         reference = conversation.ref(record=is_recorded)
         return await self._judge(activities.JudgeInput(point="input", conversation=reference))
 
@@ -155,7 +155,7 @@ class TemporalEffects:
         )
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        await record(conversation)
+        await record_ahead(conversation)
         handle = workflow.start_activity(
             activities.COMPACT,
             activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop),
