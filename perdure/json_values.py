@@ -47,16 +47,16 @@ def json_value(value: Any, place: Place = ()) -> Any:
 def why_no_json(scalar: Any) -> str | None:
     """Why the scalar has no JSON form; None when it has one."""
     if isinstance(scalar, str):
-        return "half of a surrogate pair stands for no character" if _LONE_SURROGATE.search(scalar) else None
+        return "half of a surrogate pair is not a character" if _LONE_SURROGATE.search(scalar) else None
     if isinstance(scalar, float) and not math.isfinite(scalar):
-        return f"{scalar!r} is no number that JSON can carry"
+        return f"{scalar!r} is not a number that JSON can express"
     if scalar is None or isinstance(scalar, int | float):
         return None
     return f"a {type(scalar).__name__} has no JSON form"
 
 
 def _key(key: Any, place: Place) -> str:
-    reason = why_no_json(key) if isinstance(key, str) else f"the key {key!r} must be a text"
+    reason = why_no_json(key) if isinstance(key, str) else f"the key {key!r} must be a string"
     if reason:
         raise LoadError(reason, field=dotted(place))
     return str(key)

@@ -1,4 +1,4 @@
-"""One tool call between its parts of a run: what is known of the tool, what is asked for, what a person says to it."""
+"""One tool call within a run: what is known of the tool, what is to be executed, what a person decides about it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from .json_values import JsonObject
 
 
 class ToolRequest(Exchanged):
-    """One tool execution, decided: the arguments are parsed and the guardrail has let it pass."""
+    """A tool call that is to be executed, with its arguments parsed."""
 
     call_id: str
     name: str
@@ -18,21 +18,24 @@ class ToolRequest(Exchanged):
 
 
 class ToolSpec(Exchanged):
-    """What the worker knows of a tool and the loop decides by."""
+    """What the loop needs to know of a tool."""
 
     name: str
     timeout: float | None = None
-    """Seconds per execution; None takes `RunOptions.tool_timeout`."""
+    """Seconds for one execution; None means `RunOptions.tool_timeout`."""
     idempotent: bool = True
-    """Whether an execution that was lost with its worker may be started again."""
+    """Whether an execution that was lost together with its worker may be repeated."""
     parallel_safe: bool = True
+    """Whether it may run at the same time as the other calls of one reply."""
     needs_approval: bool = False
+    """Whether a person must approve each call."""
 
 
 class Approval(Exchanged):
-    """What a person says to one tool call: yes, yes with other arguments, or no."""
+    """A person's decision about one tool call: yes, yes with other arguments, or no."""
 
     approved: bool
     reason: str | None = None
+    """Why it was denied; the model is told."""
     arguments: JsonObject | None = None
-    """Replaces the model's arguments; None keeps them."""
+    """Replace the model's arguments; None keeps those."""

@@ -1,4 +1,4 @@
-"""The journaled conversation: whoever follows its references has the same messages, or notices that not."""
+"""The recorded conversation: whoever follows its references has the same messages, or notices that it has not."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Actors:
     writer: Conversation
     follower: Conversation
     recorded: list[ConversationRef] = field(default_factory=list)
-    """What an activity's input left in the history."""
+    """What the inputs of activities have recorded."""
 
     def step(self, kind: str, sketch: Sketch, number: int) -> None:
         news = drawn(sketch)
@@ -76,7 +76,7 @@ class Actors:
 
     def follow(self, reference: ConversationRef) -> None:
         if self.follower.version > reference.version:
-            # It was ahead, by a reference that left no trace: such a follower begins again with the history.
+            # It is ahead, by a reference that was not recorded: such a follower reads the history anew.
             with pytest.raises(DigestMismatchError):
                 self.follower.follow(travelled(reference))
             self.follower = self.read()
@@ -259,6 +259,6 @@ def test_the_transcript_holds_what_a_guardrail_put_in_place() -> None:
 def test_the_transcript_goes_on_over_links() -> None:
     transcript = Transcript(HELLO)
     transcript.follow([Append(messages=[Message.assistant("Hello")])])
-    transcript.begin_link([*HELLO, Message.assistant("Hello"), Message.user("not handed over")])
+    transcript.begin_link([*HELLO, Message.assistant("Hello"), Message.user("not recorded")])
     transcript.follow([Trim(head=1, drop=3, summary=Message.user("[…]")), Append(messages=[Message.assistant("Bye")])])
-    assert [message.text for message in transcript.messages] == ["Be brief.", "Hi", "Hello", "not handed over", "Bye"]
+    assert [message.text for message in transcript.messages] == ["Be brief.", "Hi", "Hello", "not recorded", "Bye"]

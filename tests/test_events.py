@@ -84,7 +84,7 @@ def filled(count: int, **data: Any) -> EventLog:
 
 
 @pytest.mark.parametrize(("after", "seqs"), [(0, [1, 2, 3]), (1, [2, 3]), (3, []), (99, [])])
-def test_reading_behind_an_event(after: int, seqs: list[int]) -> None:
+def test_reading_after_an_event(after: int, seqs: list[int]) -> None:
     page = filled(3).page(after)
     assert [event.seq for event in page.events] == seqs
     assert not page.more

@@ -173,7 +173,7 @@ class AgentLoop:
         )
         self.state.count(reply.usage)
         if self._options.stream and reply.message.text and not reply.message.tool_calls:
-            # Watchers saw it in parts; the event holds the whole text. A text beside tool calls has no event (§9.3).
+            # Watchers saw it in parts; the event has it as a whole. Text with tool calls has no event (§9.3).
             self._emit("token", TokenData(token=reply.message.text))
         self._emit("llm_complete", LlmCompleteData(usage=usage_data(reply.usage), finishReason=reply.finish_reason))
         for warning in reply.warnings:

@@ -1,4 +1,4 @@
-"""Names and arguments of the activities: all that the workflow knows of them."""
+"""The names, arguments and errors of the activities: all that the workflow knows of them."""
 
 from __future__ import annotations
 
@@ -25,18 +25,18 @@ MEASURE = "perdure.measure"
 CONFIGURATION_ERROR = "configuration"
 """Error type: the worker lacks something that the run needs."""
 MODEL_ERROR = "model_error"
-"""Error type: the provider, or the way to it, failed; the details are a `ModelFailure`."""
+"""Error type: the provider, or the connection to it, failed. The details are a `ModelFailure`."""
 INTERNAL_ERROR = "internal"
 """Error type: a bug of perdure."""
 
 JUDGE_SECONDS = 60.0
-"""A guardrail that has not answered by then denies."""
+"""A guardrail that takes longer denies."""
 COMPACT_SECONDS = 300.0
-"""A compactor that has not answered by then has failed."""
+"""A compactor that takes longer has failed."""
 
 
 class InventoryInput(Exchanged):
-    """Travels only to a local activity, so that none of it is recorded again."""
+    """Sent only to a local activity, whose input is not recorded."""
 
     agent: Agent
     inputs: JsonObject
@@ -47,22 +47,28 @@ class InventoryInput(Exchanged):
 
 
 class ConversationInput(Exchanged):
-    """Base of every input that carries a part of the conversation into the history."""
+    """Base of every input that records a part of the conversation."""
 
     conversation: ConversationRef
 
 
 class ModelInput(ConversationInput):
+    """One attempt of a model call."""
+
     iteration: int
     with_tools: bool = True
 
 
 class CompactInput(ConversationInput):
+    """The `drop` messages after the first `head` are to be summarised."""
+
     head: int
     drop: int
 
 
 class JudgeInput(Exchanged):
+    """What a guardrail is asked about: a conversation (input), a message (output) or a request (tool)."""
+
     point: GuardrailPoint
     conversation: ConversationRef | None = None
     message: Message | None = None
@@ -70,12 +76,15 @@ class JudgeInput(Exchanged):
 
 
 class ToolInput(Exchanged):
+    """One execution of a tool."""
+
     request: ToolRequest
     timeout: float
+    """In seconds."""
 
 
 class PieceInput(Exchanged):
-    """Messages `start` to `end`, exclusive, of a conversation that another link's history holds."""
+    """The messages from index `start` to before `end` of a conversation that another link's history holds."""
 
     run_id: str
     reference: ConversationRef
@@ -84,7 +93,7 @@ class PieceInput(Exchanged):
 
 
 class ModelFailure(Exchanged):
-    """A `ModelError` on its way through Temporal."""
+    """A `ModelError` as the details of an `ApplicationError`."""
 
     kind: str
     provider: str
@@ -94,6 +103,6 @@ class ModelFailure(Exchanged):
 
 
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:
-    """What the model is told about an execution that was lost with its worker and is not started again."""
+    """What the model is told about an execution that was lost together with its worker, and is not repeated."""
     text = f"Error: Tool '{name}' failed: its worker was lost while it ran; whether it took effect is not known"
     return ToolResult.failure(text, kind="worker_lost", status=status)

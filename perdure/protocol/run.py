@@ -1,4 +1,4 @@
-"""What a run is told, what it keeps, and what it gives: the wire types of the workflow."""
+"""The types of the workflow: its input, what it carries from link to link, its result, its signals and queries."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ..agent import Agent
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..json_values import JsonObject
-from ..loop.state import LoopState
+from ..loop.state import LoopState, UsageCounts
 from ..messages import Message, Usage
 from ..options import RunOptions
 from ..tool_calls import Approval, ToolSpec
 
 
 class SteeringMessage(Exchanged):
-    """A message to a running agent (§13.5). A plain string is accepted, so that any Temporal client can send one."""
+    """A message to a running agent (§13.5). It may be sent as a plain string, by any Temporal client."""
 
     text: str
 
@@ -28,51 +28,55 @@ class SteeringMessage(Exchanged):
 
 
 class CallApproval(Approval):
-    """An approval or denial on its way to the run, with the id of the tool call that waits for it."""
+    """An approval or a denial, with the id of the tool call that waits for it."""
 
     call_id: str
 
 
 class Inventory(Exchanged):
-    """What the worker knows about an agent's tools and hooks, found out once, before the first model call."""
+    """What the worker has for an agent. A run asks for it once, before the first model call."""
 
     tools: list[ToolSpec] = []
     hooks: dict[str, Literal["plain", "async"]] = {}
-    """Which of `input`, `output`, `tool` and `compactor` are registered, and whether they may wait."""
+    """Those of `input`, `output`, `tool` and `compactor` that are registered, and whether they are async."""
 
 
 class CarriedConversation(Exchanged):
-    """A conversation too large for one payload: the next link loads it piece by piece from this one."""
+    """Where a link finds its conversation, which was too large for its input: in the history of the link before it."""
 
     run_id: str
-    """Of the link whose history holds the conversation."""
+    """The link whose history holds the conversation."""
     reference: ConversationRef
-    """Without operations: that history holds them all."""
+    """Without operations, which that history holds."""
     ends: list[int]
     """Where each piece ends, as an index into the messages."""
 
 
 class Carried(Exchanged):
-    """Everything that survives continue-as-new. Add fields with defaults, never rename."""
+    """What survives continue-as-new besides the input. Add fields with defaults, never rename any."""
 
     loop: LoopState
     inventory: Inventory
     version: int
+    """Of the conversation."""
     digest: str
+    """Of the conversation at `version`."""
     last_seq: int
+    """Of the events."""
     steering: list[str] = []
+    """Messages that the run has not read yet."""
     conversation: CarriedConversation | None = None
-    """Set when `RunInput.messages` could not hold the conversation."""
+    """Set if `RunInput.messages` does not hold the conversation."""
     first_run_id: str = ""
     links: int = 1
-    """How many workflow runs the chain had before this one."""
+    """How many links the run had before this one."""
 
 
 class RecordedOptions(RunOptions):
-    """`RunOptions` as a run records them.
+    """`RunOptions` as a run records them: unknown options are kept, and passed on.
 
-    Callers get an error for an option that they misspell. A recorded option that this version does not know is not
-    misspelt: a newer version has put it there. It is kept, and passed on like every unknown field.
+    `RunOptions` itself refuses them, because a caller has misspelt them. In a recorded input, a newer version has put
+    them there.
     """
 
     model_config = ConfigDict(extra="allow")
@@ -84,39 +88,42 @@ class RecordedOptions(RunOptions):
 
 
 class RunInput(Exchanged):
-    """The argument of the workflow: a new run, or a further link of one."""
+    """The argument of the workflow: what a run, or a further link of it, starts with."""
 
     agent: Agent
-    """As it may be recorded: secrets are references (`${env:NAME}`)."""
+    """Without secrets: those are references (`${env:NAME}`)."""
     messages: list[Message]
-    """The conversation that the run, or this link of it, starts from."""
+    """The conversation that the link starts with; empty if it is loaded (`Carried.conversation`)."""
     inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
     options: RecordedOptions = RecordedOptions()
     features: list[str] = []
-    """What the run's workers must be able to do, beyond version 0.1: names of `protocol.features.KNOWN_FEATURES`."""
+    """What the run's workers must have beyond version 0.1, by names like those in `KNOWN_FEATURES`."""
     carried: Carried | None = None
+    """None for the first link of a run."""
 
     @field_serializer("agent")
     def _without_absent_fields(self, agent: Agent) -> JsonObject:
-        """People read this in the Temporal UI: show what the file says, not everything that it could say."""
+        """Omit absent fields, because people read this in the Temporal UI."""
         return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class RunOutput(Exchanged):
-    """The workflow's result. It holds the conversation when that is small; `tail` completes what the history has."""
+    """The workflow's result."""
 
     output: Any = None
     iterations: int = 0
     usage: Usage = Usage()
-    iteration_usage: list[tuple[int, int, int, int, int]] = []
+    iteration_usage: list[UsageCounts] = []
     is_incomplete: bool = False
     messages: list[Message] | None = None
+    """The conversation, if it is small; None otherwise."""
     tail: ConversationRef | None = None
+    """The end of the conversation, which no activity's input has recorded; None if it is too large for a result."""
 
 
 class RunFailure(Exchanged):
-    """The details of the `ApplicationError` that a failed run ends with."""
+    """The details of the `ApplicationError` that ends a failed run; `tail` is as in `RunOutput`."""
 
     kind: str
     reason: str | None = None
@@ -125,6 +132,8 @@ class RunFailure(Exchanged):
 
 
 class PendingApproval(Exchanged):
+    """A tool call that waits for a person's approval."""
+
     call_id: str
     name: str
     arguments: JsonObject
@@ -140,18 +149,20 @@ class RunStatus(Exchanged):
     usage: Usage = Usage()
     pending_approvals: list[PendingApproval] = []
     last_seq: int = 0
+    """The `seq` of the last event."""
     pending_steering: int = 0
+    """How many steering messages the run has not read yet."""
 
 
 class RunResult(BaseModel):
-    """What a run gave."""
+    """The result of a run."""
 
     output: Any
     iterations: int
     messages: list[Message]
-    """The conversation as the model would see it next; pass it on to continue in a next turn (§14)."""
+    """The conversation as the model would see it next; a next turn may start with it (§14)."""
     usage: Usage
     is_incomplete: bool = False
-    """True when a limit ended the run (`RunOptions.on_limit`)."""
+    """Whether a limit ended the run (`RunOptions.on_limit`)."""
     iteration_usage: list[Usage] = []
-    """One for each completed model call."""
+    """The usage of each model call."""

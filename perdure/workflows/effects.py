@@ -1,4 +1,4 @@
-"""Binds the loop's effects to Temporal: activities, timers, signals."""
+"""The loop's effects on Temporal: activities, timers, signals."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ Result = TypeVar("Result")
 
 
 class CompactionError(Exception):
-    """The compactor gave no summary; the text says why."""
+    """The compactor failed; the text says why."""
 
 
 class TemporalEffects:
-    """The effects of one workflow run."""
+    """The effects of one link of a run; see `perdure.loop.effects.Effects`."""
 
     def __init__(
         self,
@@ -134,7 +134,7 @@ class TemporalEffects:
         return await self._unless_cancelled(self._start_judging(input))
 
     def _start_judging(self, input: activities.JudgeInput) -> ActivityHandle[GuardrailResult]:
-        """A plain guardrail is asked in a local activity: it is quick, and needs no task of its own."""
+        """Start the activity that asks the guardrail: a local one, which costs less, if the guardrail is plain."""
         timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
         if self._hooks[input.point] == "plain":
             return workflow.start_local_activity(
@@ -179,10 +179,10 @@ class TemporalEffects:
         return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
-        """The activity's result; when the run is cancelled first, the activity is told and given up."""
+        """The activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""
         await workflow.wait_condition(lambda: handle.done() or self.cancelled())
         if not handle.done():
-            await _abandon(handle)
+            await _cancel(handle)
             raise Cancelled
         try:
             return await handle
@@ -192,7 +192,7 @@ class TemporalEffects:
             raise
 
     async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
-        """The tool's result, which a cancelled run awaits too, for a while."""
+        """The tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
         await workflow.wait_condition(lambda: handle.done() or self.cancelled())
         if not handle.done() and self._options.cancel_grace:
             try:
@@ -203,16 +203,16 @@ class TemporalEffects:
                 workflow.logger.info("a tool did not end within the grace period of the cancelled run")
         if handle.done():
             return await handle
-        await _abandon(handle)
+        await _cancel(handle)
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
 
 
-async def _abandon(handle: ActivityHandle[Any]) -> None:
+async def _cancel(handle: ActivityHandle[Any]) -> None:
     handle.cancel()
     try:
         await handle
     except ActivityError as error:
-        workflow.logger.debug("gave up an activity: %s", error)
+        workflow.logger.debug("a cancelled activity ended: %s", error)
 
 
 def _call_summary(request: ToolRequest) -> str:

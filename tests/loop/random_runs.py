@@ -34,7 +34,7 @@ class Script:
 
     seed: list[Message]
     replies: list[ModelReply | ModelError]
-    """Behind the last one, the model answers."""
+    """After the last one, the model answers."""
     options: RunOptions
     interruptions: dict[int, str]
     """At which moment what comes from outside: `steer` or `cancel`."""
