@@ -1,4 +1,4 @@
-"""The arguments of a tool call: from the text that a model wrote to a map, with the repairs of §9.8."""
+"""Parses the arguments of a tool call, which a model wrote as text, with the repairs of §9.8."""
 
 from __future__ import annotations
 
@@ -9,26 +9,27 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .errors import ToolArgumentError
+from .json_types import JsonObject
 
 _STRING = r'"(?:[^"\\]++|\\.)*+(?:"|\\?\Z)'
 _TOKEN = re.compile(rf"{_STRING}|[{{}}]", re.DOTALL)
 _TRAILING_COMMA = re.compile(rf"({_STRING})|,(?=\s*+[}}\]])", re.DOTALL)
 _MAX_DEPTH = 100
-"""Levels of nesting; the payload converters of both sides refuse 200."""
+"""Levels of nesting; payload converters refuse 200."""
 _OPENING = re.compile(r"\{")
 _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
-def parse_tool_arguments(raw: str) -> dict[str, Any]:
-    """The arguments as a map; {} for an empty text. Raises ToolArgumentError (§9.8)."""
+def parse_tool_arguments(raw: str) -> JsonObject:
+    """The arguments; {} for an empty text. Raises `ToolArgumentError` when no repair of §9.8 helps."""
     return parse_with_repair(raw)[0]
 
 
-def parse_with_repair(raw: str) -> tuple[dict[str, Any], str | None]:
-    """The arguments, and the warning to give when they could only be read after a repair.
+def parse_with_repair(raw: str) -> tuple[JsonObject, str | None]:
+    """The arguments, and a warning if they could only be read after a repair.
 
-    Takes time linear in the length of the text. Raises ToolArgumentError when no repair helps, when the
-    JSON is no object, or when it holds what JSON can't carry on (NaN, half of a surrogate pair).
+    Takes time linear in the length of the text. Raises `ToolArgumentError` when no repair helps, when the JSON is not
+    an object or is nested too deeply, and when it has a value that JSON can't express (NaN, half of a surrogate pair).
     """
     if not raw.strip():
         return {}, None
@@ -48,7 +49,7 @@ def parse_with_repair(raw: str) -> tuple[dict[str, Any], str | None]:
 
 
 class _NotJsonError(ValueError):
-    """The text is no JSON: the next repair may help."""
+    """The text is not valid JSON; the next repair may help."""
 
 
 def _json(text: str) -> Any:
@@ -61,7 +62,7 @@ def _json(text: str) -> Any:
 
 
 def _refuse_constant(name: str) -> Any:
-    raise ValueError(f"{name} is no JSON value")
+    raise ValueError(f"{name} is not a JSON value")
 
 
 def _finite(digits: str) -> float:
@@ -74,7 +75,7 @@ def _finite(digits: str) -> float:
 _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite)
 
 
-def _object(value: Any, text: str) -> dict[str, Any]:
+def _object(value: Any, text: str) -> JsonObject:
     if not isinstance(value, dict):
         raise ToolArgumentError(f"expected a JSON object, got {text.strip()[:80]!r}")
     if text.count("{") + text.count("[") > _MAX_DEPTH and _deeper_than(value, _MAX_DEPTH):
@@ -106,7 +107,7 @@ def _without_fences(raw: str) -> str | None:
 
 
 def _first_braces(raw: str) -> str | None:
-    """The first balanced `{…}` block, braces within JSON strings not counted; None when there is none."""
+    """The first balanced `{…}` block, where braces within JSON strings do not count; None when there is none."""
     block: tuple[int, int] | None = None
     opened: list[int] = []
     position = 0
@@ -124,7 +125,7 @@ def _first_braces(raw: str) -> str | None:
 
 
 def _next_token(raw: str, position: int, *, inside: bool) -> re.Match[str] | None:
-    """The next brace, or inside of braces the next brace or string: quotes in prose open nothing."""
+    """The next brace; inside braces, the next brace or string. Outside, quotation marks do not begin a string."""
     return _TOKEN.search(raw, position) if inside else _OPENING.search(raw, position)
 
 

@@ -1,21 +1,21 @@
-"""Everything that perdure raises.
+"""The errors that perdure raises.
 
 Exception
-├── LoadError (ValueError)            the file is wrong: says file, field, line (§2, §4)
-│   └── ReferencedFileNotFoundError   a `${file:…}` names no file; also a FileNotFoundError
-├── RenderError (ValueError)          the template is wrong, or an input forged a role marker (§5, §6)
-├── InvokerError                      no renderer, parser or provider under that key (§11)
-├── ToolArgumentError (ValueError)    the model's tool arguments are no JSON object (§9.8)
-├── ModelError                        one model call failed, classified
-├── ConfigurationError                the set-up is wrong: says what to type
+├── LoadError (ValueError)            a file is wrong; names file, field, line (§2, §4)
+│   └── ReferencedFileNotFoundError   a `${file:…}` does not exist; a FileNotFoundError too
+├── RenderError (ValueError)          a template is wrong, or an input forges a role marker (§5, §6)
+├── InvokerError                      no renderer, parser or provider has that key (§11)
+├── ToolArgumentError (ValueError)    the model's tool arguments are not a JSON object (§9.8)
+├── ModelError                        a model call failed, for one of the listed reasons
+├── ConfigurationError                the set-up is wrong; says what to type
 └── RunError                          a run ended without a result
     ├── RunCancelled
     ├── GuardrailError                an input or output guardrail denied (§13.4)
-    ├── MaxIterationsError            the iteration cap (§9.1); also a RuntimeError
-    ├── LimitExceededError            a budget of RunOptions, or the same call over and over
+    ├── MaxIterationsError            the iteration cap was reached (§9.1); a RuntimeError too
+    ├── LimitExceededError            a budget of RunOptions ran out, or calls were repeated
     ├── ExecuteError                  the model call failed for good (§9.10)
-    ├── ToolNotRegisteredError        no handler for a tool (§9.9); also a ValueError
-    └── PayloadTooLargeError          a value exceeds what Temporal can carry; also a ValueError
+    ├── ToolNotRegisteredError        a tool has no handler (§9.9); a ValueError too
+    └── PayloadTooLargeError          a value exceeds Temporal's limit; a ValueError too
 """
 
 from __future__ import annotations
@@ -45,28 +45,28 @@ class LoadError(ValueError):
 
 
 class ReferencedFileNotFoundError(LoadError, FileNotFoundError):
-    """A `${file:path}` of a `.prompty` file names no file (§2.10)."""
+    """A `${file:path}` in a `.prompty` file refers to a file that does not exist (§2.10)."""
 
 
 class RenderError(ValueError):
-    """A template can't be rendered, or its rendering can't be parsed into messages."""
+    """A template can't be rendered, or the rendered text can't be parsed into messages."""
 
     def __init__(self, message: str, *, line: int | None = None) -> None:
         super().__init__(message)
         self.line = line
-        """The line of the template, counted from 1; None when it is not about one line."""
+        """The line of the template, from 1; None if the error is not about one line."""
 
 
 class InvokerError(Exception):
-    """Nothing is registered under the key that the agent names (§11)."""
+    """The agent names a key under which nothing is registered (§11)."""
 
 
 class ToolArgumentError(ValueError):
-    """The arguments of a tool call are no JSON object, even after every repair of §9.8."""
+    """The arguments of a tool call are not a JSON object, even after the repairs of §9.8."""
 
 
 class ConfigurationError(Exception):
-    """The set-up lacks something; the text names it and says what to type."""
+    """The set-up is incomplete or wrong; the text names what is missing and says what to type."""
 
 
 ModelErrorKind = Literal[
@@ -90,8 +90,8 @@ ModelErrorKind = Literal[
 class ModelError(Exception):
     """One model call failed.
 
-    `retryable` follows from `kind`: a rate limit, an overload, a time-out, a lost connection and a
-    server fault may pass; everything else will fail again in the same way.
+    `kind` decides whether it is `retryable`: a rate limit, an overload, a time-out, a lost connection and a server
+    fault may pass; anything else would fail again in the same way.
     """
 
     RETRYABLE: ClassVar[frozenset[str]] = frozenset({"rate_limit", "overloaded", "timeout", "connection", "server"})
@@ -113,15 +113,16 @@ class ModelError(Exception):
         self.status = status
         self.request_id = request_id
         self.retry_after = retry_after
-        """Seconds that the provider asked to wait; None when it did not say."""
+        """Seconds that the provider asks to wait; None if it does not say."""
 
     @property
     def retryable(self) -> bool:
+        """Whether another attempt may succeed."""
         return self.kind in self.RETRYABLE
 
 
 class RunError(Exception):
-    """A run ended without a result; what it had said and done is in `messages`."""
+    """A run ended without a result; `messages` is its conversation until then."""
 
     kind = "failed"
 
@@ -142,25 +143,25 @@ class RunError(Exception):
 
 
 class RunCancelled(RunError):
-    """The run was cancelled (§13.2); `reason` is what the canceller gave."""
+    """The run was cancelled (§13.2); `reason` is the one that was given."""
 
     kind = "cancelled"
 
 
 class GuardrailError(RunError):
-    """An input or output guardrail denied (§13.4); `reason` is the guardrail's."""
+    """An input or output guardrail denied (§13.4); `reason` is the one that it gave."""
 
     kind = "guardrail_denied"
 
 
 class MaxIterationsError(RunError, RuntimeError):
-    """The iteration cap was reached before the model gave its answer (§9.1)."""
+    """The model had not given its answer when the iteration cap was reached (§9.1)."""
 
     kind = "max_iterations"
 
 
 class LimitExceededError(RunError):
-    """A budget of `RunOptions` ran out, or the model repeated one call too often; `reason` names it."""
+    """A budget of `RunOptions` ran out, or the model repeated its tool calls too often; `reason` says which."""
 
     kind = "limit_exceeded"
 
@@ -178,7 +179,7 @@ class ToolNotRegisteredError(RunError, ValueError):
 
 
 class PayloadTooLargeError(RunError, ValueError):
-    """A value is larger than Temporal can carry; the text names it, its size and the limit."""
+    """A value exceeds Temporal's limit for payloads; the text names the value, its size and the limit."""
 
     kind = "payload_too_large"
 
@@ -195,4 +196,4 @@ RUN_ERRORS: dict[str, type[RunError]] = {
         PayloadTooLargeError,
     )
 }
-"""Error kind, also the Temporal error type, → the class that the caller sees."""
+"""Error kind, which is also the Temporal error type, → the class of the error that the caller gets."""

@@ -1,91 +1,91 @@
-"""What a run says about itself while it works (§13.1)."""
+"""The events of a run: its log, and what a reader makes of the log (§13.1)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel
 
-from .conversation import Conversation, Operation, operation_bytes
+from .conversation import Conversation
+from .event_data import EVENT_DATA, EventType, LoggedData
+from .json_types import JsonObject
 from .messages import Message
+from .operations import Operation, operation_bytes
 
-EventType = Literal[
-    "token",
-    "thinking",
-    "tool_call_start",
-    "tool_result",
-    "status",
-    "messages_updated",
-    "done",
-    "error",
-    "cancelled",
-    "failed",
-    "compaction_start",
-    "compaction_complete",
-    "compaction_failed",
-    "llm_start",
-    "llm_complete",
-    "permission_requested",
-    "permission_completed",
-]
+Data = TypeVar("Data")
+Kind: TypeAlias = type[Data]
 
 TERMINAL_EVENTS: frozenset[str] = frozenset({"done", "cancelled", "failed"})
 """A run emits exactly one of these, as its last event."""
 
 CONVERSATION_EVENTS: frozenset[str] = frozenset({"messages_updated", "done"})
-"""Their data holds `messages`, the whole list at that moment; logs keep the version instead."""
+"""Their data has `messages`, the whole list at that moment; logs keep the conversation's version instead."""
 
 
 class RunEvent(BaseModel):
     """One event, as a reader sees it."""
 
     seq: int
-    """Counts from 1 without gaps, across continue-as-new."""
+    """Counts from 1 without gaps, across all links of the run."""
     type: EventType
     iteration: int
-    """The round that the event belongs to, from 1; 0 before the first."""
-    data: dict[str, Any]
+    """The iteration that the event belongs to, from 1; 0 before the first."""
+    data: JsonObject
+    """What `perdure.event_data` declares for `type`; `data_as` gives it with static types."""
     time: float = 0.0
     """Seconds since the epoch, by the workflow's clock; 0 for tokens."""
     call_id: str | None = None
-    """Which tool call the event is about."""
+    """The tool call that the event is about."""
+
+    def data_as(self, kind: Kind[Data]) -> Data:
+        """The data as a type of `perdure.event_data`: `event.data_as(ToolResultData)["result"]`.
+
+        Raises `TypeError` when events of this type have data of another kind.
+        """
+        expected = EVENT_DATA[self.type]
+        if kind is not expected:
+            raise TypeError(f"the data of a {self.type} event is {expected.__name__}, not {kind.__name__}")
+        return cast(Data, self.data)
 
 
 class LoggedEvent(RunEvent):
-    """One event, as a log keeps it: a version stands for the message list, which would grow with the square."""
+    """One event, as a log keeps it: with the conversation's version in place of its messages.
+
+    With the messages, the log would grow with the square of the run's length.
+    """
 
     version: int
 
 
 class EventPage(BaseModel):
-    """A part of a log, with the operations that lead from the conversation before it to the one after it."""
+    """A part of a log, with the operations by which the conversation changes in the course of it."""
 
     events: list[LoggedEvent] = []
     operations: list[Operation] = []
     base: int = 0
     """The conversation's version that `operations` start from."""
     more: bool = False
-    """Whether the log goes on behind this page."""
+    """Whether the log goes on after this page."""
 
 
 PAGE_CHARS = 512 * 1024
-"""A page holds more only when one event alone does."""
+"""A page holds more only when its single event does."""
 
 
 class _Entry(NamedTuple):
-    """An event in the log; its `seq` follows from its place."""
+    """An event in the log, without its `seq`, which follows from its place."""
 
     type: EventType
     iteration: int
-    data: dict[str, Any]
+    data: LoggedData
     time: float
     call_id: str | None
     version: int
 
 
 class EventLog:
-    """The events of one run, or of one link of a run that was continued as new."""
+    """The events of one link of a run. `last_seq` is that of the link before it."""
 
     def __init__(self, conversation: Conversation, *, last_seq: int = 0) -> None:
         self._conversation = conversation
@@ -94,15 +94,17 @@ class EventLog:
 
     @property
     def last_seq(self) -> int:
+        """The `seq` of the last event; 0 when there is none yet."""
         return self._first + len(self._entries) - 1
 
     def append(
-        self, type: EventType, iteration: int, data: dict[str, Any], *, time: float, call_id: str | None = None
+        self, type: EventType, iteration: int, data: LoggedData, *, time: float, call_id: str | None = None
     ) -> None:
+        """Add an event; `time` is in seconds since the epoch."""
         self._entries.append(_Entry(type, iteration, data, time, call_id, self._conversation.version))
 
     def page(self, after: int) -> EventPage:
-        """The events behind `after`, as many as fit into one answer."""
+        """The events whose `seq` is above `after`, as many as fit into one answer to a query."""
         start = min(max(after + 1 - self._first, 0), len(self._entries))
         base = self._entries[start - 1].version if start else self._conversation.first_version
         events: list[LoggedEvent] = []
@@ -123,12 +125,16 @@ class EventLog:
 
 
 class EventReader:
-    """Turns logged events into what a reader sees, by following the conversation along."""
+    """Turns the pages of a log into what a reader sees.
+
+    It follows the conversation, whose messages at `version` are `seed`.
+    """
 
     def __init__(self, seed: Sequence[Message], *, version: int = 0) -> None:
         self._conversation = Conversation(seed, version=version)
 
     def read(self, page: EventPage) -> Iterator[RunEvent]:
+        """The page's events. Pages must come in order, without gaps."""
         operations = iter(page.operations)
         for event in page.events:
             while self._conversation.version < event.version:
@@ -137,7 +143,7 @@ class EventReader:
 
 
 def materialize(event: LoggedEvent, messages: Sequence[Message]) -> RunEvent:
-    """The event with the message list in its data, where its type calls for it."""
+    """The event as a reader sees it: with the messages in its data, if its type has them."""
     data = event.data
     if event.type in CONVERSATION_EVENTS:
         data = {**data, "messages": list(messages)}

@@ -1,4 +1,4 @@
-"""User code that a run asks: guardrails allow, deny or rewrite (§13.4), compactors summarise (§13.3)."""
+"""User code that a run calls: guardrails allow, deny or rewrite (§13.4), compactors summarise (§13.3)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Literal
 from pydantic import BaseModel
 
 from .agent import Agent
+from .json_types import JsonObject
 from .messages import Message
 
 GuardrailPoint = Literal["input", "output", "tool"]
@@ -20,9 +21,9 @@ class GuardrailResult(BaseModel):
 
     allowed: bool
     reason: str | None = None
-    """Why it was denied; goes into the error or, for a tool, to the model."""
+    """Why it was denied: the reason of the error, or, for a tool call, what the model is told."""
     rewrite: Any = None
-    """Replaces what was judged: a message list (input), a text (output), arguments (tool); None keeps it."""
+    """Replaces what was judged: a list of messages (input), a text (output), arguments (tool). None keeps it."""
 
 
 Verdict = GuardrailResult | Awaitable[GuardrailResult]
@@ -30,12 +31,12 @@ Verdict = GuardrailResult | Awaitable[GuardrailResult]
 
 @dataclass(frozen=True)
 class Guardrails:
-    """Callbacks, plain or async, or None. Plain ones must be quick (well under 100 ms); let slow ones be async."""
+    """Callbacks, each plain, async or None. A plain one must take well under 100 ms; make slower ones async."""
 
     input: Callable[[list[Message]], Verdict] | None = None
     output: Callable[[Message], Verdict] | None = None
-    tool: Callable[[str, dict[str, Any]], Verdict] | None = None
+    tool: Callable[[str, JsonObject], Verdict] | None = None
 
 
 Compactor = Callable[[list[Message]], str | Awaitable[str]] | Agent | str | PathLike[str]
-"""A function that summarises messages, or a `.prompty` agent whose input `conversation` is their text."""
+"""A function that summarises messages, or a `.prompty` agent that is given their text as its input `conversation`."""

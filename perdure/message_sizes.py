@@ -10,11 +10,11 @@ from pydantic_core import PydanticSerializationError, to_json
 from .messages import Message
 
 _RECORDED_FRAME = 64
-"""Bytes that a recorded message or part takes beside its content."""
+"""Bytes that a recorded message or part takes besides its content."""
 
 
 def message_chars(message: Message) -> int:
-    """The size of one message in characters, by §13.3's estimate."""
+    """The size of one message in characters, as §13.3 estimates it."""
     size = len(message.role) + 4
     for part in message.parts:
         size += len(part.value) if part.kind == "text" else 200
@@ -24,7 +24,7 @@ def message_chars(message: Message) -> int:
 
 
 def _call_chars(call: dict[str, object]) -> int:
-    """The length of a tool call's JSON, as `json.dumps` writes it, list punctuation excluded."""
+    """The length of a tool call's JSON as `json.dumps` writes it, without the punctuation of the list."""
     return len(dumps(call))
 
 
@@ -40,7 +40,7 @@ def _json_bytes(value: object) -> int:
     try:
         return len(to_json(value, fallback=str))
     except PydanticSerializationError:
-        # Text that is no Unicode, which only `json` writes.
+        # Text that is not valid Unicode: only `json` writes it.
         return len(dumps(value, default=str))
 
 
@@ -53,15 +53,15 @@ def total_bytes(messages: Iterable[Message]) -> int:
     return sum(map(recorded_bytes, messages))
 
 
-def split(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]]:
-    """The messages in runs of at most `limit_bytes` as recorded; a larger message stands alone."""
-    pieces: list[list[Message]] = []
+def batches(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]]:
+    """The messages in batches of at most `limit_bytes` as recorded; a larger message is a batch of its own."""
+    found: list[list[Message]] = []
     size = 0
     for message in messages:
         own = recorded_bytes(message)
-        if not pieces or size + own > limit_bytes:
-            pieces.append([])
+        if not found or size + own > limit_bytes:
+            found.append([])
             size = 0
-        pieces[-1].append(message)
+        found[-1].append(message)
         size += own
-    return pieces
+    return found

@@ -1,4 +1,4 @@
-"""The neutral conversation: messages, their parts, tool calls and tool results (§6.1)."""
+"""What is said in a run, in no provider's format: messages, their parts, tool calls and tool results (§6.1)."""
 
 from __future__ import annotations
 
@@ -7,10 +7,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
+from .exchanged import Exchanged
+from .json_types import JsonObject
+
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 
 
-class _Part(BaseModel):
+class _Part(Exchanged):
     model_config = ConfigDict(populate_by_name=True)
 
 
@@ -21,7 +24,7 @@ class TextPart(_Part):
 
 class _Media(_Part):
     source: str = Field(validation_alias=AliasChoices("source", "value"))
-    """A URL, a `data:` URI, or bare base64 data (then `media_type` says of what)."""
+    """A URL, a `data:` URI, or plain base64 data, whose type is then in `media_type`."""
     media_type: str | None = Field(default=None, alias="mediaType")
 
 
@@ -41,20 +44,20 @@ class FilePart(_Media):
 Part = Annotated[TextPart | ImagePart | AudioPart | FilePart, Field(discriminator="kind")]
 
 
-class Message(BaseModel):
+class Message(Exchanged):
     """One message of a conversation.
 
-    `metadata` holds what a role needs beside its parts. The keys perdure itself writes are:
+    `metadata` holds what a role needs besides its parts. perdure itself writes these keys:
 
     - assistant: `tool_calls`, a list of `{id, type: "function", function: {name, arguments}}`;
       `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
-      reasoning items), which are sent back verbatim to the same API and ignored by every other one
-    - tool: `tool_call_id`; `status` when the result is not a success
+      reasoning items), which are sent back unchanged to the same API and ignored by all others
+    - tool: `tool_call_id`; `status`, unless the result is a success
     """
 
     role: Role
     parts: list[Part] = []
-    metadata: dict[str, Any] = {}
+    metadata: JsonObject = {}
 
     @model_validator(mode="before")
     @classmethod
@@ -71,17 +74,17 @@ class Message(BaseModel):
 
     @property
     def text(self) -> str:
-        """The text parts, joined without a separator; "" when there is none."""
+        """The text parts, joined without a separator; "" when there are none."""
         return "".join([part.value for part in self.parts if isinstance(part, TextPart)])
 
     @property
     def instructs(self) -> bool:
-        """Whether it is a system (or developer) message: trimming never drops one (§13.3)."""
+        """Whether this is a system or developer message, which trimming never drops (§13.3)."""
         return self.role in ("system", "developer")
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls that this assistant message asks for; [] when there is none."""
+        """The tool calls that this assistant message asks for; [] when there are none."""
         return [
             ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
             for call in self.metadata.get("tool_calls") or []
@@ -97,34 +100,34 @@ class Message(BaseModel):
 
     @classmethod
     def assistant(cls, text: str = "", tool_calls: Sequence[ToolCall] = ()) -> Message:
-        """An assistant message; it has no text part when `text` is empty (§9.5)."""
+        """An assistant message, without a text part if `text` is empty (§9.5)."""
         metadata = {"tool_calls": [call.to_metadata() for call in tool_calls]} if tool_calls else {}
         return cls(role="assistant", parts=[TextPart(value=text)] if text else [], metadata=metadata)
 
     @classmethod
     def tool(cls, call: ToolCall, result: ToolResult) -> Message:
-        """The answer to one tool call; every provider's formatter batches these as its API wants (§9.5)."""
-        metadata: dict[str, Any] = {"tool_call_id": call.id}
+        """The result of one tool call; each provider groups such messages as its API requires (§9.5)."""
+        metadata: JsonObject = {"tool_call_id": call.id}
         if result.status != "success":
             metadata["status"] = result.status
         return cls(role="tool", parts=result.parts, metadata=metadata)
 
 
 class ToolCall(BaseModel):
-    """A tool execution that the model asks for."""
+    """A tool call that the model asks for."""
 
     id: str
     name: str
     arguments: str
-    """JSON text, exactly as the model wrote it: it may be malformed (§9.8)."""
+    """JSON text, exactly as the model wrote it; it may be malformed (§9.8)."""
 
-    def to_metadata(self) -> dict[str, Any]:
-        """The shape that `Message.metadata["tool_calls"]` holds (§9.5)."""
+    def to_metadata(self) -> JsonObject:
+        """The call as an item of `Message.metadata["tool_calls"]` (§9.5)."""
         return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
 
 
 class ToolResult(BaseModel):
-    """What one tool execution gave, success or not (§6.1)."""
+    """What one tool call returned, successful or not (§6.1)."""
 
     model_config = ConfigDict(populate_by_name=True)
 
@@ -145,20 +148,20 @@ class ToolResult(BaseModel):
 
     @classmethod
     def failure(cls, text: str, *, kind: str, status: Literal["error", "cancelled", "timeout"] = "error") -> ToolResult:
-        """A result that tells the model what went wrong; `text` is what the model reads."""
+        """A result that is not a success; `text` tells the model what went wrong."""
         return cls(parts=[TextPart(value=text)], status=status, error_kind=kind, error_message=text)
 
 
 class Usage(BaseModel):
-    """Tokens that model calls consumed, as the provider counted them."""
+    """The tokens that model calls have used, as the provider counts them."""
 
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
     cached_input_tokens: int = 0
-    """The part of `input_tokens` that the provider served from its prompt cache."""
+    """The part of `input_tokens` that came from the provider's prompt cache."""
     reasoning_tokens: int = 0
-    """The part of `output_tokens` that the provider spent on reasoning."""
+    """The part of `output_tokens` that was spent on reasoning."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -171,7 +174,7 @@ class Usage(BaseModel):
 
 
 class ModelReply(BaseModel):
-    """One completed model call: the assistant message, and what the provider said about the call."""
+    """The result of one model call: the assistant message, and what the provider says about the call."""
 
     message: Message
     usage: Usage = Usage()
@@ -180,7 +183,8 @@ class ModelReply(BaseModel):
     model: str | None = None
     response_id: str | None = None
     output: Any = None
-    """The structured value when the agent declares `outputs`; None when the text is the output."""
-    raw: dict[str, Any] | None = None
-    """The provider's response, kept only when the run asks for it (`raw=True`)."""
+    """The structured value if the agent declares `outputs`; None if the text is the output."""
+    raw: JsonObject | None = None
+    """The provider's own response, only if the run asks for it (`RunOptions.raw`)."""
     warnings: list[str] = []
+    """What the run should report about the call, each as a `status` event."""

@@ -13,40 +13,42 @@ class RunOptions(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     max_iterations: int = Field(default=10, ge=1)
-    """So many rounds of tool calls are allowed; then `on_limit` decides (§9.1)."""
+    """The most model calls that may complete; then `on_limit` decides (§9.1)."""
     max_llm_retries: int = Field(default=3, ge=1)
-    """Attempts of one model call in total, the first included (§9.10)."""
+    """The most attempts of one model call, including the first (§9.10)."""
     context_budget: int | None = Field(default=None, gt=0)
-    """Characters that the model may be sent; None sends everything (§13.3)."""
+    """The most characters that the model is sent; None sends everything (§13.3)."""
     parallel_tool_calls: bool = False
-    """Runs the tool calls of one reply concurrently (§13.6)."""
+    """Whether the tool calls of one reply run at the same time (§13.6)."""
     raw: bool = False
-    """Gives the provider's own response as the output."""
+    """Whether the output is the provider's own response."""
     turn: int | None = None
-    """A label for the trace of a conversation in turns (§14)."""
+    """The number of this turn of a conversation, for its trace (§14)."""
     stream: bool = False
-    """Streams the model's text and thinking to whoever watches."""
+    """Whether watchers see the model's text and thinking while they are written."""
     guardrails: str | None = None
-    """Name of the guardrails that the worker registered."""
+    """The name of guardrails that are registered on the worker; None for none."""
     compactor: str | None = None
-    """Name of the compactor that the worker registered; None uses the built-in summary (§13.3)."""
+    """The name of a compactor that is registered on the worker; None for the built-in summary (§13.3)."""
     tool_timeout: float = Field(default=30.0, gt=0)
-    """Per tool execution, where the tool does not say otherwise."""
+    """For one execution of a tool that has no time-out of its own."""
     llm_timeout: float = Field(default=600.0, gt=0)
-    """Per attempt of a model call."""
+    """For one attempt of a model call."""
     retry_base_seconds: float = Field(default=2.0, ge=0)
-    """The wait before the first retry; it doubles from retry to retry, up to a minute."""
+    """The wait before the first retry of a model call. It doubles with each retry, up to a minute."""
     rate_limit_seconds: float = Field(default=300.0, ge=0)
-    """So long in all may one model call wait for rate limits to pass; such waits cost no attempt."""
+    """How long one model call may wait for rate limits, in total. Such waits do not count as attempts."""
     cancel_grace: float = Field(default=30.0, ge=0)
-    """So long may a running tool go on after the run was cancelled."""
+    """How long a running tool may go on after the run was cancelled."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
-    """When a limit is reached: fail, give a partial result, or ask the model once more without tools."""
+    """What a reached limit leads to: an error, a partial result, or a last model call without tools."""
     unknown_tools: Literal["recover", "raise"] = "recover"
-    """A call of a tool that does not exist: tell the model what exists, or fail the run (§9.9)."""
+    """What the call of an unknown tool leads to: a result that lists the known ones, or an error (§9.9)."""
     max_total_tokens: int | None = Field(default=None, gt=0)
+    """Once the run has used so many tokens, it makes no further model call; None for no limit, here and below."""
     max_tool_calls: int | None = Field(default=None, gt=0)
+    """Once the run has executed so many tool calls, it makes no further model call."""
     max_seconds: float | None = Field(default=None, gt=0)
-    """The run's age, waits included."""
+    """Once the run is so old, waits included, it makes no further model call."""
     max_repeated_calls: int | None = Field(default=None, ge=2)
-    """So many rounds in a row may ask for exactly the same calls; None leaves it to `max_iterations`."""
+    """How many rounds in a row may ask for exactly the same tool calls."""

@@ -1,39 +1,41 @@
-"""One tool call between its parts of a run: what is known of the tool, what is asked for, what a person says to it."""
+"""One tool call within a run: what is known of the tool, what is to be executed, what a person decides about it."""
 
 from __future__ import annotations
 
-from typing import Any
+from .exchanged import Exchanged
+from .json_types import JsonObject
 
-from pydantic import BaseModel
 
-
-class ToolRequest(BaseModel):
-    """One tool execution, decided: the arguments are parsed and the guardrail has let it pass."""
+class ToolRequest(Exchanged):
+    """A tool call that is to be executed, with its arguments parsed."""
 
     call_id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     iteration: int
     index: int
     """The call's place in the model's reply, from 0."""
 
 
-class ToolSpec(BaseModel):
-    """What the worker knows of a tool and the loop decides by."""
+class ToolSpec(Exchanged):
+    """What the loop needs to know of a tool."""
 
     name: str
     timeout: float | None = None
-    """Seconds per execution; None takes `RunOptions.tool_timeout`."""
+    """Seconds for one execution; None means `RunOptions.tool_timeout`."""
     idempotent: bool = True
-    """Whether an execution that was lost with its worker may be started again."""
+    """Whether an execution that was lost together with its worker may be repeated."""
     parallel_safe: bool = True
+    """Whether it may run at the same time as the other calls of one reply."""
     needs_approval: bool = False
+    """Whether a person must approve each call."""
 
 
-class Approval(BaseModel):
-    """What a person says to one tool call: yes, yes with other arguments, or no."""
+class Approval(Exchanged):
+    """A person's decision about one tool call: yes, yes with other arguments, or no."""
 
     approved: bool
     reason: str | None = None
-    arguments: dict[str, Any] | None = None
-    """Replaces the model's arguments; None keeps them."""
+    """Why it was denied; the model is told."""
+    arguments: JsonObject | None = None
+    """Replace the model's arguments; None keeps those."""

@@ -10,33 +10,35 @@ from .message_sizes import message_chars
 from .messages import Message
 
 KEPT_AT_LEAST = 2
-"""So many messages beside the system messages are never dropped."""
+"""At least this many messages, system messages not counted, are never dropped."""
 SUMMARY_CHARS = 4000
+"""The built-in summary is cut to this length."""
 QUOTE_CHARS = 200
+"""The built-in summary quotes this much of each message."""
 
 
 @dataclass(frozen=True)
 class TrimPlan:
-    """Drop `drop` messages behind the first `head`, except system messages."""
+    """Drop the `drop` messages after the first `head`, except system messages."""
 
     head: int
     drop: int
 
     def dropped(self, messages: Sequence[Message]) -> list[Message]:
-        """What a summary has to stand for."""
+        """The messages that a summary replaces."""
         return [message for message in messages[self.head : self.head + self.drop] if not message.instructs]
 
 
 def estimate_chars(messages: Sequence[Message]) -> int:
-    """The size of the messages in characters: text as it is, other parts 200 each, tool calls as JSON."""
+    """The size of the messages in characters: the length of texts, 200 for any other part, tool calls as JSON."""
     return sum(map(message_chars, messages))
 
 
 def plan_trim(messages: Sequence[Message], sizes: Sequence[int], budget_chars: int) -> TrimPlan | None:
-    """What to drop so that the messages fit, or None when they fit already or nothing may be dropped.
+    """What to drop so that the messages fit; None when they fit already, or when nothing may be dropped.
 
-    Dropped are the oldest whole groups (an assistant message with its tool results), until what is left
-    fits beside a summary. System messages stay, wherever they stand, and at least two others.
+    The oldest groups are dropped as a whole (an assistant message with its tool results), until the rest and a summary
+    fit. All system messages stay, wherever they are, and at least two others.
     """
     total = sum(sizes)
     if total <= budget_chars:
@@ -58,12 +60,12 @@ def plan_trim(messages: Sequence[Message], sizes: Sequence[int], budget_chars: i
 
 
 def summary_budget(budget_chars: int) -> int:
-    """The characters that the summary may take, out of the budget."""
+    """The characters of the budget that are reserved for the summary."""
     return min(5000, int(budget_chars * 0.05))
 
 
 def _group_end(messages: Sequence[Message], start: int) -> int:
-    """The index behind the group that starts at `start`; tool results belong to the message before them."""
+    """The index after the group that starts at `start`; tool results belong to the message before them."""
     end = start + 1
     while end < len(messages) and messages[end].role == "tool":
         end += 1
@@ -71,7 +73,7 @@ def _group_end(messages: Sequence[Message], start: int) -> int:
 
 
 def summarize_dropped(messages: Sequence[Message]) -> str:
-    """The built-in summary: what the user asked, what the assistant said, which tools it called."""
+    """The built-in summary: what the user asked, what the assistant said, and which tools it called."""
     lines: list[str] = []
     for message in messages:
         if message.role == "user":
@@ -85,15 +87,15 @@ def summarize_dropped(messages: Sequence[Message]) -> str:
 
 
 def summary_message(summary: str) -> Message:
-    """The user message that stands where the dropped messages stood."""
+    """The user message that replaces the dropped messages."""
     return Message.user(f"[Context summary: {summary}]")
 
 
 def trim_to_context_window(messages: Sequence[Message], budget_chars: int) -> tuple[list[Message], list[Message]]:
-    """The messages that fit into `budget_chars` with the built-in summary of the rest, and the rest.
+    """The messages to keep within `budget_chars`, and those that are dropped.
 
-    The first list holds the summary when the second is not empty. Never raises: when even the system
-    messages and the last two others exceed the budget, these are returned.
+    If any are dropped, the first list has their built-in summary. It exceeds the budget if the system messages and the
+    last two others do: those are always kept. Never raises.
     """
     plan = plan_trim(messages, [message_chars(message) for message in messages], budget_chars)
     trimmed = Conversation(messages)

@@ -59,7 +59,7 @@ def test_arguments(raw: str, arguments: dict[str, Any], warning: str | None) -> 
         pytest.param('"text"', "expected a JSON object", id="a text"),
         pytest.param("null", "expected a JSON object, got 'null'", id="null"),
         pytest.param('```\n"text"\n```', "expected a JSON object", id="a text in fences"),
-        pytest.param('{"a": NaN}', "NaN is no JSON value", id="not a number"),
+        pytest.param('{"a": NaN}', "NaN is not a JSON value", id="not a number"),
         pytest.param('{"a": 1e999}', "1e999 is too large a number", id="infinity"),
         pytest.param('{"a": "\\ud83d"}', "half of a surrogate pair", id="half a character"),
         pytest.param('{"a": ' + "[" * 150 + "]" * 150 + "}", "nested deeper than 100 levels", id="deep"),

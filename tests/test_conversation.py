@@ -1,4 +1,4 @@
-"""The journaled conversation: whoever follows its references has the same messages, or notices that not."""
+"""The recorded conversation: whoever follows its references has the same messages, or notices that it has not."""
 
 from __future__ import annotations
 
@@ -10,19 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.conversation import (
-    BATCH_BYTES,
-    Append,
-    Conversation,
-    ConversationRef,
-    DigestMismatchError,
-    Rewrite,
-    Trim,
-    operation_bytes,
-)
+from perdure.conversation import BATCH_BYTES, Conversation, ConversationRef, DigestMismatchError
 from perdure.history.transcript import Transcript
 from perdure.message_sizes import message_chars, total_bytes
 from perdure.messages import ImagePart, Message, ToolCall, ToolResult
+from perdure.operations import Append, Rewrite, Trim, operation_bytes
 
 CALL = ToolCall(id="1", name="look", arguments='{"at": "sky"}')
 HELLO = [Message.system("Be brief."), Message.user("Hi")]
@@ -55,7 +47,7 @@ class Actors:
     writer: Conversation
     follower: Conversation
     recorded: list[ConversationRef] = field(default_factory=list)
-    """What an activity's input left in the history."""
+    """What the inputs of activities have recorded."""
 
     def step(self, kind: str, sketch: Sketch, number: int) -> None:
         news = drawn(sketch)
@@ -84,7 +76,7 @@ class Actors:
 
     def follow(self, reference: ConversationRef) -> None:
         if self.follower.version > reference.version:
-            # It was ahead, by a reference that left no trace: such a follower begins again with the history.
+            # It is ahead, by a reference that was not recorded: such a follower reads the history anew.
             with pytest.raises(DigestMismatchError):
                 self.follower.follow(travelled(reference))
             self.follower = self.read()
@@ -92,7 +84,7 @@ class Actors:
 
     def read(self) -> Conversation:
         """The conversation as the history tells it."""
-        copy = Conversation(self.seed)
+        copy = Conversation.recorded(self.seed)
         for reference in self.recorded:
             copy.follow(travelled(reference))
         return copy
@@ -114,9 +106,9 @@ STEPS = st.tuples(
 @given(SKETCHES, st.lists(STEPS, max_size=15))
 def test_followers_always_have_equal_messages_and_digest(sketch: Sketch, steps: list[Any]) -> None:
     seed = drawn(sketch)
-    writer = Conversation(seed)
-    assert writer.digest == Conversation(seed).digest
-    actors = Actors(seed, writer, Conversation(seed))
+    writer = Conversation.recorded(seed)
+    assert writer.digest == Conversation.recorded(seed).digest
+    actors = Actors(seed, writer, Conversation.recorded(seed))
     for kind, news, number in steps:
         actors.step(kind, news, number)
     actors.record(writer.ref())
@@ -130,8 +122,7 @@ def test_followers_always_have_equal_messages_and_digest(sketch: Sketch, steps: 
 @settings(max_examples=40, deadline=None)
 @given(SKETCHES, st.lists(SKETCHES, max_size=5), st.integers(1, 700_000))
 def test_references_ahead_are_bounded(sketch: Sketch, appended: list[Sketch], limit: int) -> None:
-    writer = Conversation(drawn(sketch))
-    assert writer.digest
+    writer = Conversation.recorded(drawn(sketch))
     for news in appended:
         writer.append(drawn(news))
     for reference in writer.partial_refs(limit):
@@ -141,7 +132,7 @@ def test_references_ahead_are_bounded(sketch: Sketch, appended: list[Sketch], li
 
 
 def test_no_operation_outgrows_a_batch_unless_one_message_does() -> None:
-    writer = Conversation()
+    writer = Conversation.recorded()
     news = [Message.user("a" * (BATCH_BYTES // 3))] * 7
     writer.append(news)
     writer.rewrite([*news, Message.user("b" * (2 * BATCH_BYTES))])
@@ -153,15 +144,14 @@ def test_no_operation_outgrows_a_batch_unless_one_message_does() -> None:
 
 
 def test_a_rewrite_to_nothing_is_recorded() -> None:
-    writer, follower = Conversation(HELLO), Conversation(HELLO)
-    assert writer.digest
+    writer, follower = Conversation.recorded(HELLO), Conversation.recorded(HELLO)
     writer.rewrite([])
     follower.follow(travelled(writer.ref()))
     assert follower.messages == []
 
 
 def test_appending_nothing_changes_nothing() -> None:
-    writer = Conversation(HELLO)
+    writer = Conversation.recorded(HELLO)
     writer.append([])
     assert (writer.version, writer.operations) == (0, [])
 
@@ -171,8 +161,7 @@ def changed(reference: ConversationRef, **fields: Any) -> ConversationRef:
 
 
 def test_what_does_not_fit_is_noticed() -> None:
-    writer = Conversation(HELLO)
-    assert writer.digest
+    writer = Conversation.recorded(HELLO)
     writer.append([Message.assistant("Hello")])
     writer.append([Message.user("Bye")])
     reference = writer.ref()
@@ -188,10 +177,10 @@ def test_what_does_not_fit_is_noticed() -> None:
         changed(reference, version=3),
     ):
         with pytest.raises(DigestMismatchError):
-            Conversation(HELLO).follow(wrong)
+            Conversation.recorded(HELLO).follow(wrong)
     with pytest.raises(DigestMismatchError):
-        Conversation([Message.user("Hi")]).follow(reference)
-    ahead = Conversation(HELLO)
+        Conversation.recorded([Message.user("Hi")]).follow(reference)
+    ahead = Conversation.recorded(HELLO)
     ahead.follow(reference)
     ahead.append([Message.user("more")])
     with pytest.raises(DigestMismatchError, match="is at version 3, the operations lead from 0 to 2"):
@@ -215,34 +204,32 @@ def test_what_does_not_fit_is_noticed() -> None:
     ],
 )
 def test_different_messages_have_different_digests(one: Message, other: Message) -> None:
-    assert Conversation([one]).digest != Conversation([other]).digest
+    assert Conversation.recorded([one]).digest != Conversation.recorded([other]).digest
     digests = set()
     for message in (one, other):
         for way in ("append", "rewrite"):
-            writer = Conversation([])
-            assert writer.digest
+            writer = Conversation.recorded([])
             getattr(writer, way)([message])
             digests.add(writer.digest)
     assert len(digests) == 4
 
 
-def test_the_digest_of_the_seed_cannot_be_taken_too_late() -> None:
-    writer = Conversation(HELLO)
-    writer.append(HELLO)
-    with pytest.raises(ValueError, match="before the first operation"):
-        _ = writer.digest
+def test_only_a_recorded_conversation_has_a_digest() -> None:
+    unrecorded = Conversation(HELLO)
+    for ask in (lambda: unrecorded.digest, unrecorded.ref, lambda: unrecorded.follow(Conversation.recorded().ref())):
+        with pytest.raises(ValueError, match="this conversation has no digest"):
+            ask()
 
 
 def test_a_conversation_goes_on_from_a_version_and_a_digest() -> None:
-    writer, follower = Conversation(HELLO), Conversation(HELLO)
-    assert writer.digest
+    writer, follower = Conversation.recorded(HELLO), Conversation.recorded(HELLO)
     writer.append([Message.assistant("Hello")])
     follower.follow(writer.ref())
-    next_link = Conversation(writer.messages, version=writer.version, digest=writer.digest)
+    next_link = Conversation.recorded(writer.messages, version=writer.version, digest=writer.digest)
     next_link.append([Message.user("Bye")])
     follower.follow(travelled(next_link.ref()))
     assert follower.messages == next_link.messages
-    loaded = Conversation([], version=writer.version, digest=writer.digest)
+    loaded = Conversation.recorded([], version=writer.version, digest=writer.digest)
     loaded.load(writer.messages)
     assert (loaded.messages, loaded.digest, loaded.version) == (writer.messages, writer.digest, writer.version)
     with pytest.raises(ValueError, match="only an empty conversation"):
@@ -250,7 +237,7 @@ def test_a_conversation_goes_on_from_a_version_and_a_digest() -> None:
 
 
 def test_the_transcript_keeps_what_trimming_drops() -> None:
-    writer, transcript = Conversation(HELLO), Transcript(HELLO)
+    writer, transcript = Conversation.recorded(HELLO), Transcript(HELLO)
     said = [Message.user(f"{number}") for number in range(5)]
     for message in said:
         writer.append([message])
@@ -261,7 +248,7 @@ def test_the_transcript_keeps_what_trimming_drops() -> None:
 
 
 def test_the_transcript_holds_what_a_guardrail_put_in_place() -> None:
-    writer, transcript = Conversation(HELLO), Transcript(HELLO)
+    writer, transcript = Conversation.recorded(HELLO), Transcript(HELLO)
     writer.append([Message.user("My number is 555")])
     writer.trim(1, 1, Message.user("[Context summary: …]"))
     writer.rewrite([HELLO[0], Message.user("My number is […]")])
@@ -272,6 +259,6 @@ def test_the_transcript_holds_what_a_guardrail_put_in_place() -> None:
 def test_the_transcript_goes_on_over_links() -> None:
     transcript = Transcript(HELLO)
     transcript.follow([Append(messages=[Message.assistant("Hello")])])
-    transcript.begin_link([*HELLO, Message.assistant("Hello"), Message.user("not handed over")])
+    transcript.begin_link([*HELLO, Message.assistant("Hello"), Message.user("not recorded")])
     transcript.follow([Trim(head=1, drop=3, summary=Message.user("[…]")), Append(messages=[Message.assistant("Bye")])])
-    assert [message.text for message in transcript.messages] == ["Be brief.", "Hi", "Hello", "not handed over", "Bye"]
+    assert [message.text for message in transcript.messages] == ["Be brief.", "Hi", "Hello", "not recorded", "Bye"]

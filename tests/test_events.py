@@ -85,14 +85,14 @@ def filled(count: int, **data: Any) -> EventLog:
 
 
 @pytest.mark.parametrize(("after", "seqs"), [(0, [1, 2, 3]), (1, [2, 3]), (3, []), (99, [])])
-def test_reading_behind_an_event(after: int, seqs: list[int]) -> None:
+def test_reading_after_an_event(after: int, seqs: list[int]) -> None:
     page = filled(3).page(after)
     assert [event.seq for event in page.events] == seqs
     assert not page.more
 
 
 def test_the_log_of_a_later_link_goes_on_counting() -> None:
-    conversation = Conversation([*HELLO, Message.assistant("Hello")], version=7, digest="0" * 32)
+    conversation = Conversation.recorded([*HELLO, Message.assistant("Hello")], version=7, digest="0" * 32)
     log = EventLog(conversation, last_seq=40)
     assert log.last_seq == 40
     conversation.append([Message.user("Bye")])

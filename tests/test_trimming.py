@@ -82,7 +82,7 @@ def test_what_fits_exactly_is_left_alone() -> None:
     assert (len(kept), len(dropped)) == (6, 1)
 
 
-def test_the_oldest_are_dropped_and_summed_up_behind_the_system_messages() -> None:
+def test_the_oldest_are_dropped_and_summed_up_after_the_system_messages() -> None:
     messages = [SYSTEM, SYSTEM, *[Message.user(f"{number}" * 100) for number in range(5)]]
     kept, dropped = trim_to_context_window(messages, 300)
     assert dropped == messages[2:5]

@@ -60,7 +60,7 @@ class RunActivities:
 
         Remembers the run, too. Fails where a declared tool has no handler.
         """
-        conversation = Conversation(input.messages, version=input.version, digest=input.digest)
+        conversation = Conversation.recorded(input.messages, version=input.version, digest=input.digest)
         workflow_id, run_id = current_link()
         run = KnownRun(run_id, input.agent, input.inputs, input.options)
         with typed_failures():

@@ -74,10 +74,9 @@ class RecordedLink:
         Raises `DigestMismatchError` when the recorded parts do not fit together.
         """
         carried = self.input.carried
-        conversation = Conversation(
+        conversation = Conversation.recorded(
             self.seed, version=carried.version if carried else 0, digest=carried.digest if carried else None
         )
-        _ = conversation.digest
         for reference in self.references:
             if until is not None and reference.version > until:
                 break

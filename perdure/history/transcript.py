@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..conversation import Conversation, Operation, Rewrite, Trim
+from ..conversation import Conversation
 from ..messages import Message
+from ..operations import Operation, Rewrite, Trim
 
 
 class Transcript:

@@ -1,34 +1,36 @@
-"""What the loop needs from the world: everything that is not a decision."""
+"""Everything that the loop does besides deciding: the interface to the world outside."""
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Protocol
 
 from ..conversation import Conversation
-from ..events import EventType
-from ..guardrails import GuardrailPoint, GuardrailResult
+from ..event_data import EventType, LoggedData
+from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult
 from ..tool_calls import Approval, ToolRequest
 from .state import LoopState
 
 
 class Cancelled(Exception):
-    """The run is being cancelled: what was awaited was given up (§13.2)."""
+    """The run was cancelled while the loop waited; what it waited for was given up (§13.2)."""
 
 
 class Effects(Protocol):
-    """Bound to Temporal by the workflow, and to direct calls by the in-process runner.
+    """Implemented by the workflow on Temporal, and by the in-process runner with direct calls.
 
-    An effect that waits gives up with `Cancelled` when the run is cancelled meanwhile, except
-    `run_tool`: a started tool is awaited for its grace period.
+    Every effect that waits raises `Cancelled` when the run is cancelled meanwhile, except `run_tool`: a tool that has
+    started is awaited for its grace period.
     """
 
-    def cancelled(self) -> bool: ...
+    def cancelled(self) -> bool:
+        """Whether the run was cancelled."""
 
-    def has_steering(self) -> bool: ...
+    def has_steering(self) -> bool:
+        """Whether steering messages wait to be read."""
 
     def drain_steering(self) -> list[str]:
-        """All pending texts, in the order they were sent; each is given once."""
+        """The texts of all waiting steering messages, in the order they were sent; each is given once."""
 
     def now(self) -> float:
         """Seconds since the epoch."""
@@ -36,25 +38,35 @@ class Effects(Protocol):
     def random(self) -> float:
         """A number from [0, 1)."""
 
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None: ...
+    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
+        """Add an event to the run's log; `data` is what `perdure.event_data` declares for the type."""
 
     async def checkpoint(self, state: LoopState) -> None:
-        """Between iterations: a chance to carry on elsewhere. May not return."""
+        """Called before each iteration. It may continue the run in a new link, and then does not return."""
 
-    async def sleep(self, seconds: float, why: str) -> None: ...
+    async def sleep(self, seconds: float, why: str) -> None:
+        """Wait; `why` is shown to people."""
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
-        """One attempt. Raises `ModelError` when the provider or the way to it failed."""
+        """Make one attempt of a model call. Raises `ModelError` when the provider or the connection to it fails."""
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
-        """Never raises for what the tool did: its failure is a result."""
+        """Execute one tool call. Never raises for what the tool does: a failure is a result."""
 
-    async def judge(
-        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
-    ) -> GuardrailResult:
-        """Ask the guardrail of that point; `subject` is the assistant message (output) or the call (tool)."""
+    async def judge_input(self, conversation: Conversation) -> GuardrailResult:
+        """The input guardrail's verdict on what the model is about to be sent (§13.4)."""
+
+    async def judge_output(self, message: Message) -> GuardrailResult:
+        """The output guardrail's verdict on the model's reply."""
+
+    async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
+        """The tool guardrail's verdict on one call."""
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        """Summarise `drop` messages behind the first `head`; "" or any exception falls back to the built-in summary."""
+        """Summarise the `drop` messages after the first `head`.
 
-    async def approve(self, request: ToolRequest) -> Approval: ...
+        After any exception, and for an empty text, the loop uses the built-in summary.
+        """
+
+    async def approve(self, request: ToolRequest) -> Approval:
+        """Wait until a person approves or denies the call."""

@@ -1,4 +1,4 @@
-"""The limits of a run: which one is reached, and what its error says."""
+"""The limits of a run: which one is reached, and how its error explains it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PARTIAL_TEXT = "I was unable to complete this task within the allowed steps."
 
 
 def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError | None:
-    """The error of the limit that forbids a further model call, or None."""
+    """The error of the limit that forbids another model call; None when the run may go on."""
     if state.iterations >= options.max_iterations:
         return MaxIterationsError(
             f"Agent loop exceeded {options.max_iterations} iterations",
@@ -45,5 +45,5 @@ def _repetition(state: LoopState) -> str | None:
 
 
 def partial_text(state: LoopState) -> str:
-    """What a run gives that was stopped by a limit: a fixed text, and the last that the model said."""
+    """The output of a run that a limit stopped: a fixed text, and the last text of the model."""
     return f"{PARTIAL_TEXT}\n\n{state.last_text}" if state.last_text else PARTIAL_TEXT

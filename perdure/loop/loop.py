@@ -1,38 +1,63 @@
-"""The loop itself: reads as the specification's order of an iteration (§13.7)."""
+"""The loop itself, in the order that the specification gives an iteration (§13.7)."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, NoReturn
 
 from ..conversation import Conversation
 from ..errors import GuardrailError, RunCancelled, RunError
-from ..events import EventType
-from ..messages import Message, ModelReply, TextPart, ToolCall
+from ..event_data import (
+    CancelledData,
+    ErrorData,
+    EventType,
+    FailedData,
+    LlmCompleteData,
+    LlmStartData,
+    LoggedData,
+    LoggedDoneData,
+    LoggedMessagesUpdatedData,
+    StatusData,
+    TokenData,
+    usage_data,
+)
+from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
 from ..tool_calls import ToolSpec
-from ..trimming import TrimPlan, plan_trim, summarize_dropped, summary_message
+from ..trimming import plan_trim, summarize_dropped, summary_message
+from .compaction import compactor_summary
 from .effects import Cancelled, Effects
 from .limits import partial_text, reached_limit
 from .retry import call_with_retry
 from .state import LoopState
 from .tools import ToolRound
-from .verdicts import checked
+from .verdicts import checked, with_text
 
 
+@dataclass
 class Outcome:
-    """How a run ended well."""
+    """What a run gives when it ends well."""
 
-    def __init__(self, output: Any, response: str, *, is_incomplete: bool = False) -> None:
-        self.output = output
-        self.response = response
-        """The output as text, as the `done` event carries it."""
-        self.is_incomplete = is_incomplete
+    output: Any
+    response: str
+    """The output as text, as the `done` event holds it."""
+    is_incomplete: bool = False
+    """Whether a limit ended the run (`RunOptions.on_limit`)."""
 
 
 class AgentLoop:
-    """One run of one agent. Emits exactly one terminal event, as its last."""
+    """One run of one agent. Its last event is its only terminal one.
+
+    Args:
+        effects: How the loop reaches the model, the tools and everything else outside.
+        conversation: What the model is sent; the loop changes it as the run proceeds.
+        tools: The tools that the model may call, by name.
+        guarded: The points that have a guardrail: `input`, `output`, `tool`.
+        compacted: Whether there is a compactor.
+        structured: Whether the agent declares `outputs`, so that an answer is read as JSON.
+        state: Where an earlier link of the run left off; None for a new run.
+    """
 
     def __init__(
         self,
@@ -56,21 +81,24 @@ class AgentLoop:
         self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded)
 
     async def run(self) -> Outcome:
-        """Iterate until the model gives its answer. Raises `RunError` when there is none."""
+        """Iterate until the model gives its answer.
+
+        Raises `RunCancelled`, and a `RunError` of another kind when the run fails; both without messages.
+        """
         try:
             outcome = await self._iterate()
         except Cancelled:
-            self._end("cancelled", {})
+            self._end("cancelled", CancelledData())
             raise RunCancelled("The run was cancelled", iterations=self.state.iterations) from None
         except RunError as error:
             error.iterations = self.state.iterations
-            self._end("failed", {"kind": error.kind, "message": str(error)})
+            self._end("failed", FailedData(kind=error.kind, message=str(error)))
             raise
-        self._end("done", {"response": outcome.response})
+        self._end("done", LoggedDoneData(response=outcome.response))
         return outcome
 
-    def _end(self, type: EventType, data: dict[str, Any]) -> None:
-        """The terminal event. Steering messages that came too late stay in the conversation, for a next turn (§14)."""
+    def _end(self, type: EventType, data: LoggedData) -> None:
+        """Emit the terminal event, after the steering messages that came too late: a next turn reads those (§14)."""
         self._drain_steering()
         self._emit(type, data)
 
@@ -102,7 +130,7 @@ class AgentLoop:
         texts = self._effects.drain_steering()
         if texts:
             self._append([Message.user(text) for text in texts])
-            self._emit("status", {"message": f"Injected {len(texts)} steering message(s)"})
+            self._emit_status(f"Injected {len(texts)} steering message(s)")
 
     def _reached_limit(self) -> RunError | None:
         return reached_limit(self._options, self.state, self._effects.now())
@@ -115,74 +143,51 @@ class AgentLoop:
         plan = plan_trim(self._conversation.messages, self._conversation.sizes, budget)
         if plan is None:
             return
-        summary = await self._compact(plan) if self._compacted else ""
+        summary = ""
+        if self._compacted:
+            summary = await compactor_summary(plan, self._conversation, self._effects, self._emit)
         built_in = summarize_dropped(plan.dropped(self._conversation.messages))
         self._conversation.trim(plan.head, plan.drop, summary_message(summary or built_in))
-        self._emit("messages_updated", {})
-
-    async def _compact(self, plan: TrimPlan) -> str:
-        """The compactor's summary, or "" when it failed: then the built-in one is used."""
-        self._emit("compaction_start", {})
-        try:
-            summary = await self._effects.compact(self._conversation, plan.head, plan.drop)
-        except Cancelled:
-            raise
-        except Exception as error:
-            self._emit("compaction_failed", {"message": str(error)})
-            return ""
-        if not summary.strip():
-            self._emit("compaction_failed", {"message": "the compactor gave an empty summary"})
-            return ""
-        messages = self._conversation.messages
-        removed = len(plan.dropped(messages))
-        self._emit("compaction_complete", {"removed": removed, "remaining": len(messages) - removed + 1})
-        return summary
+        self._emit_messages()
 
     async def _check_input(self) -> None:
         """§13.4"""
         if "input" not in self._guarded:
             return
-        verdict = checked("input", await self._effects.judge("input", self._conversation, None))
+        verdict = checked("input", await self._effects.judge_input(self._conversation))
         if not verdict.allowed:
             self._deny("Input", verdict.reason)
         if verdict.rewrite is not None and verdict.rewrite != self._conversation.messages:
             self._conversation.rewrite(verdict.rewrite)
-            self._emit("messages_updated", {})
+            self._emit_messages()
 
     async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
         """§9.10"""
         iteration = self.state.iteration
-        self._emit("llm_start", {})
+        self._emit("llm_start", LlmStartData())
         reply = await call_with_retry(
             lambda: self._effects.call_model(self._conversation, iteration, with_tools=with_tools),
             self._effects,
             self._options,
-            lambda text: self._emit("status", {"message": text}),
+            self._emit_status,
         )
-        self.state.record(reply.usage)
+        self.state.count(reply.usage)
         if self._options.stream and reply.message.text and not reply.message.tool_calls:
-            # Watchers saw it in pieces; the record holds it whole. Tool rounds are not shown (§9.3).
-            self._emit("token", {"token": reply.message.text})
-        self._emit("llm_complete", {"usage": {**vars(reply.usage)}, "finishReason": reply.finish_reason})
+            # Watchers saw it in parts; the event has it as a whole. Text with tool calls has no event (§9.3).
+            self._emit("token", TokenData(token=reply.message.text))
+        self._emit("llm_complete", LlmCompleteData(usage=usage_data(reply.usage), finishReason=reply.finish_reason))
         for warning in reply.warnings:
-            self._emit("status", {"message": warning})
+            self._emit_status(warning)
         return reply
 
     async def _check_output(self, reply: ModelReply) -> ModelReply:
         """§13.4"""
         if "output" not in self._guarded:
             return reply
-        verdict = checked("output", await self._effects.judge("output", self._conversation, reply.message))
+        verdict = checked("output", await self._effects.judge_output(reply.message))
         if not verdict.allowed:
             self._deny("Output", verdict.reason)
-        return reply if verdict.rewrite is None else self._rewritten(reply, verdict.rewrite)
-
-    def _rewritten(self, reply: ModelReply, text: str) -> ModelReply:
-        """The reply with another text: the provider's original blocks no longer speak for it."""
-        metadata = {key: value for key, value in reply.message.metadata.items() if key != "provider_content"}
-        message = Message(role="assistant", parts=[TextPart(value=text)], metadata=metadata)
-        output = _parse_output(text) if self._structured else None
-        return reply.model_copy(update={"message": message, "output": output})
+        return reply if verdict.rewrite is None else with_text(reply, verdict.rewrite, structured=self._structured)
 
     async def _run_tools(self, message: Message, calls: Sequence[ToolCall]) -> None:
         """§13.6, §13.7 step 8"""
@@ -191,7 +196,7 @@ class AgentLoop:
         self._append([message, *results])
 
     def _goes_on_after(self, reply: ModelReply) -> bool:
-        """Whether a steering message came while the final answer was made, and may still be answered."""
+        """Whether a steering message arrived during the model call, and no limit forbids answering it."""
         if not self._effects.has_steering() or self._reached_limit():
             return False
         self.state.note(reply.message.text, [])
@@ -216,7 +221,7 @@ class AgentLoop:
                 return await self._final_answer()
 
     async def _final_answer(self) -> Outcome:
-        """One last call, without tools."""
+        """Call the model once more, without tools."""
         await self._trim_context()
         await self._check_input()
         self._check_cancellation()
@@ -228,20 +233,19 @@ class AgentLoop:
         outcome.is_incomplete = True
         return outcome
 
-    def _deny(self, point: str, reason: str | None) -> None:
-        self._emit("error", {"message": f"{point} guardrail denied: {reason}"})
+    def _deny(self, point: str, reason: str | None) -> NoReturn:
+        self._emit("error", ErrorData(message=f"{point} guardrail denied: {reason}"))
         raise GuardrailError(f"{point} guardrail denied: {reason}", reason=reason)
 
     def _append(self, messages: list[Message]) -> None:
         self._conversation.append(messages)
-        self._emit("messages_updated", {})
+        self._emit_messages()
 
-    def _emit(self, type: EventType, data: dict[str, Any]) -> None:
+    def _emit_messages(self) -> None:
+        self._emit("messages_updated", LoggedMessagesUpdatedData())
+
+    def _emit_status(self, text: str) -> None:
+        self._emit("status", StatusData(message=text))
+
+    def _emit(self, type: EventType, data: LoggedData) -> None:
         self._effects.emit(type, self.state.iteration, data)
-
-
-def _parse_output(text: str) -> Any:
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text

@@ -11,7 +11,8 @@ from .effects import Cancelled, Effects
 
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
-"""A wait for a rate limit counts for at least this: a provider that says "retry at once" for ever ends nothing."""
+"""Each wait for a rate limit counts as this much at least, so that a provider which always says "retry at once" can't
+keep a run for ever."""
 
 
 async def call_with_retry(
@@ -22,8 +23,8 @@ async def call_with_retry(
 ) -> ModelReply:
     """Call until it succeeds, for at most `max_llm_retries` attempts.
 
-    Waits for a rate limit cost no attempt, but all of them together at most `rate_limit_seconds`.
-    Raises `ExecuteError` (without messages) when it is over, `Cancelled` when the run is.
+    A wait for a rate limit costs no attempt; all such waits together take at most `rate_limit_seconds`.
+    Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is cancelled.
     """
     retries: Retries | None = None
     while True:
@@ -39,7 +40,7 @@ async def call_with_retry(
 
 
 class Retries:
-    """Decides what follows each failure of one model call."""
+    """Decides what follows each failure of a model call."""
 
     def __init__(self, effects: Effects, options: RunOptions) -> None:
         self._effects = effects
@@ -49,7 +50,10 @@ class Retries:
         self._waited = 0.0
 
     def after(self, error: ModelError) -> tuple[float, str]:
-        """Seconds to wait before the next attempt, and what to say about it. Raises `ExecuteError` at the end."""
+        """Seconds to wait before the next attempt, and the text of the `status` event.
+
+        Raises `ExecuteError` when there is no next attempt.
+        """
         if not error.retryable:
             raise ExecuteError(f"LLM call failed: {error}", reason=error.kind) from error
         if error.kind == "rate_limit":

@@ -1,4 +1,4 @@
-"""What the loop remembers from one iteration to the next, beside the conversation."""
+"""What the loop remembers from one iteration to the next, besides the conversation."""
 
 from __future__ import annotations
 
@@ -6,23 +6,26 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
 
-from pydantic import TypeAdapter
+from pydantic import ConfigDict, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
+from ..json_types import JsonObject
 from ..messages import ToolCall, Usage
 
 LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
-"""The state travels in one payload, so what the model wrote is kept in it only up to these sizes."""
+"""The state travels in one payload, so it keeps what the model wrote only up to these sizes."""
 
 UsageCounts = tuple[int, int, int, int, int]
-"""The fields of a `Usage`, in order: short, since a run may have thousands."""
+"""The fields of a `Usage`, in order: a short form, because a run may have thousands."""
 _COUNTED = tuple(Usage.model_fields)
 _USAGES = TypeAdapter(list[Usage])
 
 
 @dataclass
 class LoopState:
-    """Survives continue-as-new: add fields with defaults, never rename."""
+    """Survives continue-as-new, unknown fields included: add fields with defaults, never rename any."""
+
+    __pydantic_config__ = ConfigDict(extra="allow")
 
     iteration: int = 0
     """The round in progress, from 1; 0 before the first."""
@@ -34,15 +37,20 @@ class LoopState:
     iteration_usage: list[UsageCounts] = field(default_factory=list)
     """The usage of each completed model call."""
     last_text: str = ""
-    """The last text that the model said beside or instead of tool calls."""
+    """The last text of the model, with or without tool calls."""
     last_calls: str = ""
-    """The calls of the last round, as one text that no other calls have."""
+    """The calls of the last round, as a text that identifies them."""
     repeated: int = 0
-    """So many rounds in a row asked for exactly `last_calls`."""
+    """How many rounds in a row asked for exactly `last_calls`."""
     started_at: float = 0.0
     """Seconds since the epoch."""
 
-    def record(self, usage: Usage) -> None:
+    @model_serializer(mode="wrap")
+    def _with_unknown_fields(self, known: SerializerFunctionWrapHandler) -> JsonObject:
+        """Pydantic keeps the unknown fields of a dataclass, but does not write them."""
+        return {**vars(self), **known(self)}
+
+    def count(self, usage: Usage) -> None:
         """Count one completed model call."""
         self.iterations += 1
         self.usage = self.usage + usage
@@ -66,7 +74,7 @@ class LoopState:
 
 
 def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
-    """The usage of each completed model call, spelled out."""
+    """The counts as `Usage` objects."""
     return _USAGES.validate_python([dict(zip(_COUNTED, counts, strict=True)) for counts in counted])
 
 

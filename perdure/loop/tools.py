@@ -1,15 +1,23 @@
-"""One round of tool calls: each is admitted, then executed, then finalised (§13.7 step 8)."""
+"""One round of tool calls: each call is admitted, then executed (§13.7 step 8)."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from ..arguments import parse_with_repair
 from ..errors import ToolArgumentError, ToolNotRegisteredError
-from ..events import EventType
+from ..event_data import (
+    ErrorData,
+    EventType,
+    LoggedData,
+    PermissionCompletedData,
+    PermissionRequestedData,
+    StatusData,
+    ToolCallStartData,
+    ToolResultData,
+)
 from ..messages import Message, ToolCall, ToolResult
 from ..options import RunOptions
 from ..tool_calls import ToolRequest, ToolSpec
@@ -18,6 +26,7 @@ from .state import LoopState
 from .verdicts import checked
 
 CANCELLED_TEXT = "[cancelled]"
+"""The result of a call that a cancelled run did not execute, or did not wait for."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +61,10 @@ class ToolRound:
         self._guarded = guarded
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
-        """The tool messages, in the order of `calls`. Raises only when the run must fail."""
+        """The tool messages, in the order of `calls`.
+
+        Raises `ToolNotRegisteredError` for a call of an unknown tool, when `RunOptions.unknown_tools` is "raise".
+        """
         for call in calls:
             if call.name not in self._tools and self._options.unknown_tools == "raise":
                 raise ToolNotRegisteredError(f"Tool not registered: {call.name}")
@@ -63,7 +75,7 @@ class ToolRound:
         return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """Every call ends before the first error is raised: none is left behind running."""
+        """All calls end before the first error is raised, so that none goes on running after it."""
         answers = [self._answer(call, index) for index, call in enumerate(calls)]
         results: list[ToolResult] = []
         for result in await asyncio.gather(*answers, return_exceptions=True):
@@ -80,18 +92,18 @@ class ToolRound:
     async def _answer(self, call: ToolCall, index: int) -> ToolResult:
         if self._effects.cancelled():
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
-        self._emit("tool_call_start", {"name": call.name, "arguments": call.arguments}, call)
+        self._emit("tool_call_start", ToolCallStartData(name=call.name, arguments=call.arguments), call)
         try:
             result = await self._execute(call, await self._admit(call, index))
         except Cancelled:
             result = ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
         if result.status in ("error", "timeout"):
-            self._emit("error", {"message": result.text}, call)
-        self._emit("tool_result", {"name": call.name, "result": result.text}, call)
+            self._emit("error", ErrorData(message=result.text), call)
+        self._emit("tool_result", ToolResultData(name=call.name, result=result.text), call)
         return result
 
     async def _admit(self, call: ToolCall, index: int) -> Immediate | Admitted:
-        """Parse the arguments (§9.8), ask the guardrail (§13.4) and, where one is wanted, a person."""
+        """Parse the arguments (§9.8), ask the guardrail (§13.4) and, if the tool needs an approval, a person."""
         if call.name not in self._tools:
             return _refuse(f"Error: Tool not registered: {call.name}. {self._available()}", "unknown_tool")
         try:
@@ -99,12 +111,12 @@ class ToolRound:
         except ToolArgumentError as error:
             return _refuse(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
         if warning:
-            self._emit("status", {"message": warning}, call)
+            self._emit("status", StatusData(message=warning), call)
         request = ToolRequest(
             call_id=call.id, name=call.name, arguments=arguments, iteration=self._state.iteration, index=index
         )
         if self._guarded:
-            verdict = checked("tool", await self._effects.judge("tool", None, request))
+            verdict = checked("tool", await self._effects.judge_tool(request))
             if not verdict.allowed:
                 return Immediate(ToolResult.of_text(f"Tool denied by guardrail: {verdict.reason}"))
             if verdict.rewrite is not None:
@@ -114,10 +126,12 @@ class ToolRound:
         return Admitted(request)
 
     async def _ask(self, request: ToolRequest, call: ToolCall) -> Immediate | Admitted:
-        """Wait for a person's verdict."""
-        self._emit("permission_requested", {"name": request.name, "arguments": request.arguments}, call)
+        """Wait for a person's approval or denial."""
+        requested = PermissionRequestedData(name=request.name, arguments=request.arguments)
+        self._emit("permission_requested", requested, call)
         approval = await self._effects.approve(request)
-        self._emit("permission_completed", {"name": request.name, "approved": approval.approved}, call)
+        completed = PermissionCompletedData(name=request.name, approved=approval.approved)
+        self._emit("permission_completed", completed, call)
         if not approval.approved:
             return Immediate(ToolResult.of_text(f"Tool denied: {approval.reason or 'no reason was given'}"))
         if approval.arguments is not None:
@@ -137,7 +151,7 @@ class ToolRound:
     def _available(self) -> str:
         return f"Available tools: {', '.join(sorted(self._tools))}" if self._tools else "There are no tools."
 
-    def _emit(self, type: EventType, data: dict[str, Any], call: ToolCall) -> None:
+    def _emit(self, type: EventType, data: LoggedData, call: ToolCall) -> None:
         self._effects.emit(type, self._state.iteration, data, call_id=call.id)
 
 

@@ -1,4 +1,4 @@
-"""Reads a guardrail's verdict: what its rewrite puts in place of what was judged (§13.4)."""
+"""Reads a guardrail's verdict, and puts its rewrite in the place of what was judged (§13.4)."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ..guardrails import GuardrailPoint, GuardrailResult
-from ..messages import Message
+from ..json_types import JsonObject
+from ..messages import Message, ModelReply, TextPart
 
 _MESSAGES = TypeAdapter(list[Message])
-_ARGUMENTS = TypeAdapter(dict[str, Any])
+_ARGUMENTS = TypeAdapter(JsonObject)
 
 
 def checked(point: GuardrailPoint, verdict: GuardrailResult) -> GuardrailResult:
     """The verdict with its rewrite as a list of messages (input), a text (output) or a dict of arguments (tool).
 
-    A rewrite that is nothing of the kind denies, as a guardrail does that fails. Never raises.
+    A rewrite of another type becomes a denial, like a guardrail that fails. Never raises.
     """
     if verdict.rewrite is None or not verdict.allowed:
         return verdict
@@ -32,8 +33,26 @@ def checked(point: GuardrailPoint, verdict: GuardrailResult) -> GuardrailResult:
         )
 
 
+def with_text(reply: ModelReply, text: str, *, structured: bool) -> ModelReply:
+    """The reply with another text, and without the provider's original blocks, which hold the old one.
+
+    With `structured`, the reply's output is the text read as JSON.
+    """
+    metadata = {key: value for key, value in reply.message.metadata.items() if key != "provider_content"}
+    message = Message(role="assistant", parts=[TextPart(value=text)], metadata=metadata)
+    output = _parse_output(text) if structured else None
+    return reply.model_copy(update={"message": message, "output": output})
+
+
+def _parse_output(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
 def _text(value: Any) -> str:
-    """A text as it is, another value as JSON: the answer of an agent with `outputs`."""
+    """A text as it is, another value, such as the answer of an agent with `outputs`, as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -5,13 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-Place = tuple[str | int, ...]
-"""The keys and indexes that lead from the top of the asset to a value."""
-
-
-def dotted(place: Place) -> str:
-    """The place in the form that authors read, such as `model.connection.endpoint` or `inputs[0].kind`."""
-    return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
+from ..json_values import Place as Place
+from ..json_values import dotted as dotted
 
 
 def pointer(place: Place) -> str:

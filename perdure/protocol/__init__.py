@@ -1,1 +1,1 @@
-"""What caller, workflow and worker say to each other: names, arguments and results. Plain models, no behaviour."""
+"""What caller, workflow and worker say to each other: names, arguments and results, without behaviour."""

@@ -1,4 +1,4 @@
-"""The names by which Temporal knows the workflow and what may be sent to it."""
+"""The names by which Temporal knows the workflow, its signals and its queries."""
 
 WORKFLOW = "perdure.AgentRun"
 STEER = "steer"

@@ -1,21 +1,23 @@
-"""What a run is told, what it keeps, and what it gives: the wire types of the workflow."""
+"""The types of the workflow: its input, what it carries from link to link, its result, its signals and queries."""
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, field_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, field_serializer, model_validator
 
 from ..agent import Agent
 from ..conversation import ConversationRef
-from ..loop.state import LoopState
+from ..exchanged import Exchanged
+from ..json_types import JsonObject
+from ..loop.state import LoopState, UsageCounts
 from ..messages import Message, Usage
 from ..options import RunOptions
 from ..tool_calls import Approval, ToolSpec
 
 
-class SteeringMessage(BaseModel):
-    """A message to a running agent (§13.5). A plain string is accepted, so that any Temporal client can send one."""
+class SteeringMessage(Exchanged):
+    """A message to a running agent (§13.5). It may be sent as a plain string, by any Temporal client."""
 
     text: str
 
@@ -26,78 +28,102 @@ class SteeringMessage(BaseModel):
 
 
 class CallApproval(Approval):
-    """An approval or denial on its way to the run, with the id of the tool call that waits for it."""
+    """An approval or a denial, with the id of the tool call that waits for it."""
 
     call_id: str
 
 
-class Inventory(BaseModel):
-    """What the worker knows about an agent's tools and hooks, found out once, before the first model call."""
+class Inventory(Exchanged):
+    """What the worker has for an agent. A run asks for it once, before the first model call."""
 
     tools: list[ToolSpec] = []
     hooks: dict[str, Literal["plain", "async"]] = {}
-    """Which of `input`, `output`, `tool` and `compactor` are registered, and whether they may wait."""
+    """Those of `input`, `output`, `tool` and `compactor` that are registered, and whether they are async."""
 
 
-class CarriedConversation(BaseModel):
-    """A conversation too large for one payload: the next link loads it piece by piece from this one."""
+class CarriedConversation(Exchanged):
+    """Where a link finds its conversation, which was too large for its input: in the history of the link before it."""
 
     run_id: str
-    """Of the link whose history holds the conversation."""
+    """The link whose history holds the conversation."""
     reference: ConversationRef
-    """Without operations: that history holds them all."""
+    """Without operations, which that history holds."""
     ends: list[int]
     """Where each piece ends, as an index into the messages."""
 
 
-class Carried(BaseModel):
-    """Everything that survives continue-as-new. Add fields with defaults, never rename."""
+class Carried(Exchanged):
+    """What survives continue-as-new besides the input. Add fields with defaults, never rename any."""
 
     loop: LoopState
     inventory: Inventory
     version: int
+    """Of the conversation."""
     digest: str
+    """Of the conversation at `version`."""
     last_seq: int
+    """Of the events."""
     steering: list[str] = []
+    """Messages that the run has not read yet."""
     conversation: CarriedConversation | None = None
-    """Set when `RunInput.messages` could not hold the conversation."""
+    """Set if `RunInput.messages` does not hold the conversation."""
     first_run_id: str = ""
     links: int = 1
-    """How many workflow runs the chain had before this one."""
+    """How many links the run had before this one."""
 
 
-class RunInput(BaseModel):
-    """The argument of the workflow: a new run, or a further link of one."""
+class RecordedOptions(RunOptions):
+    """`RunOptions` as a run records them: unknown options are kept, and passed on.
+
+    `RunOptions` itself refuses them, because a caller has misspelt them. In a recorded input, a newer version has put
+    them there.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _accept_options(cls, data: Any) -> Any:
+        return dict(data) if isinstance(data, RunOptions) else data
+
+
+class RunInput(Exchanged):
+    """The argument of the workflow: what a run, or a further link of it, starts with."""
 
     agent: Agent
-    """As it may be recorded: secrets are references (`${env:NAME}`)."""
+    """Without secrets: those are references (`${env:NAME}`)."""
     messages: list[Message]
-    """The conversation that the run, or this link of it, starts from."""
-    inputs: dict[str, Any] = {}
+    """The conversation that the link starts with; empty if it is loaded (`Carried.conversation`)."""
+    inputs: JsonObject = {}
     """The inputs that bindings refer to (§9.6)."""
-    options: RunOptions = RunOptions()
+    options: RecordedOptions = RecordedOptions()
+    features: list[str] = []
+    """What the run's workers must have beyond version 0.1, by names like those in `KNOWN_FEATURES`."""
     carried: Carried | None = None
+    """None for the first link of a run."""
 
     @field_serializer("agent")
-    def _without_absent_fields(self, agent: Agent) -> dict[str, Any]:
-        """People read this in the Temporal UI: show what the file says, not everything that it could say."""
+    def _without_absent_fields(self, agent: Agent) -> JsonObject:
+        """Omit absent fields, because people read this in the Temporal UI."""
         return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-class RunOutput(BaseModel):
-    """The workflow's result. It holds the conversation when that is small; `tail` completes what the history has."""
+class RunOutput(Exchanged):
+    """The workflow's result."""
 
     output: Any = None
     iterations: int = 0
     usage: Usage = Usage()
-    iteration_usage: list[tuple[int, int, int, int, int]] = []
+    iteration_usage: list[UsageCounts] = []
     is_incomplete: bool = False
     messages: list[Message] | None = None
+    """The conversation, if it is small; None otherwise."""
     tail: ConversationRef | None = None
+    """The end of the conversation, which no activity's input has recorded; None if it is too large for a result."""
 
 
-class RunFailure(BaseModel):
-    """The details of the `ApplicationError` that a failed run ends with."""
+class RunFailure(Exchanged):
+    """The details of the `ApplicationError` that ends a failed run; `tail` is as in `RunOutput`."""
 
     kind: str
     reason: str | None = None
@@ -105,14 +131,16 @@ class RunFailure(BaseModel):
     tail: ConversationRef | None = None
 
 
-class PendingApproval(BaseModel):
+class PendingApproval(Exchanged):
+    """A tool call that waits for a person's approval."""
+
     call_id: str
     name: str
-    arguments: dict[str, Any]
+    arguments: JsonObject
     iteration: int
 
 
-class RunStatus(BaseModel):
+class RunStatus(Exchanged):
     """Where a run stands."""
 
     status: Literal["running", "waiting_for_approval", "done", "failed", "cancelled", "terminated", "timed_out"]
@@ -121,18 +149,20 @@ class RunStatus(BaseModel):
     usage: Usage = Usage()
     pending_approvals: list[PendingApproval] = []
     last_seq: int = 0
+    """The `seq` of the last event."""
     pending_steering: int = 0
+    """How many steering messages the run has not read yet."""
 
 
 class RunResult(BaseModel):
-    """What a run gave."""
+    """The result of a run."""
 
     output: Any
     iterations: int
     messages: list[Message]
-    """The conversation as the model would see it next; pass it on to continue in a next turn (§14)."""
+    """The conversation as the model would see it next; a next turn may start with it (§14)."""
     usage: Usage
     is_incomplete: bool = False
-    """True when a limit ended the run (`RunOptions.on_limit`)."""
+    """Whether a limit ended the run (`RunOptions.on_limit`)."""
     iteration_usage: list[Usage] = []
-    """One for each completed model call."""
+    """The usage of each model call."""

@@ -1,4 +1,4 @@
-"""The search attributes by which Temporal's visibility finds perdure's runs."""
+"""The search attributes of runs, by which Temporal lists them."""
 
 from __future__ import annotations
 
@@ -8,4 +8,4 @@ AGENT = SearchAttributeKey.for_keyword("PerdureAgent")
 """The name of the run's agent."""
 
 ALL = (AGENT,)
-"""What a namespace must know before a run starts: an upsert of an unknown one blocks its run for ever."""
+"""These must be registered in a namespace before a run starts there: to upsert an unknown one blocks a run for ever."""

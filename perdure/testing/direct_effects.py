@@ -17,7 +17,8 @@ from ..activities.hooks import Hooks, conversation_text
 from ..agent import Agent
 from ..conversation import Conversation
 from ..errors import ModelError
-from ..events import CONVERSATION_EVENTS, EventType
+from ..event_data import EventType, LoggedData
+from ..events import CONVERSATION_EVENTS
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
 from ..loop.effects import Cancelled, Effects
 from ..loop.state import LoopState
@@ -83,13 +84,14 @@ class DirectEffects(Effects):
     def random(self) -> float:
         return random.random()
 
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         if self.on_event is None:
             return
+        seen: dict[str, Any] = {**data}
         if type in CONVERSATION_EVENTS:
-            data = {**data, "messages": list(self.conversation.messages)}
+            seen["messages"] = list(self.conversation.messages)
         try:
-            self.on_event(type, data)
+            self.on_event(type, seen)
         except Exception:
             logger.exception("on_event failed for a %s event; the run goes on", type)
 
@@ -135,16 +137,18 @@ class DirectEffects(Effects):
         except Cancelled:
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
 
-    async def judge(
-        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
-    ) -> GuardrailResult:
-        arguments: tuple[Any, ...] = (subject,)
-        if isinstance(subject, ToolRequest):
-            arguments = (subject.name, subject.arguments)
-        elif point == "input" and conversation is not None:
-            arguments = (conversation.messages,)
+    async def judge_input(self, conversation: Conversation) -> GuardrailResult:
+        return await self._judge("input", conversation.messages)
+
+    async def judge_output(self, message: Message) -> GuardrailResult:
+        return await self._judge("output", message)
+
+    async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
+        return await self._judge("tool", request.name, request.arguments)
+
+    async def _judge(self, point: GuardrailPoint, *subject: Any) -> GuardrailResult:
         # Copies, as on a worker: what a guardrail does to them changes nothing.
-        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(arguments)))
+        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(subject)))
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         dropped = deepcopy(conversation.messages[head : head + drop])

@@ -11,6 +11,7 @@ from ..agent import Agent
 from ..client.blocking import wait_for_result
 from ..conversation import Conversation
 from ..errors import RunError, ToolNotRegisteredError
+from ..event_data import FailedData
 from ..guardrails import Compactor, Guardrails
 from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState, usages
@@ -98,7 +99,7 @@ class InProcessRun:
             error.messages = list(self.conversation.messages)
             raise
         except Exception as error:
-            self.effects.emit("failed", loop.state.iteration, {"kind": "internal", "message": f"{error!r}"})
+            self.effects.emit("failed", loop.state.iteration, FailedData(kind="internal", message=f"{error!r}"))
             raise
 
     def _offered_tools(self) -> dict[str, ToolSpec]:
@@ -106,7 +107,7 @@ class InProcessRun:
         for name, kind in inventory.missing.items():
             text = f"No handler registered for tool: {name} (kind: {kind})"
             error = ToolNotRegisteredError(text, messages=self.conversation.messages)
-            self.effects.emit("failed", 0, {"kind": error.kind, "message": text})
+            self.effects.emit("failed", 0, FailedData(kind=error.kind, message=text))
             raise error
         return {spec.name: spec for spec in inventory.tools}
 

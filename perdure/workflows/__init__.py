@@ -1,1 +1,1 @@
-"""Where decisions are made: the Temporal workflow, which binds the loop's effects to activities, signals and timers."""
+"""The Temporal workflow: it runs the loop, with activities, signals and timers as its effects."""

@@ -4,46 +4,61 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
-from ..conversation import Conversation, ConversationRef, Operation, operation_bytes
+from ..conversation import Conversation, ConversationRef
 from ..errors import RunCancelled, RunError
+from ..event_data import FailedData
 from ..events import EventLog, EventPage
 from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState
 from ..messages import Message
+from ..operations import Operation, operation_bytes
 from ..protocol import activities, names
+from ..protocol.features import KNOWN_FEATURES
 from ..protocol.run import CallApproval, Inventory, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
-from .failures import explain
-from .history_size import HistorySize
+from .failures import describe_failure
+from .features import require_features
 from .inbox import Inbox, understood
 from .policies import LOST_WORKER_RETRIES, MARGIN
-from .recording import load_pieces
+from .recording import load_conversation
 from .ui import describe_progress
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
 
 MAX_TAIL_BYTES = 256 * 1024
-"""The result may hold a text of more than a megabyte beside it."""
+"""What the result may hold of the conversation, besides an output that may take more than a megabyte."""
 
 IDLE_BYTES = 64 * 1024
-"""What a run takes in a worker's cache however short it is."""
+"""What a run takes in a worker's cache, however short it is."""
 
 BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
-"""What a bug of ours raises. It fails the run with its text; any other exception, such as non-determinism
-after a bad deployment, leaves the run waiting for a worker that can go on."""
+"""What a bug of perdure raises: it fails the run, with its text. Any other exception, such as non-determinism after a
+bad deployment, fails only the workflow task: the run waits for a worker that can go on."""
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False, failure_exception_types=BUGS)
 class AgentRun:
-    """One run of one agent, or one link of it: the chain of links is one run to everybody outside."""
+    """One link of one run of an agent; to everyone outside, all links of a run are one run.
+
+    In Temporal's terms:
+
+    - input: a `RunInput`. Result: a `RunOutput`. Failure: an `ApplicationError` whose details are a `RunFailure`.
+    - activities and timers: what the loop does in the world (`TemporalEffects`).
+    - signals: steering messages, and approvals of tool calls. They wait in the `Inbox` until the loop asks for them.
+    - cancellation: noted in the `Inbox` too, for the loop to look at.
+    - continue-as-new: between iterations (`ContinueAsNew`).
+    - queries: the run's status, and its events.
+    """
+
+    known_features: ClassVar[frozenset[str]] = KNOWN_FEATURES
 
     @workflow.init
     def __init__(self, input: RunInput) -> None:
@@ -52,33 +67,36 @@ class AgentRun:
         self._state = carried.loop if carried else LoopState(started_at=workflow.time())
         self._inventory = carried.inventory if carried else Inventory()
         self._inbox = Inbox(carried.steering if carried else ())
-        self._conversation = Conversation(
+        self._conversation = Conversation.recorded(
             input.messages,
             version=carried.version if carried else 0,
             digest=carried.digest if carried else None,
         )
-        _ = self._conversation.digest
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         self._ended: str | None = None
         self.memory_bytes = self._measure_memory()
-        """About what this object takes, as of the last check point; a worker that has too many of them looks at it."""
+        """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
 
     @workflow.run
     async def run(self, input: RunInput) -> RunOutput:
-        # The loop runs in a task of its own, so that a cancellation of the workflow is a fact
-        # that the loop looks at (§13.2), not an exception in the middle of whatever it awaits.
-        task = asyncio.create_task(self._run())
+        """Run the agent to its end, or to the end of this link.
+
+        The agent runs in a task of its own. So a cancellation of the workflow is a fact that the loop looks at
+        (§13.2), not an exception in the middle of whatever the loop waits for.
+        """
+        require_features(input.features, self.known_features)
+        agent = asyncio.create_task(self._run_agent())
         while True:
             try:
-                return await asyncio.shield(task)
+                return await asyncio.shield(agent)
             except asyncio.CancelledError:
-                if task.done():
+                if agent.done():
                     raise
                 self._inbox.cancelled = True
 
-    async def _run(self) -> RunOutput:
+    async def _run_agent(self) -> RunOutput:
         try:
-            await self._begin()
+            await self._begin_link()
             outcome = await self._loop().run()
         except RunCancelled:
             self._ended = "cancelled"
@@ -94,16 +112,16 @@ class AgentRun:
         self._ended = "done"
         return self._output(outcome)
 
-    async def _begin(self) -> None:
-        """Find out what the worker has for this agent, or load what the previous link left behind."""
+    async def _begin_link(self) -> None:
+        """Take the worker's inventory in the first link; in a later one, load a conversation that its input lacks."""
         carried = self._input.carried
         if carried is None:
             self._inventory = await self._take_inventory()
         elif carried.conversation is not None:
-            self._conversation.load(await load_pieces(carried.conversation))
-        self._history = HistorySize()
+            self._conversation.load(await load_conversation(carried.conversation))
 
     async def _take_inventory(self) -> Inventory:
+        """What the worker has for this agent: tools, guardrails, compactor. Fails the run if anything is missing."""
         inventory: Inventory = await workflow.execute_local_activity(
             activities.INVENTORY,
             activities.InventoryInput(
@@ -121,9 +139,11 @@ class AgentRun:
         return inventory
 
     def _loop(self) -> AgentLoop:
-        hooks = self._inventory.hooks
+        """The loop of §13.7, on Temporal."""
+        self._continuing = ContinueAsNew(
+            self._input, self._conversation, self._state, self._inventory, self._inbox, self._events
+        )
         effects = TemporalEffects(
-            conversation=self._conversation,
             options=self._input.options,
             inventory=self._inventory,
             events=self._events,
@@ -135,60 +155,53 @@ class AgentRun:
             self._conversation,
             self._input.options,
             tools={tool.name: tool for tool in self._inventory.tools},
-            guarded=frozenset(hooks),
-            compacted="compactor" in hooks,
+            guarded=frozenset(self._inventory.hooks),
+            compacted="compactor" in self._inventory.hooks,
             structured=bool(self._input.agent.outputs),
             state=self._state,
         )
 
     async def _checkpoint(self, state: LoopState) -> None:
-        """Between iterations: continue as new when Temporal suggests it, with nothing lost (§13.7)."""
+        """Before each iteration: show the progress, and continue as new if it is time to."""
         self.memory_bytes = self._measure_memory()
         workflow.set_current_details(describe_progress(self._input.agent, state))
-        if self._inbox.cancelled or not self._history.suggests_continuing(self._conversation.recorded_bytes):
-            return
-        await workflow.wait_condition(workflow.all_handlers_finished)
-        continuing = ContinueAsNew(
-            self._input, self._conversation, state, self._inventory, self._inbox, last_seq=self._events.last_seq
-        )
-        next_input = await continuing.next_link()
-        if next_input is not None and not self._inbox.cancelled:
-            workflow.continue_as_new(next_input)
+        await self._continuing.when_suggested()
 
     def _measure_memory(self) -> int:
-        # The history stands for what trimming has dropped, which is kept for readers of the events, and for these.
+        # The history's size stands for the events, and for what trimming has dropped: readers of events still need it.
         return IDLE_BYTES + 2 * self._conversation.recorded_bytes + workflow.info().get_current_history_size()
 
     def _output(self, outcome: Outcome) -> RunOutput:
-        small = self._input.carried is None and self._conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
+        is_small = self._input.carried is None and self._conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
         return RunOutput(
             output=outcome.output,
             iterations=self._state.iterations,
             usage=self._state.usage,
             iteration_usage=self._state.iteration_usage,
             is_incomplete=outcome.is_incomplete,
-            messages=self._conversation.messages if small else None,
+            messages=self._conversation.messages if is_small else None,
             tail=self._tail(),
         )
 
     def _tail(self) -> ConversationRef | None:
-        """What the history does not hold of the conversation; None when it is too much: then a replay tells it."""
-        pending = sum(map(operation_bytes, self._conversation.unrecorded))
-        return self._conversation.ref() if pending <= MAX_TAIL_BYTES else None
+        """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then."""
+        size = sum(map(operation_bytes, self._conversation.unrecorded))
+        return self._conversation.ref() if size <= MAX_TAIL_BYTES else None
 
     def _failure(self, error: RunError) -> ApplicationError:
         details = RunFailure(kind=error.kind, reason=error.reason, iterations=self._state.iterations, tail=self._tail())
         return ApplicationError(str(error), details, type=error.kind, non_retryable=True)
 
     def _unforeseen(self, error: Exception) -> ApplicationError:
-        """The failure of a run that the platform or a bug ended, with its event."""
-        kind, text = explain(error)
-        self._events.append("failed", self._state.iteration, {"kind": kind, "message": text}, time=workflow.time())
+        """The failure of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
+        kind, text = describe_failure(error)
+        data = FailedData(kind=kind, message=text)
+        self._events.append("failed", self._state.iteration, data, time=workflow.time())
         return self._failure(RunError(text, kind=kind))
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run is over, and not only this link of it."""
+        """Whether the run is over, not only this link of it."""
         return self._ended is not None
 
     @property
@@ -197,10 +210,10 @@ class AgentRun:
         return self._conversation.messages
 
     def operations_since(self, version: int) -> Sequence[Operation]:
-        """How the conversation changed since that version, which must belong to this link."""
+        """How the conversation has changed since that version, which must belong to this link."""
         return self._conversation.since(version)
 
-    # Signals take whatever comes: what a stranger sends wrongly must neither end the run nor block it.
+    # Signals accept any arguments: what a stranger sends wrongly must neither end the run nor block it.
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
     def steer(self, *arguments: Any) -> None:
         if message := understood(arguments, SteeringMessage):
@@ -226,6 +239,6 @@ class AgentRun:
             }
         )
 
-    @workflow.query(name=names.EVENTS, description="The events of this link behind a sequence number, page by page.")
+    @workflow.query(name=names.EVENTS, description="The events of this link after a sequence number, page by page.")
     def events(self, after: int) -> EventPage:
         return self._events.page(after)

@@ -1,99 +1,126 @@
-"""Carries a run over into a new history: what survives continue-as-new, and whether it fits."""
+"""Continues a run in a new link, before the history of this one grows too long."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import accumulate
 
 from temporalio import workflow
 
 from ..conversation import Conversation
 from ..errors import PayloadTooLargeError
+from ..events import EventLog
 from ..loop.state import LoopState
-from ..message_sizes import split
+from ..message_sizes import batches
 from ..payloads.limits import MAX_PAYLOAD_BYTES
 from ..protocol.run import Carried, CarriedConversation, Inventory, RunInput
+from .history_size import HistorySize
 from .inbox import Inbox
-from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record, uncompressed_bytes
+from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record_all, uncompressed_bytes
 
 MIB = 1024 * 1024
 MAX_START_BYTES = 24 * MIB
-"""Half of what a history may hold: a conversation that takes more at its very start can't go on."""
+"""Half of what a history may hold: a link that begins with a larger conversation would soon be at its end."""
 INLINE_BYTES = 64 * 1024
-"""A conversation up to this size travels in the next link's input, which both histories record; a larger one is
-loaded from the old history, and recorded once."""
+"""A conversation up to this size travels in the next link's input, which both histories hold; a larger one is loaded
+from this link's history, and recorded once."""
 MAX_STEERING_CHARS = 64 * 1024
-"""More than this is first read into the conversation, which can be carried in pieces."""
+"""More than this is first read into the conversation, which can be loaded in pieces."""
 
 
 @dataclass
 class ContinueAsNew:
-    """What a link hands to the next one."""
+    """Temporal's continue-as-new: this link closes, and the run goes on in a new one, with nothing lost (§13.7).
+
+    1. Before each iteration, `HistorySize` says whether Temporal suggests it and this link has grown enough. A
+       cancelled run ends in this link.
+    2. The workflow waits until all handlers of signals and updates have finished: unfinished ones would be lost.
+    3. If many steering messages wait, the run stays here for an iteration, which reads them into the conversation.
+    4. A conversation above `INLINE_BYTES` is recorded to its end in this link's history, from which the next link
+       loads it in pieces. A smaller one travels in the next link's input.
+    5. The next link's input is this link's, with the conversation and `Carried`: all else that the run remembers.
+    6. The input is measured, because one above Temporal's limit of 2 MB would make the workflow task fail for ever.
+       If it does not fit, the conversation is taken out of it as in step 4; if it still does not fit, the run fails.
+    7. Measuring and recording take time: if a cancellation or a steering message has arrived, the run stays here for
+       another iteration, and all begins again.
+    8. `workflow.continue_as_new` closes this link. Temporal starts the next one with the input.
+    9. In the next link, `AgentRun.__init__` takes its state from `Carried`, and loads the pieces before it iterates.
+    """
 
     input: RunInput
     conversation: Conversation
     state: LoopState
     inventory: Inventory
     inbox: Inbox
-    last_seq: int
+    events: EventLog
+    history: HistorySize = field(default_factory=HistorySize)
 
-    async def next_link(self) -> RunInput | None:
-        """The input of the next link, certain to fit; None when it is better to go on here for an iteration.
+    async def when_suggested(self) -> None:
+        """Continue in a new link if it is time to, and then never return.
 
-        Raises `PayloadTooLargeError`: sent all the same, the input would make this workflow task fail for ever.
+        Raises `PayloadTooLargeError` when the run can be continued neither in a new link nor for long in this one.
         """
+        if self.inbox.cancelled or not self.history.suggests_continuing(self.conversation.recorded_bytes):
+            return
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        next_input = await self._next_input()
+        if next_input is not None and not self.inbox.cancelled:
+            workflow.continue_as_new(next_input)
+
+    async def _next_input(self) -> RunInput | None:
+        """The input of the next link, certain to fit; None when the run has to stay here for an iteration."""
         if sum(map(len, self.inbox.steering)) > MAX_STEERING_CHARS:
             return None
         is_large = self.conversation.recorded_bytes > INLINE_BYTES
-        return await self._fitting(await self._record_in_pieces() if is_large else None)
+        return await self._fitting(await self._record_conversation() if is_large else None)
 
-    async def _fitting(self, in_pieces: CarriedConversation | None) -> RunInput | None:
-        next_input = self._next_input(in_pieces)
+    async def _fitting(self, recorded: CarriedConversation | None) -> RunInput | None:
+        next_input = self._input_with(recorded)
         if uncompressed_bytes(next_input) <= CERTAIN_BYTES:
             return next_input
         waiting = len(self.inbox.steering)
         size = await encoded_bytes(next_input)
         if size <= MAX_PAYLOAD_BYTES:
             return next_input if len(self.inbox.steering) == waiting else None
-        if in_pieces is None:
-            return await self._fitting(await self._record_in_pieces())
+        if recorded is None:
+            return await self._fitting(await self._record_conversation())
         raise PayloadTooLargeError(
-            f"The run can't be continued in a new history: what it has to carry over takes {size} bytes, at most "
+            f"The run can't be continued in a new link: the link's input takes {size} bytes, at most "
             f"{MAX_PAYLOAD_BYTES} are possible, and the largest part is {_largest_part(next_input)}. "
             "Give it less, or configure external storage (PERDURE_STORAGE) for clients and workers"
         )
 
-    def _next_input(self, in_pieces: CarriedConversation | None) -> RunInput:
-        previous = self.input.carried
-        return RunInput(
-            agent=self.input.agent,
-            messages=[] if in_pieces else self.conversation.messages,
-            inputs=self.input.inputs,
-            options=self.input.options,
-            carried=Carried(
-                loop=self.state,
-                inventory=self.inventory,
-                version=self.conversation.version,
-                digest=self.conversation.digest,
-                last_seq=self.last_seq,
-                steering=list(self.inbox.steering),
-                conversation=in_pieces,
-                first_run_id=previous.first_run_id if previous else workflow.info().run_id,
-                links=previous.links + 1 if previous else 1,
-            ),
-        )
+    def _input_with(self, recorded: CarriedConversation | None) -> RunInput:
+        """This link's input with what has changed, so that fields which this version does not know are passed on."""
+        messages = [] if recorded else self.conversation.messages
+        return self.input.model_copy(update={"messages": messages, "carried": self._carried(recorded)})
 
-    async def _record_in_pieces(self) -> CarriedConversation:
-        """Make sure that this history holds the whole conversation, for the next link to load it from here."""
+    def _carried(self, recorded: CarriedConversation | None) -> Carried:
+        previous = self.input.carried
+        carried = Carried(
+            loop=self.state,
+            inventory=self.inventory,
+            version=self.conversation.version,
+            digest=self.conversation.digest,
+            last_seq=self.events.last_seq,
+            steering=list(self.inbox.steering),
+            conversation=recorded,
+            first_run_id=previous.first_run_id if previous else workflow.info().run_id,
+            links=previous.links + 1 if previous else 1,
+        )
+        return carried.model_copy(update=previous.model_extra) if previous else carried
+
+    async def _record_conversation(self) -> CarriedConversation:
+        """Make sure that this link's history holds the whole conversation, and say where its pieces end."""
         history = workflow.info().get_current_history_size()
         if min(self.conversation.recorded_bytes, history) > MAX_START_BYTES:
             raise PayloadTooLargeError(
-                f"The conversation is too large to be carried over: {self.conversation.recorded_bytes} bytes, at most "
-                f"{MAX_START_BYTES} are possible. Set RunOptions.context_budget to keep it smaller, or configure "
-                "external storage (PERDURE_STORAGE) for clients and workers"
+                f"The conversation is too large to be continued in a new link: {self.conversation.recorded_bytes} "
+                f"bytes, at most {MAX_START_BYTES} are possible. Set RunOptions.context_budget to keep it smaller, "
+                "or configure external storage (PERDURE_STORAGE) for clients and workers"
             )
-        await record(self.conversation, all_of_it=True)
-        pieces = split(self.conversation.messages, PIECE_BYTES)
+        await record_all(self.conversation)
+        pieces = batches(self.conversation.messages, PIECE_BYTES)
         return CarriedConversation(
             run_id=workflow.info().run_id,
             reference=self.conversation.ref(),
@@ -108,7 +135,7 @@ def _largest_part(value: RunInput) -> str:
         "the agent": value.agent,
         "the inputs that bindings refer to": value.inputs,
         "the state of the loop": value.carried.loop,
-        "the pending steering messages": value.carried.steering,
+        "the waiting steering messages": value.carried.steering,
     }
     sizes = {name: uncompressed_bytes(part) for name, part in parts.items()}
     name = max(sizes, key=lambda part: sizes[part])

@@ -1,8 +1,9 @@
-"""Binds the loop's effects to Temporal: activities, timers, signals."""
+"""The loop's effects on Temporal: activities, timers, signals."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -10,8 +11,9 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
 from ..conversation import Conversation
-from ..events import EventLog, EventType
-from ..guardrails import GuardrailPoint, GuardrailResult
+from ..event_data import EventType, LoggedData
+from ..events import EventLog
+from ..guardrails import GuardrailResult
 from ..loop.effects import Cancelled
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
@@ -20,40 +22,30 @@ from ..options import RunOptions
 from ..protocol import activities
 from ..protocol.run import Inventory
 from ..tool_calls import Approval, ToolRequest, ToolSpec
-from .failures import explain, failed_result, model_error
+from .failures import describe_failure, failed_result, model_error
 from .inbox import Inbox
-from .policies import (
-    COMPACTION_RETRIES,
-    HEARTBEAT_TIMEOUT,
-    LOST_WORKER_RETRIES,
-    MARGIN,
-    NO_RETRY,
-    TOOL_RETRIES,
-    seconds,
-)
-from .recording import record
+from .policies import COMPACTION_RETRIES, HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TOOL_RETRIES
+from .recording import record_ahead
 
 Result = TypeVar("Result")
 
 
 class CompactionError(Exception):
-    """The compactor gave no summary; the text says why."""
+    """The compactor failed; the text says why."""
 
 
 class TemporalEffects:
-    """The effects of one workflow run."""
+    """The effects of one link of a run; see `perdure.loop.effects.Effects`."""
 
     def __init__(
         self,
         *,
-        conversation: Conversation,
         options: RunOptions,
         inventory: Inventory,
         events: EventLog,
         inbox: Inbox,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
-        self._conversation = conversation
         self._options = options
         self._hooks = inventory.hooks
         self._tools = {tool.name: tool for tool in inventory.tools}
@@ -76,7 +68,7 @@ class TemporalEffects:
     def random(self) -> float:
         return workflow.random().random()
 
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         self._events.append(type, iteration, data, time=workflow.time(), call_id=call_id)
 
     async def checkpoint(self, state: LoopState) -> None:
@@ -90,12 +82,12 @@ class TemporalEffects:
         raise Cancelled
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
-        await record(self._conversation)
+        await record_ahead(conversation)
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(conversation=conversation.ref(), iteration=iteration, with_tools=with_tools),
             result_type=ModelReply,
-            start_to_close_timeout=seconds(self._options.llm_timeout) + MARGIN,
+            start_to_close_timeout=timedelta(seconds=self._options.llm_timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
             summary=f"iteration {iteration}",
@@ -114,7 +106,7 @@ class TemporalEffects:
             activities.RUN_TOOL,
             activities.ToolInput(request=request, timeout=timeout),
             result_type=ToolResult,
-            start_to_close_timeout=seconds(timeout) + MARGIN,
+            start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=TOOL_RETRIES if spec.idempotent else NO_RETRY,
             summary=_call_summary(request),
@@ -124,46 +116,51 @@ class TemporalEffects:
         except ActivityError as error:
             return failed_result(request.name, error, timeout)
 
-    async def judge(
-        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
-    ) -> GuardrailResult:
-        plain = self._hooks[point] == "plain"
-        if conversation is not None and point == "input" and not plain:
-            await record(self._conversation)
-        judged = activities.JudgeInput(
-            point=point,
-            # A local activity leaves no trace of its input, so what it was told does not count as handed over.
-            conversation=conversation.ref(record=not plain) if conversation and point == "input" else None,
-            message=subject if isinstance(subject, Message) else None,
-            request=subject if isinstance(subject, ToolRequest) else None,
-        )
-        if plain:
-            verdict = workflow.start_local_activity(
+    async def judge_input(self, conversation: Conversation) -> GuardrailResult:
+        # The input of a local activity leaves no trace in the history: it records nothing.
+        is_recorded = self._hooks["input"] == "async"
+        if is_recorded:
+            await record_ahead(conversation)
+        reference = conversation.ref(record=is_recorded)
+        return await self._judge(activities.JudgeInput(point="input", conversation=reference))
+
+    async def judge_output(self, message: Message) -> GuardrailResult:
+        return await self._judge(activities.JudgeInput(point="output", message=message))
+
+    async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
+        return await self._judge(activities.JudgeInput(point="tool", request=request))
+
+    async def _judge(self, input: activities.JudgeInput) -> GuardrailResult:
+        return await self._unless_cancelled(self._start_judging(input))
+
+    def _start_judging(self, input: activities.JudgeInput) -> ActivityHandle[GuardrailResult]:
+        """Start the activity that asks the guardrail: a local one, which costs less, if the guardrail is plain."""
+        timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
+        if self._hooks[input.point] == "plain":
+            return workflow.start_local_activity(
                 activities.JUDGE,
-                judged,
+                input,
                 result_type=GuardrailResult,
-                start_to_close_timeout=seconds(activities.JUDGE_SECONDS) + MARGIN,
+                start_to_close_timeout=timeout,
                 retry_policy=LOST_WORKER_RETRIES,
             )
-            return await self._unless_cancelled(verdict)
-        handle = workflow.start_activity(
+        return workflow.start_activity(
             activities.JUDGE,
-            judged,
+            input,
             result_type=GuardrailResult,
-            start_to_close_timeout=seconds(activities.JUDGE_SECONDS) + MARGIN,
+            start_to_close_timeout=timeout,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
-            summary=f"{point} guardrail",
+            summary=f"{input.point} guardrail",
         )
-        return await self._unless_cancelled(handle)
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        await record(self._conversation)
+        await record_ahead(conversation)
         handle = workflow.start_activity(
             activities.COMPACT,
             activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop),
             result_type=str,
-            start_to_close_timeout=seconds(activities.COMPACT_SECONDS) + MARGIN,
+            start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=COMPACTION_RETRIES,
             summary=f"compact {drop} messages",
@@ -171,7 +168,7 @@ class TemporalEffects:
         try:
             return await self._unless_cancelled(handle)
         except ActivityError as error:
-            raise CompactionError(explain(error)[1]) from error
+            raise CompactionError(describe_failure(error)[1]) from error
 
     async def approve(self, request: ToolRequest) -> Approval:
         opened = self._inbox.open_approval(request)
@@ -182,10 +179,10 @@ class TemporalEffects:
         return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
-        """The activity's result; when the run is cancelled first, the activity is told and given up."""
+        """The activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""
         await workflow.wait_condition(lambda: handle.done() or self.cancelled())
         if not handle.done():
-            await _abandon(handle)
+            await _cancel(handle)
             raise Cancelled
         try:
             return await handle
@@ -195,7 +192,7 @@ class TemporalEffects:
             raise
 
     async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
-        """The tool's result, which a cancelled run awaits too, for a while."""
+        """The tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
         await workflow.wait_condition(lambda: handle.done() or self.cancelled())
         if not handle.done() and self._options.cancel_grace:
             try:
@@ -206,16 +203,16 @@ class TemporalEffects:
                 workflow.logger.info("a tool did not end within the grace period of the cancelled run")
         if handle.done():
             return await handle
-        await _abandon(handle)
+        await _cancel(handle)
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
 
 
-async def _abandon(handle: ActivityHandle[Any]) -> None:
+async def _cancel(handle: ActivityHandle[Any]) -> None:
     handle.cancel()
     try:
         await handle
     except ActivityError as error:
-        workflow.logger.debug("gave up an activity: %s", error)
+        workflow.logger.debug("a cancelled activity ended: %s", error)
 
 
 def _call_summary(request: ToolRequest) -> str:

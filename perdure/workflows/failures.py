@@ -1,4 +1,4 @@
-"""Puts a failed activity into words: the `ModelError` that the loop decides by, the tool result, the error of a run."""
+"""What a failed activity means: a `ModelError` for the loop, a tool result for the model, or the failure of the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..protocol.activities import CONFIGURATION_ERROR, INTERNAL_ERROR, MODEL_ERR
 
 
 def model_error(error: ActivityError) -> ModelError | None:
-    """The provider's error, or None when the activity failed for another reason."""
+    """The error of the model call; None if the activity failed for another reason."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type == MODEL_ERROR:
         failure = ModelFailure.model_validate(cause.details[0])
@@ -33,11 +33,11 @@ def model_error(error: ActivityError) -> ModelError | None:
 
 
 WORKER_SHUTDOWN = "WorkerShutdown"
-"""The error type by which Temporal's SDK reports an activity that its worker did not wait for any longer."""
+"""The error type by which Temporal's SDK reports an activity that a stopping worker did not await."""
 
 
 def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:
-    """What the model is told about an execution that gave no result of its own."""
+    """What the model is told about an execution that returned no result."""
     cause = error.cause
     prefix = f"Error: Tool '{name}' failed:"
     if isinstance(cause, CancelledError):
@@ -54,11 +54,11 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
 
 
 WORKER_LOST = "worker_lost"
-"""Error kind: every worker that tried was lost, or stopped answering."""
+"""Error kind: each worker that tried was lost, or did not answer."""
 
 
-def explain(error: BaseException) -> tuple[str, str]:
-    """The error's kind and text, for a `RunError`; a failed activity speaks with the words of its cause."""
+def describe_failure(error: BaseException) -> tuple[str, str]:
+    """The kind and the text of a `RunError` for the error; those of a failed activity are its cause's."""
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     if isinstance(cause, ApplicationError):
         return cause.type or INTERNAL_ERROR, cause.message

@@ -1,4 +1,4 @@
-"""When it is time to go on in a new history."""
+"""Decides when a link's history has grown enough for the run to continue in a new link."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ from temporalio import workflow
 
 KIB, MIB = 1024, 1024 * 1024
 MAX_EVENTS = 13_000
-"""A worker that has lost the run replays so many in about four seconds, within a workflow task."""
+"""A worker that replays a run needs about four seconds for so many, which is within a workflow task."""
 MAX_HISTORY_BYTES = 36 * MIB
-"""Temporal ends a run at 50 MB; one iteration more has to fit in."""
+"""Temporal terminates a run at 50 MB; another iteration must fit in."""
 USUAL_SUGGESTION_EVENTS = 4096
-"""Where Temporal suggests it, unless a server is configured otherwise."""
+"""Temporal suggests continue-as-new from here on, unless a server is configured otherwise."""
 SMALL_EVENT_BYTES = KIB
+"""Events that are smaller on average reach the limit of events before that of bytes."""
 AMORTIZED = 4
-"""A history of small events goes on until it has grown by this many times what the next one would begin with."""
+"""A history of small events grows by this many times what the next one would begin with."""
 
 
 class Extent(NamedTuple):
@@ -26,28 +27,29 @@ class Extent(NamedTuple):
 
 
 class HistorySize:
-    """How much the history has grown since the link's conversation was loaded."""
+    """How much the history has grown since this was made, which is when the link has loaded its conversation."""
 
     def __init__(self) -> None:
         self._start = _now()
 
     def suggests_continuing(self, carried_bytes: int) -> bool:
-        """Whether Temporal suggests it, and what would be carried over is little beside what is new."""
+        """Whether Temporal suggests continue-as-new, and `has_grown_enough` agrees."""
         return workflow.info().is_continue_as_new_suggested() and has_grown_enough(self._start, _now(), carried_bytes)
 
 
 def has_grown_enough(start: Extent, now: Extent, carried_bytes: int) -> bool:
-    """Whether a history that began with `start`, and that Temporal suggests to leave, is to be left.
+    """Whether a link whose history has grown from `start` to `now` is long enough, once Temporal suggests a new one.
 
-    `carried_bytes` is what the next history would begin with, uncompressed. Without this condition, the history of a
-    run whose conversation is never trimmed would soon grow with the square again.
+    `carried_bytes` is what the next link's history would begin with, uncompressed. If links were as short as Temporal
+    suggests, a run whose conversation is never trimmed would record its conversation too often: the histories would
+    grow with the square of the run's length.
     """
     if now.events - start.events >= MAX_EVENTS or now.bytes >= MAX_HISTORY_BYTES:
         return True
     grown = now.bytes - start.bytes
     if now.bytes < now.events * SMALL_EVENT_BYTES and now.events >= USUAL_SUGGESTION_EVENTS:
         return grown >= AMORTIZED * carried_bytes
-    # Few large events bring Temporal's byte limits near: they must not wait long.
+    # A few large events come close to Temporal's limit of bytes.
     return grown >= start.bytes
 
 

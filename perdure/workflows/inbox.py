@@ -1,4 +1,4 @@
-"""What came in from outside and was not yet acted upon: cancellation, steering messages, approvals."""
+"""What has come in from outside and waits for the loop: a cancellation, steering messages, approvals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Value = TypeVar("Value", bound=BaseModel)
 
 
 def understood(arguments: Sequence[Any], type_: type[Value]) -> Value | None:
-    """The one value that a signal should carry; None when it carries something else, which is logged."""
+    """The one value that a signal should have; None, and a warning in the log, if it has something else."""
     try:
         (value,) = arguments
         return type_.model_validate(value)
@@ -25,7 +25,7 @@ def understood(arguments: Sequence[Any], type_: type[Value]) -> Value | None:
 
 
 class OpenApproval:
-    """A tool call that waits for a person's approval."""
+    """A tool call that waits for a person's approval, and the approval once it has come."""
 
     def __init__(self, request: ToolRequest) -> None:
         self.call_id = request.call_id
@@ -36,7 +36,7 @@ class OpenApproval:
 
 
 class Inbox:
-    """Filled by signals at any time, emptied by the loop at its own points."""
+    """Signals fill it at any time; the loop empties it when it chooses to."""
 
     def __init__(self, steering: Sequence[str] = ()) -> None:
         self.cancelled = False
@@ -44,23 +44,24 @@ class Inbox:
         self._approvals: list[OpenApproval] = []
 
     def drain(self) -> list[str]:
-        """All steering messages in the order they came, each once."""
+        """All steering messages, in the order they came; each is given once."""
         texts, self.steering = self.steering, []
         return texts
 
     def open_approval(self, request: ToolRequest) -> OpenApproval:
-        """Note that a tool call waits for a person."""
+        """Note that a tool call waits for a person's approval."""
         opened = OpenApproval(request)
         self._approvals.append(opened)
         return opened
 
     def close(self, opened: OpenApproval) -> None:
+        """Note that the call does not wait any longer."""
         self._approvals.remove(opened)
 
     def take(self, approval: CallApproval) -> None:
-        """Take a person's approval or denial of a call that waits for one.
+        """Accept a person's approval or denial of a call that waits for one.
 
-        Every other one is dropped: kept, it could open a later call of the same id, which nobody has seen.
+        Any other is dropped: if it were kept, it could decide about a later call of the same id, which nobody has seen.
         """
         for opened in self._open:
             if opened.call_id == approval.call_id:
@@ -70,6 +71,7 @@ class Inbox:
 
     @property
     def pending_approvals(self) -> list[PendingApproval]:
+        """The calls that wait for a person's approval."""
         return [opened.pending for opened in self._open]
 
     @property

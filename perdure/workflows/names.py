@@ -1,4 +1,4 @@
-"""The names of `perdure.protocol.names`, at the place that outside programs know."""
+"""The names of `perdure.protocol.names`, in the place where programs outside perdure import them from."""
 
 from ..protocol.names import EVENTS, STATUS, STEER, WORKFLOW
 

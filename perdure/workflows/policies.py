@@ -1,4 +1,4 @@
-"""How long activities may take, and how often Temporal starts them again."""
+"""How long activities may take, and how often Temporal retries them."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from datetime import timedelta
 from temporalio.common import RetryPolicy
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=5)
-"""A worker that was lost is noticed this long after its last heartbeat."""
+"""A lost worker is noticed this long after the last heartbeat of an activity."""
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=8)
-"""A worker that was lost in a decision is noticed after this."""
+"""A worker that is lost in a workflow task is noticed after this time."""
 MARGIN = timedelta(seconds=15)
-"""The activity enforces its own time-out; Temporal's comes after it, for an activity that can't."""
+"""Activities enforce their time-outs themselves. Temporal's come this much later, for activities that can't."""
 
 
 def _attempts(maximum: int) -> RetryPolicy:
@@ -24,17 +24,13 @@ def _attempts(maximum: int) -> RetryPolicy:
 
 
 LOST_WORKER_RETRIES = _attempts(10)
-"""For what the platform breaks: a killed worker, a lost connection to the server. What the provider or a
-tool answers never comes here: the loop decides about it."""
+"""For failures of the platform, such as a killed worker or a lost connection to the server. Temporal never retries what
+a provider or a tool has answered: the loop decides about that."""
 
 TOOL_RETRIES = _attempts(5)
-"""The same, for a tool that may be started again: it may be the tool that brings its workers down."""
+"""The same for a tool that may be repeated: fewer, because it may be the tool that brings down its workers."""
 
 COMPACTION_RETRIES = _attempts(3)
-"""For whatever goes wrong in a compactor: then there is the built-in summary (§13.3)."""
+"""For any failure of a compactor: after these attempts, the built-in summary replaces it (§13.3)."""
 
 NO_RETRY = RetryPolicy(maximum_attempts=1)
-
-
-def seconds(value: float) -> timedelta:
-    return timedelta(seconds=value)

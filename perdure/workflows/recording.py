@@ -7,42 +7,52 @@ from itertools import pairwise
 from pydantic import BaseModel
 from temporalio import workflow
 
-from ..conversation import Conversation, Operation, operation_bytes
+from ..conversation import Conversation, ConversationRef
 from ..errors import PayloadTooLargeError
 from ..messages import Message
+from ..operations import Operation, operation_bytes
 from ..payloads.limits import MAX_PAYLOAD_BYTES
 from ..protocol import activities
 from ..protocol.run import CarriedConversation
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN
 
 PIECE_BYTES = 512 * 1024
-"""So much of a conversation travels in one payload, unless one message is larger."""
+"""So much of a conversation travels in one payload, unless a single message is larger."""
 CERTAIN_BYTES = 1536 * 1024
-"""What takes so much fits into Temporal's 2 MB even when it does not compress at all."""
+"""A value of this size fits into Temporal's 2 MB even when it does not compress at all."""
 
 
-async def record(conversation: Conversation, *, all_of_it: bool = False) -> None:
-    """Let no activity input grow past what Temporal can carry: record what is too much for one in inputs of its own.
+async def record_ahead(conversation: Conversation) -> None:
+    """Record so much of the conversation that the rest fits into the input of the next activity.
 
-    Raises `PayloadTooLargeError` for a message that no input can hold.
+    An activity's input is recorded when it is scheduled, so each part is the input of an activity that does nothing
+    else. Raises `PayloadTooLargeError` for a message that no input can hold.
     """
     for operation in conversation.unrecorded:
-        await _check(operation)
-    references = list(conversation.partial_refs(PIECE_BYTES))
-    if all_of_it and conversation.unrecorded:
-        references.append(conversation.ref())
-    for reference in references:
-        await workflow.execute_activity(
-            activities.RECORD,
-            activities.ConversationInput(conversation=reference),
-            start_to_close_timeout=MARGIN,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=LOST_WORKER_RETRIES,
-            summary="conversation, ahead of the next call",
-        )
+        await _require_recordable(operation)
+    for reference in list(conversation.partial_refs(PIECE_BYTES)):
+        await _record(reference)
 
 
-async def _check(operation: Operation) -> None:
+async def record_all(conversation: Conversation) -> None:
+    """Record all of the conversation that is not recorded yet. Raises `PayloadTooLargeError` like `record_ahead`."""
+    await record_ahead(conversation)
+    if conversation.unrecorded:
+        await _record(conversation.ref())
+
+
+async def _record(reference: ConversationRef) -> None:
+    await workflow.execute_activity(
+        activities.RECORD,
+        activities.ConversationInput(conversation=reference),
+        start_to_close_timeout=MARGIN,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=LOST_WORKER_RETRIES,
+        summary="conversation, ahead of the next call",
+    )
+
+
+async def _require_recordable(operation: Operation) -> None:
     if operation_bytes(operation) <= CERTAIN_BYTES:
         return
     size = await encoded_bytes(operation)
@@ -54,10 +64,10 @@ async def _check(operation: Operation) -> None:
         )
 
 
-async def load_pieces(carried: CarriedConversation) -> list[Message]:
-    """The conversation that the link before this one left behind.
+async def load_conversation(carried: CarriedConversation) -> list[Message]:
+    """The conversation that the previous link's history holds.
 
-    One piece after the other: Temporal holds at most 2 MB of results back while a decision is being made.
+    The pieces are loaded one after the other, because Temporal returns at most 2 MB of results to one workflow task.
     """
     messages: list[Message] = []
     for start, end in pairwise([0, *carried.ends]):
@@ -73,12 +83,12 @@ async def load_pieces(carried: CarriedConversation) -> list[Message]:
 
 
 def uncompressed_bytes(value: object) -> int:
-    """The size of the value's payload before it is compressed, or stored elsewhere."""
+    """The size of the value's payload before it is compressed or stored elsewhere."""
     return workflow.payload_converter().to_payload(value).ByteSize()
 
 
 async def encoded_bytes(value: BaseModel) -> int:
-    """The size of the value's payload as it would be sent. Measured once: a replay might compress otherwise."""
+    """The size of the value's payload as it would be sent. Recorded, because a replay might compress differently."""
     size: int = await workflow.execute_local_activity(
         activities.MEASURE,
         value,

@@ -1,4 +1,4 @@
-"""What the Temporal UI shows of a run while it works."""
+"""What the Temporal UI shows of a run that is under way."""
 
 from __future__ import annotations
 

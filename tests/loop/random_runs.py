@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perdure.agent import Agent
 from perdure.errors import ModelError, RunError
-from perdure.events import EventType
+from perdure.event_data import EventType
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.state import LoopState
 from perdure.messages import ImagePart, Message

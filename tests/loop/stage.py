@@ -9,7 +9,8 @@ from typing import Any
 
 from perdure.agent import Agent
 from perdure.errors import ModelError
-from perdure.events import EventLog, EventType
+from perdure.event_data import EventType, LoggedData
+from perdure.events import EventLog
 from perdure.messages import Message, ModelReply, ToolCall
 from perdure.options import RunOptions
 from perdure.protocol.run import RunResult
@@ -69,7 +70,7 @@ class ClockedEffects(DirectEffects):
         await super().sleep(0, why)
         self.after_wait()
 
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+    def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         self.log.append(type, iteration, data, time=self.seconds, call_id=call_id)
         super().emit(type, iteration, data, call_id=call_id)
         self._emitted[type] += 1

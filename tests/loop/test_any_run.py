@@ -7,10 +7,11 @@ from itertools import pairwise
 from hypothesis import HealthCheck, event, given, settings
 
 from perdure.agent import Agent
-from perdure.conversation import Append, Conversation, Rewrite
+from perdure.conversation import Conversation
 from perdure.errors import RunCancelled
 from perdure.events import EventReader, LoggedEvent
 from perdure.messages import Message
+from perdure.operations import Append, Rewrite
 from perdure.providers.conversion import to_request
 from perdure.testing.wires.table import WIRES
 

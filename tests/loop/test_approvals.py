@@ -34,7 +34,7 @@ def paying(**named: Any) -> Stage:
         (Approval(approved=False), "Tool denied: no reason was given"),
     ],
 )
-async def test_verdicts(approval: Approval, result: str) -> None:
+async def test_what_a_person_decides(approval: Approval, result: str) -> None:
     stage = paying(approve=lambda request: approval)
     await stage.play()
     assert stage.results()[0].startswith(result)

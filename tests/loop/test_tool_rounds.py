@@ -68,7 +68,7 @@ WRONG = "Error: Invalid arguments for tool 'look': "
         ('{"at": "sky", "how": "never"}', WRONG + '\'how\' must be one of "closely", "briefly", got "never"'),
         ('{"at": "sky", "with": 1}', WRONG + "'with' is not a parameter (at, times, how, eye)"),
         ("[1]", "Error: Invalid JSON in tool arguments: expected a JSON object, got '[1]'"),
-        ('{"at": NaN}', "Error: Invalid JSON in tool arguments: NaN is no JSON value"),
+        ('{"at": NaN}', "Error: Invalid JSON in tool arguments: NaN is not a JSON value"),
     ],
 )
 async def test_arguments(arguments: str, result: str) -> None:

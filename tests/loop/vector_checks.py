@@ -68,7 +68,7 @@ def _check_end(expected: dict[str, Any], outcome: Outcome) -> None:
 
 def _check_count(expected: dict[str, Any], outcome: Outcome) -> None:
     if "iterations" in expected:
-        # Ruling 9: the cap is reached behind 10 model calls, or behind the 11th that some runtimes make.
+        # Ruling 9: the cap is reached after 10 model calls, or after the 11th that some runtimes make.
         allowed = {10, 11} if expected["iterations"] == 11 else {expected["iterations"]}
         assert outcome.iterations in allowed
     if "total_messages" in expected:

@@ -11,8 +11,9 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
 from temporalio.converter import DataConverter
 
-from perdure.conversation import Append, ConversationRef
+from perdure.conversation import ConversationRef
 from perdure.messages import Message
+from perdure.operations import Append
 from perdure.payloads.converter import ENCODING, ZstdCodec, data_converter, perdure_data_converter, with_converter
 
 NOISE = base64.b64encode(random.Random(1).randbytes(30_000)).decode()

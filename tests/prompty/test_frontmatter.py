@@ -58,7 +58,7 @@ def test_split(write: WriteFile, text: str, name: str, instructions: str) -> Non
         pytest.param("---\nmetadata:\n  ? [a]\n  : b\n---\n", "a key must be a plain string", 3, id="a list as key"),
         pytest.param("---\nname: !!python/name:os.system\n---\n", "is not supported", 2, id="a foreign tag"),
         pytest.param("---\nname: *nowhere\n---\n", "undefined alias", 2, id="an alias of nothing"),
-        pytest.param("---\nmetadata: {a: .nan}\n---\n", "no number that JSON can carry", 2, id="not a number"),
+        pytest.param("---\nmetadata: {a: .nan}\n---\n", "not a number that JSON can express", 2, id="not a number"),
         pytest.param('---\nname: "\\ud800"\n---\n', "Invalid frontmatter YAML", 2, id="half a character"),
         pytest.param("---\nname: a\x00b\n---\n", "Invalid frontmatter YAML", 2, id="a control character"),
         pytest.param("---\nname: a\n...\n--- # two\nname: b\n---\n", "Invalid frontmatter YAML", 4, id="two documents"),

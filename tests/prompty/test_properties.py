@@ -281,9 +281,9 @@ def test_no_error_shows_a_secret(write: WriteFile) -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"metadata": {"a": {1: 2}}}, "metadata.a: the key 1 must be a text"),
+        ({"metadata": {"a": {1: 2}}}, "metadata.a: the key 1 must be a string"),
         ({"metadata": {"a": [{1}]}}, "metadata.a[0]: a set has no JSON form"),
-        ({"metadata": {"a": float("inf")}}, "metadata.a: inf is no number that JSON can carry"),
+        ({"metadata": {"a": float("inf")}}, "metadata.a: inf is not a number that JSON can express"),
         ({"metadata": {"a": "\ud800"}}, "metadata.a: half of a surrogate pair"),
     ],
 )

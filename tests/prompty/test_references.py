@@ -184,7 +184,7 @@ def test_load_dict_reads_below_its_base_dir(write: WriteFile, tmp_path: Path) ->
         ("a.json", "[" * 5000, "is not valid JSON"),
         ("a.json", "[" * 100 + "]" * 100, "nested deeper than 64 levels"),
         ("a.json", '"\\ud800"', "half of a surrogate pair"),
-        ("a.json", "[1e999]", "no number that JSON can carry"),
+        ("a.json", "[1e999]", "not a number that JSON can express"),
         ("a.yaml", "a: 1\nb: c: d", "a.yaml:2: mapping values are not allowed"),
         ("a.json", '"${file:a.json}"', "a.json refers to itself"),
     ],

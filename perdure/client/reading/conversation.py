@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from temporalio.client import Client
 from temporalio.workflow import NondeterminismError
 
-from ...conversation import Operation
 from ...history.chain import closing_tail, read_links
 from ...history.link import RecordedLink
 from ...history.transcript import Transcript
 from ...messages import Message
+from ...operations import Operation
 from .log import RunLog
 from .replay import replay
 

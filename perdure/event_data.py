@@ -1,0 +1,183 @@
+"""The data of each event type (docs/events.md), for readers and for those who emit events."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Literal
+
+from typing_extensions import TypedDict
+
+from .json_types import JsonObject
+from .messages import Message, Usage
+
+EventType = Literal[
+    "token",
+    "thinking",
+    "tool_call_start",
+    "tool_result",
+    "status",
+    "messages_updated",
+    "done",
+    "error",
+    "cancelled",
+    "failed",
+    "compaction_start",
+    "compaction_complete",
+    "compaction_failed",
+    "llm_start",
+    "llm_complete",
+    "permission_requested",
+    "permission_completed",
+]
+
+
+class TokenData(TypedDict):
+    token: str
+
+
+class ThinkingData(TypedDict):
+    token: str
+
+
+class ToolCallStartData(TypedDict):
+    name: str
+    arguments: str
+    """JSON text, as the model wrote it."""
+
+
+class ToolResultData(TypedDict):
+    name: str
+    result: str
+
+
+class StatusData(TypedDict):
+    message: str
+
+
+class LoggedMessagesUpdatedData(TypedDict):
+    """As logs keep it: without the messages, which the conversation's version stands for."""
+
+
+class MessagesUpdatedData(LoggedMessagesUpdatedData):
+    messages: list[Message]
+
+
+class LoggedDoneData(TypedDict):
+    """As logs keep it: without the messages."""
+
+    response: str
+
+
+class DoneData(LoggedDoneData):
+    messages: list[Message]
+
+
+class ErrorData(TypedDict):
+    message: str
+
+
+class CancelledData(TypedDict):
+    pass
+
+
+class FailedData(TypedDict):
+    kind: str
+    message: str
+
+
+class CompactionStartData(TypedDict):
+    pass
+
+
+class CompactionCompleteData(TypedDict):
+    removed: int
+    remaining: int
+
+
+class CompactionFailedData(TypedDict):
+    message: str
+
+
+class LlmStartData(TypedDict):
+    pass
+
+
+class UsageData(TypedDict):
+    """The fields of `Usage`."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    cached_input_tokens: int
+    reasoning_tokens: int
+
+
+def usage_data(usage: Usage) -> UsageData:
+    return UsageData(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.total_tokens,
+        cached_input_tokens=usage.cached_input_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+    )
+
+
+class LlmCompleteData(TypedDict):
+    usage: UsageData
+    finishReason: str | None
+
+
+class PermissionRequestedData(TypedDict):
+    name: str
+    arguments: JsonObject
+
+
+class PermissionCompletedData(TypedDict):
+    name: str
+    approved: bool
+
+
+LoggedData = (
+    TokenData
+    | ThinkingData
+    | ToolCallStartData
+    | ToolResultData
+    | StatusData
+    | LoggedMessagesUpdatedData
+    | LoggedDoneData
+    | ErrorData
+    | CancelledData
+    | FailedData
+    | CompactionStartData
+    | CompactionCompleteData
+    | CompactionFailedData
+    | LlmStartData
+    | LlmCompleteData
+    | PermissionRequestedData
+    | PermissionCompletedData
+)
+"""What a run emits; for two types, the reader adds the messages."""
+
+EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
+    {
+        "token": TokenData,
+        "thinking": ThinkingData,
+        "tool_call_start": ToolCallStartData,
+        "tool_result": ToolResultData,
+        "status": StatusData,
+        "messages_updated": MessagesUpdatedData,
+        "done": DoneData,
+        "error": ErrorData,
+        "cancelled": CancelledData,
+        "failed": FailedData,
+        "compaction_start": CompactionStartData,
+        "compaction_complete": CompactionCompleteData,
+        "compaction_failed": CompactionFailedData,
+        "llm_start": LlmStartData,
+        "llm_complete": LlmCompleteData,
+        "permission_requested": PermissionRequestedData,
+        "permission_completed": PermissionCompletedData,
+    }
+)
+"""Event type → the type of its data, as a reader sees it."""

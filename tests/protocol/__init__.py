@@ -1,0 +1,1 @@
+"""Tests of what caller, workflow and worker say to each other."""
