@@ -30,8 +30,9 @@ class Unchanging(list[T]):
 class Memo(Generic[Subject, Item]):
     """Writes a list of subjects: `write` gives the items of one, `join` adds them to the items so far.
 
-    Of `Unchanging` subjects, only those that were not in the list before are written. The first subject stands for
-    the list: what is written of the list, and the other subjects, are kept for as long as the first one lives.
+    Of `Unchanging` subjects, only those that were not in the list before are written, whether the list has grown or
+    was trimmed. The first subject stands for the list: the others, and what is written of all of them, are kept for
+    as long as the first one lives.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""A loopback HTTP server that answers with recorded bytes, and remembers what it was asked."""
+"""A loopback HTTP server that gives recorded bytes, and keeps what it received."""
 
 from __future__ import annotations
 
