@@ -12,10 +12,11 @@ from pydantic import TypeAdapter
 
 from perdure.event_data import EVENT_DATA, EventType, ThinkingData, TokenData, ToolResultData, UsageData
 from perdure.events import RunEvent
-from perdure.messages import Usage
+from perdure.messages import ToolCall, Usage
+from perdure.testing import asks, call, says
 
 from .loop.random_runs import RandomRun, Script, scripts
-from .loop.stage import Stage, asks, call, fails, says
+from .loop.stage import Stage, fails
 
 DOCS = Path(__file__).parents[1] / "docs" / "events.md"
 ADAPTERS: dict[str, TypeAdapter[Any]] = {type: TypeAdapter(kind) for type, kind in EVENT_DATA.items()}
@@ -65,7 +66,7 @@ async def test_a_run_with_every_recorded_type_but_the_last_ones() -> None:
     """So that the types above are known to be met."""
     stage = Stage(
         fails("server"),
-        asks(call("look"), call("look", "```json\n{}\n```", id="2"), call("unheard_of", id="3")),
+        asks(call("look"), ToolCall(id="2", name="look", arguments="```json\n{}\n```"), call("unheard_of")),
         says("Done", finish_reason="stop"),
         tools={"look": lambda: "seen " * 400},
         stream=True,
