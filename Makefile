@@ -18,7 +18,7 @@ else
 SCRIPTED := --scripted $(EXAMPLE)/scripted.py:scripted_reply
 endif
 
-.PHONY: run test check format bench chaos dev docs pins clean
+.PHONY: run test check format bench chaos trial dev docs pins clean
 
 run: $(VENV)/installed  ## ask the example agent a question about a source tree
 	@$(BIN)/perdure run $(EXAMPLE)/code_reader.prompty --tools $(EXAMPLE)/tools.py $(SCRIPTED) \
@@ -45,6 +45,9 @@ bench: $(VENV)/installed-dev  ## measure: speed, history growth, memory
 
 chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
 	$(BIN)/python -m pytest -m chaos $(ARGS)
+
+trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times
+	$(BIN)/python -m pytest -m trial $(ARGS)
 
 docs: $(VENV)/installed-dev  ## write docs/cli.md from the command line's own help
 	$(BIN)/python docs/write_cli.py

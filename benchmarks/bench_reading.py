@@ -12,7 +12,7 @@ from temporalio.worker import Replayer
 from benchmarks.bench_floor import floor, perdure
 from benchmarks.floor import Floor
 from benchmarks.stage import Stage, run, stage
-from perdure.history.link import read_run
+from perdure.history.link import read_link
 from perdure.workflows.agent_run import AgentRun
 
 LONG, SHORT, MEMORY = 1000, 200, 400
@@ -49,7 +49,7 @@ async def cache_miss(server: Stage) -> None:
     run_id = (await handle.describe()).run_id
 
     async def miss() -> None:
-        recorded = await read_run(server.client, run.id, run_id)
+        recorded = await read_link(server.client, run.id, run_id)
         assert len(recorded.conversation().messages) > 2 * LONG
 
     async def fetch() -> None:

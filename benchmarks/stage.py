@@ -20,7 +20,8 @@ from perdure import Agent, Message, RunOptions
 from perdure.client import RunHandle, connect, start_run
 from perdure.client.embedded.binary import find_binary
 from perdure.client.embedded.settings import FAST, dynamic_config
-from perdure.history.chain import first_run_id, read_link
+from perdure.history.chain import first_run_id
+from perdure.history.link import read_link
 
 ROOT = Path(__file__).parents[1]
 

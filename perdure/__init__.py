@@ -2,157 +2,92 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from ._version import __version__
+from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    from .agent import Agent
-    from .arguments import parse_tool_arguments
-    from .client.invoke import invoke_agent, invoke_agent_async
-    from .client.tokens import CancellationToken, Steering
-    from .errors import (
-        ConfigurationError,
-        ExecuteError,
-        GuardrailError,
-        InvokerError,
-        LimitExceededError,
-        LoadError,
-        MaxIterationsError,
-        ModelError,
-        PayloadTooLargeError,
-        RenderError,
-        RunCancelled,
-        RunError,
-        ToolArgumentError,
-        ToolNotRegisteredError,
+    # What type checkers read; at runtime the table below says the same.
+    from .agent import Agent as Agent
+    from .arguments import parse_tool_arguments as parse_tool_arguments
+    from .client.invoke import invoke_agent as invoke_agent
+    from .client.invoke import invoke_agent_async as invoke_agent_async
+    from .client.tokens import CancellationToken as CancellationToken
+    from .client.tokens import Steering as Steering
+    from .errors import ConfigurationError as ConfigurationError
+    from .errors import ExecuteError as ExecuteError
+    from .errors import GuardrailError as GuardrailError
+    from .errors import InvokerError as InvokerError
+    from .errors import LimitExceededError as LimitExceededError
+    from .errors import LoadError as LoadError
+    from .errors import MaxIterationsError as MaxIterationsError
+    from .errors import ModelError as ModelError
+    from .errors import PayloadTooLargeError as PayloadTooLargeError
+    from .errors import RenderError as RenderError
+    from .errors import RunCancelled as RunCancelled
+    from .errors import RunError as RunError
+    from .errors import ToolArgumentError as ToolArgumentError
+    from .errors import ToolNotRegisteredError as ToolNotRegisteredError
+    from .events import RunEvent as RunEvent
+    from .guardrails import GuardrailResult as GuardrailResult
+    from .guardrails import Guardrails as Guardrails
+    from .messages import AudioPart as AudioPart
+    from .messages import FilePart as FilePart
+    from .messages import ImagePart as ImagePart
+    from .messages import Message as Message
+    from .messages import Part as Part
+    from .messages import TextPart as TextPart
+    from .messages import ToolCall as ToolCall
+    from .messages import ToolResult as ToolResult
+    from .messages import Usage as Usage
+    from .options import RunOptions as RunOptions
+    from .prompty.load import load as load
+    from .prompty.load import load_dict as load_dict
+    from .prompty.parse import parse as parse
+    from .prompty.portable import agent_to_dict as agent_to_dict
+    from .prompty.prepare import prepare as prepare
+    from .prompty.prepare import validate_inputs as validate_inputs
+    from .prompty.render import render as render
+    from .prompty.rendered import Rendered as Rendered
+    from .protocol.run import RunResult as RunResult
+    from .protocol.run import RunStatus as RunStatus
+    from .providers.conversion import format_tool_messages as format_tool_messages
+    from .providers.conversion import process_response as process_response
+    from .providers.conversion import to_request as to_request
+    from .tools.binding import bind_tools as bind_tools
+    from .tools.context import ToolContext as ToolContext
+    from .tools.decorator import tool as tool
+    from .trimming import estimate_chars as estimate_chars
+    from .trimming import trim_to_context_window as trim_to_context_window
+else:
+    from ._lazy import lazy_names
+
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "._version": "__version__",
+            ".agent": "Agent",
+            ".arguments": "parse_tool_arguments",
+            ".client.invoke": "invoke_agent invoke_agent_async",
+            ".client.tokens": "CancellationToken Steering",
+            ".errors": "ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError LoadError"
+            " MaxIterationsError ModelError PayloadTooLargeError RenderError RunCancelled RunError ToolArgumentError"
+            " ToolNotRegisteredError",
+            ".events": "RunEvent",
+            ".guardrails": "GuardrailResult Guardrails",
+            ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",
+            ".options": "RunOptions",
+            ".prompty.load": "load load_dict",
+            ".prompty.parse": "parse",
+            ".prompty.portable": "agent_to_dict",
+            ".prompty.prepare": "prepare validate_inputs",
+            ".prompty.render": "render",
+            ".prompty.rendered": "Rendered",
+            ".protocol.run": "RunResult RunStatus",
+            ".providers.conversion": "format_tool_messages process_response to_request",
+            ".tools.binding": "bind_tools",
+            ".tools.context": "ToolContext",
+            ".tools.decorator": "tool",
+            ".trimming": "estimate_chars trim_to_context_window",
+        },
     )
-    from .events import RunEvent
-    from .guardrails import GuardrailResult, Guardrails
-    from .messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, ToolResult, Usage
-    from .options import RunOptions
-    from .prompty.load import load, load_dict
-    from .prompty.parse import parse
-    from .prompty.portable import agent_to_dict
-    from .prompty.prepare import prepare, validate_inputs
-    from .prompty.render import render
-    from .prompty.rendered import Rendered
-    from .protocol.run import RunResult, RunStatus
-    from .providers.conversion import format_tool_messages, process_response, to_request
-    from .tools.binding import bind_tools
-    from .tools.context import ToolContext
-    from .tools.decorator import tool
-    from .trimming import estimate_chars, trim_to_context_window
-
-_HOMES = {
-    ".agent": ("Agent",),
-    ".arguments": ("parse_tool_arguments",),
-    ".client.invoke": ("invoke_agent", "invoke_agent_async"),
-    ".client.tokens": ("CancellationToken", "Steering"),
-    ".errors": (
-        "ConfigurationError",
-        "ExecuteError",
-        "GuardrailError",
-        "InvokerError",
-        "LimitExceededError",
-        "LoadError",
-        "MaxIterationsError",
-        "ModelError",
-        "PayloadTooLargeError",
-        "RenderError",
-        "RunCancelled",
-        "RunError",
-        "ToolArgumentError",
-        "ToolNotRegisteredError",
-    ),
-    ".events": ("RunEvent",),
-    ".guardrails": ("GuardrailResult", "Guardrails"),
-    ".messages": (
-        "AudioPart",
-        "FilePart",
-        "ImagePart",
-        "Message",
-        "Part",
-        "TextPart",
-        "ToolCall",
-        "ToolResult",
-        "Usage",
-    ),
-    ".options": ("RunOptions",),
-    ".prompty.portable": ("agent_to_dict",),
-    ".prompty.load": ("load", "load_dict"),
-    ".prompty.parse": ("parse",),
-    ".prompty.prepare": ("prepare", "validate_inputs"),
-    ".prompty.render": ("render",),
-    ".prompty.rendered": ("Rendered",),
-    ".providers.conversion": ("format_tool_messages", "process_response", "to_request"),
-    ".protocol.run": ("RunResult", "RunStatus"),
-    ".tools.binding": ("bind_tools",),
-    ".tools.context": ("ToolContext",),
-    ".tools.decorator": ("tool",),
-    ".trimming": ("estimate_chars", "trim_to_context_window"),
-}
-_HOME = {name: module for module, names in _HOMES.items() for name in names}
-
-__all__ = [
-    "Agent",
-    "AudioPart",
-    "CancellationToken",
-    "ConfigurationError",
-    "ExecuteError",
-    "FilePart",
-    "GuardrailError",
-    "GuardrailResult",
-    "Guardrails",
-    "ImagePart",
-    "InvokerError",
-    "LimitExceededError",
-    "LoadError",
-    "MaxIterationsError",
-    "Message",
-    "ModelError",
-    "Part",
-    "PayloadTooLargeError",
-    "RenderError",
-    "Rendered",
-    "RunCancelled",
-    "RunError",
-    "RunEvent",
-    "RunOptions",
-    "RunResult",
-    "RunStatus",
-    "Steering",
-    "TextPart",
-    "ToolArgumentError",
-    "ToolCall",
-    "ToolContext",
-    "ToolNotRegisteredError",
-    "ToolResult",
-    "Usage",
-    "__version__",
-    "agent_to_dict",
-    "bind_tools",
-    "estimate_chars",
-    "format_tool_messages",
-    "invoke_agent",
-    "invoke_agent_async",
-    "load",
-    "load_dict",
-    "parse",
-    "parse_tool_arguments",
-    "prepare",
-    "process_response",
-    "render",
-    "to_request",
-    "tool",
-    "trim_to_context_window",
-    "validate_inputs",
-]
-
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use: a worker must not pay for YAML, nor the command line for Temporal.
-    if name not in _HOME:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOME[name], __name__), name)

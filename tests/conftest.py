@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import ExitStack
 from typing import TypeVar
 
 import pytest
@@ -16,6 +17,10 @@ from perdure.client.embedded.binary import find_binary
 from perdure.client.embedded.settings import FAST, dynamic_config
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
+from perdure.testing import ScriptedModel
+from perdure.testing.script import Script
+
+from .workflows.stage import Stage
 
 T = TypeVar("T")
 
@@ -60,3 +65,18 @@ def address(server: WorkflowEnvironment) -> str:
 def task_queue() -> str:
     """A task queue that no other test uses."""
     return f"test-{uuid.uuid4()}"
+
+
+@pytest.fixture
+async def stage(client: Client, task_queue: str) -> AsyncIterator[Stage]:
+    """Runs on a queue of their own; at the end of the test, what they recorded is replayed."""
+    stage = Stage(client, task_queue)
+    yield stage
+    await stage.replay()
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[[Script], ScriptedModel]]:
+    """Makes scripted models that end with the test."""
+    with ExitStack() as models:
+        yield lambda script: models.enter_context(ScriptedModel(script))

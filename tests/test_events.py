@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from perdure.conversation import Conversation
 from perdure.events import PAGE_CHARS, EventLog, EventPage, EventReader, RunEvent
 from perdure.messages import Message
+from perdure.testing import asks, call, says
 from perdure.tools.context import ToolContext
 
-from .loop.stage import Stage, asks, call, says
+from .loop.stage import Stage
 
 HELLO = [Message.system("Be brief."), Message.user("Hi")]
 
@@ -37,10 +38,10 @@ async def test_the_log_reproduces_what_was_delivered() -> None:
         stage.run.steer(f"after {context.call_id}")
         return "seen " * 2000 * context.iteration
 
-    rounds = [asks(call("look", id=f"{number}"), text=f"round {number}") for number in range(12)]
+    rounds = [asks(call("look", f"{number}"), text=f"round {number}") for number in range(12)]
     stage = Stage(*rounds, says("Done"), tools={"look": look}, context_budget=30_000, max_iterations=20)
     await stage.play()
-    log = stage.run.log
+    log = stage.effects.log
     assert len(pages(log)) > 1
     assert any("[Context summary" in message.text for seen in stage.seen for message in seen)
     assert [(event.type, event.data) for event in read(log, HELLO)] == stage.events

@@ -1,19 +1,16 @@
-"""What the code reader's model says when no provider's key is there: fixed questions, answers from real results.
+"""What the code reader's model says where there is no provider's key: fixed questions, answers from real results.
 
-The conversation is always the same (which errors are defined, where they are raised, who handles the most raised
-one). What it says comes from what the tools returned, so it is true of whatever tree they read.
+The conversation is always the same (which errors are defined, where they are raised, who handles the one that is raised
+most). What it says comes from what the tools returned, so it is true of whatever tree they read.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any
 
-from perdure.messages import ToolCall
-from perdure.testing import ScriptedReply, ScriptedRequest
+from perdure.testing import ScriptedReply, ScriptedRequest, call
 
 DEFINITION = r"^class (\w+)\(.*(Error|Exception)\b"
 _MATCH = re.compile(r"(?P<path>[^:\n]+):(?P<line>\d+): (?P<text>.*)")
@@ -46,8 +43,8 @@ def _look_around(results: dict[str, str]) -> ScriptedReply:
         thinking="The question is about error classes. First see what is there, and where classes derive from errors.",
         text="I look at what files there are and where error classes are defined.",
         tool_calls=[
-            _call("list", "list_files", pattern="*.py"),
-            _call("definitions", "search_text", query=DEFINITION, is_regex=True, pattern="*.py", max_results=300),
+            call("list_files", "list", pattern="*.py"),
+            call("search_text", "definitions", query=DEFINITION, is_regex=True, pattern="*.py", max_results=300),
         ],
     )
 
@@ -61,8 +58,8 @@ def _find_raises(results: dict[str, str]) -> ScriptedReply | None:
     return ScriptedReply(
         text=f"No file defines more than {main_file}. I read its beginning, and search for where they are raised.",
         tool_calls=[
-            _call("main", "read_file", path=main_file, first_line=1, last_line=40),
-            _call("raises", "search_text", query=pattern, is_regex=True, pattern="*.py", max_results=300),
+            call("read_file", "main", path=main_file, first_line=1, last_line=40),
+            call("search_text", "raises", query=pattern, is_regex=True, pattern="*.py", max_results=300),
         ],
     )
 
@@ -75,7 +72,7 @@ def _read_the_place(results: dict[str, str]) -> ScriptedReply | None:
     return ScriptedReply(
         text=f"{name} is raised most often. I look at the first place.",
         tool_calls=[
-            _call("place", "read_file", path=first.path, first_line=max(1, first.line - 6), last_line=first.line + 3)
+            call("read_file", "place", path=first.path, first_line=max(1, first.line - 6), last_line=first.line + 3)
         ],
     )
 
@@ -87,7 +84,7 @@ def _find_handlers(results: dict[str, str]) -> ScriptedReply | None:
     return ScriptedReply(
         text=f"Last, who handles {most[0]}?",
         tool_calls=[
-            _call("handlers", "search_text", query=rf"^\s*except\b.*\b{most[0]}\b", is_regex=True, pattern="*.py")
+            call("search_text", "handlers", query=rf"^\s*except\b.*\b{most[0]}\b", is_regex=True, pattern="*.py")
         ],
     )
 
@@ -166,7 +163,3 @@ def _is_cut(result: str) -> bool:
 def _results(request: ScriptedRequest) -> dict[str, str]:
     """The tools' results so far, by the ids that this script gave its calls."""
     return {message.metadata["tool_call_id"]: message.text for message in request.messages if message.role == "tool"}
-
-
-def _call(id: str, name: str, **arguments: Any) -> ToolCall:
-    return ToolCall(id=id, name=name, arguments=json.dumps(arguments))

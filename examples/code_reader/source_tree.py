@@ -1,7 +1,7 @@
 """Reads a source tree, and nothing outside it.
 
-Run as a program, it reads the arguments of `search` as JSON from stdin: matching a regular expression can take for ever
-and holds up every thread, so that only a process of its own can be stopped.
+Run as a program, it reads the arguments of `search` as JSON from stdin. Matching a regular expression can take for ever
+and holds up every thread, so it takes place in a process of its own, which can be stopped.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from itertools import islice
 from pathlib import Path
 
 SKIPPED_FOLDERS = frozenset({"__pycache__", "node_modules", "build", "dist"})
-"""Beside every folder whose name starts with a dot."""
+"""Besides every folder whose name starts with a dot."""
 MAX_FILES = 20_000
 MAX_SEARCHED_BYTES = 2 * 1024 * 1024
 """Larger files are not searched."""
@@ -27,7 +27,10 @@ MAX_LINE_LENGTH = 300
 
 
 def inside(root: str, path: str) -> Path:
-    """The real path of `path`, which is relative to `root`; raises PermissionError when it leads out of it."""
+    """The real path of `path`, which is relative to `root`.
+
+    Raises PermissionError when it leads out of `root`, and NotADirectoryError when `root` is not a folder.
+    """
     base = _folder(root)
     target = (base / path).resolve()
     if not target.is_relative_to(base):
@@ -36,7 +39,10 @@ def inside(root: str, path: str) -> Path:
 
 
 def list_tree(root: str, pattern: str, max_results: int) -> str:
-    """One line for each file, with its size in bytes, and how many more there are."""
+    """One line for each file, with its size in bytes, and how many more there are.
+
+    Raises NotADirectoryError when `root` is not a folder.
+    """
     base = _folder(root)
     paths = sorted(find(base, pattern))
     shown = [f"{path} ({(base / path).stat().st_size} bytes)" for path in paths[:max_results]]
@@ -46,13 +52,16 @@ def list_tree(root: str, pattern: str, max_results: int) -> str:
 
 
 def find(base: Path, pattern: str) -> Iterator[str]:
-    """The files of the tree that match, relative to `base`, with slashes; symbolic links that lead out are left out."""
+    """The matching files of the tree, relative to `base`, with slashes; without symbolic links that lead out of it."""
     matching = (path for path in _walk(base) if _matches(path, pattern))
     return islice(matching, MAX_FILES)
 
 
 def search(root: str, query: str, *, is_regex: bool, pattern: str, max_results: int) -> str:
-    """`path:line: text` for each line with a match, and how many more there are."""
+    """`path:line: text` for each line with a match, and how many more there are.
+
+    Raises NotADirectoryError when `root` is not a folder, and `re.error` when `query` is not a regular expression.
+    """
     base = _folder(root)
     expression = re.compile(query if is_regex else re.escape(query))
     matches = [match for path in sorted(find(base, pattern)) for match in _matches_in(base, path, expression)]
@@ -62,11 +71,15 @@ def search(root: str, query: str, *, is_regex: bool, pattern: str, max_results: 
 
 
 def search_apart(root: str, query: str, *, pattern: str, max_results: int, seconds: float) -> str:
-    """`search` for a regular expression, in a process that is stopped after so many seconds (TimeoutError)."""
+    """`search` for a regular expression, in a process of its own.
+
+    Raises TimeoutError after so many seconds, and ValueError when `query` is not a regular expression or the search
+    fails.
+    """
     try:
         re.compile(query)
     except re.error as error:
-        raise ValueError(f"{query!r} is no regular expression: {error}") from error
+        raise ValueError(f"{query!r} is not a regular expression: {error}") from error
     arguments = {"root": root, "query": query, "is_regex": True, "pattern": pattern, "max_results": max_results}
     try:
         done = subprocess.run(
@@ -84,7 +97,11 @@ def search_apart(root: str, query: str, *, pattern: str, max_results: int, secon
 
 
 def read(root: str, path: str, first_line: int, last_line: int | None) -> str:
-    """The lines from `first_line` (1 is the first) to `last_line`, each with its number; at most 400."""
+    """The lines from `first_line` (1 is the first) to `last_line`, each with its number; at most 400.
+
+    Raises PermissionError for a path that leads out of `root`, FileNotFoundError, and ValueError for a binary file or
+    lines in the wrong order.
+    """
     target = inside(root, path)
     if not target.is_file():
         raise FileNotFoundError(f"there is no file {path!r} in the source tree: see list_files")

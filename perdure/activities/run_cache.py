@@ -12,7 +12,7 @@ from temporalio import activity
 
 from ..agent import Agent
 from ..conversation import Conversation, ConversationRef, DigestMismatchError
-from ..history.link import read_input, read_run
+from ..history.link import read_input, read_link
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
@@ -143,7 +143,7 @@ class RunCache:
         return list(conversation.messages)
 
     async def _read(self, key: LinkKey, reference: ConversationRef) -> Conversation:
-        recorded = await read_run(activity.client(), *key)
+        recorded = await read_link(activity.client(), *key)
         conversation = recorded.conversation(reference.version)
         conversation.follow(reference)
         conversation.forget_operations()

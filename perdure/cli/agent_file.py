@@ -1,4 +1,4 @@
-"""Loads the agent that a command names, and points it at a scripted model where that is asked for."""
+"""Loads the agent that a command names, and gives it a scripted model where one is asked for."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def load_agent(path: Path) -> Agent:
-    """The agent in the file; raises UsageProblem when there is none, LoadError when the file is wrong."""
+    """The agent in the file. Raises `UsageProblem` when there is no such file, `LoadError` when it is not valid."""
     from ..prompty.load import load
 
     require_file(path)
@@ -23,7 +23,7 @@ def load_agent(path: Path) -> Agent:
 
 
 def require_file(path: Path) -> None:
-    """Raise UsageProblem, saying which agents are here, unless the file exists."""
+    """Raises `UsageProblem`, which says what agents are here, unless the file exists."""
     if not path.is_file():
         found = ", ".join(sorted(str(each) for each in Path().glob("*.prompty"))) or "none"
         raise UsageProblem(
@@ -33,7 +33,10 @@ def require_file(path: Path) -> None:
 
 @contextmanager
 def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
-    """The agent, its model served by the script `source` names as long as the context lasts; None leaves it alone."""
+    """The agent; while the block runs, the script that `source` names answers in the place of its model.
+
+    None leaves the agent as it is. Raises `UsageProblem` when there is no such script.
+    """
     if source is None:
         yield agent
         return
@@ -44,7 +47,7 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
 
 
 def _load_script(source: str) -> Script:
-    """`module:function` or `file.py:function` for a program, `file.json` for a list of replies."""
+    """`module:function` or `file.py:function` is a program, `file.json` a list of replies."""
     from ..testing.server import read_script
     from .user_code import load_named
 

@@ -15,11 +15,11 @@ from .session import open_run
 
 def cancel(
     id: options.RunId,
-    reason: Annotated[str, typer.Option(help="Why, for those who look at the run later.")] = "",
+    reason: Annotated[str, typer.Option(help="Why; it is recorded with the run.")] = "",
 ) -> None:
     """Cancel a run.
 
-    A tool that is being executed is awaited; no other and no model call is started.
+    A running tool gets time to finish; no further tool or model call is started.
     """
     execute(_cancel(id, reason))
 
@@ -27,6 +27,6 @@ def cancel(
 async def _cancel(run_id: str, reason: str) -> None:
     async with open_run(run_id) as (session, handle):
         if await session.has_ended(run_id):
-            raise Failure(f"run {run_id} has ended already: perdure result {run_id} shows its end")
+            raise Failure(f"run {run_id} has already ended: perdure result {run_id} shows how")
         await handle.cancel(reason)
-        say(f"Cancellation of run {run_id} requested. See its end: perdure result {run_id} --follow")
+        say(f"Cancellation of run {run_id} requested. See how it ends: perdure result {run_id} --follow")

@@ -1,4 +1,4 @@
-"""What the user sees: the answer on stdout, all else on stderr, colour only on a terminal."""
+"""What the user sees: the answer on stdout, everything else on stderr, colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ import sys
 from typing import Any, Literal
 
 import typer
+
+from ..excerpt import one_line
 
 Tone = Literal["plain", "faint", "good", "bad", "call", "strong"]
 
@@ -28,18 +30,19 @@ def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
 
 
 def answer(value: Any) -> None:
-    """Write a command's result to stdout: text as it is, anything else as JSON."""
+    """Write a part of the command's result to stdout: text as it is, anything else as JSON."""
     print(value if isinstance(value, str) else to_json(value), flush=True)
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
+    """The value as JSON; what JSON has no form for becomes its `str`."""
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
-def shorten(text: str, width: int = 100) -> str:
-    """The text on one line, its end cut off beyond `width` characters."""
-    line = " ".join(text.split())
-    return line if len(line) <= width else line[: width - 1] + "…"
+def describe_call(name: str, arguments: Any) -> str:
+    """`name(arguments)` on one short line; the arguments are JSON text or any value."""
+    text = arguments if isinstance(arguments, str) else to_json(arguments, indent=None)
+    return f"{name}({one_line(text)})"
 
 
 def _is_coloured() -> bool:

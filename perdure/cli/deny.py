@@ -7,20 +7,20 @@ from typing import Annotated
 import typer
 
 from . import options
-from .approvals import CallId, describe, waiting_call
-from .console import say
+from .approvals import waiting_call
+from .console import describe_call, say
 from .running import execute
 from .session import open_run
 
 
 def deny(
     id: options.RunId,
-    call: CallId = None,
+    call: options.CallId = None,
     reason: Annotated[str, typer.Option(help="Why; the model reads it.")] = "denied by a person",
 ) -> None:
     """Refuse a waiting tool call.
 
-    The model is told why, and goes on.
+    The model is told why, and the run goes on.
     """
     execute(_deny(id, call, reason))
 
@@ -29,4 +29,5 @@ async def _deny(run_id: str, call_id: str | None, reason: str) -> None:
     async with open_run(run_id) as (_, handle):
         pending = await waiting_call(handle, call_id)
         await handle.deny(pending.call_id, reason)
-        say(f"Denied {describe(pending)} of run {run_id}. Watch it: perdure result {run_id} --follow")
+        call = describe_call(pending.name, pending.arguments)
+        say(f"Denied {call} of run {run_id}. Watch it: perdure result {run_id} --follow")

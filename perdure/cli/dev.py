@@ -1,4 +1,4 @@
-"""`perdure dev`: server, UI and a reloading worker in one terminal."""
+"""`perdure dev`: run the server, its UI and a reloading worker in one terminal."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ from pathlib import Path
 from . import options
 from .console import say
 from .running import execute
-from .server import Port, UiPort, describe
+from .server import say_where
 from .task_queue import DEFAULT_QUEUE
-from .worker import PromptRoot, Watch
 
 
 def dev(
@@ -17,14 +16,14 @@ def dev(
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
-    prompt_root: PromptRoot = None,
-    watch: Watch = None,
-    port: Port = None,
-    ui_port: UiPort = None,
+    prompt_root: options.PromptRoot = None,
+    watch: options.Watch = None,
+    port: options.Port = None,
+    ui_port: options.UiPort = None,
 ) -> None:
-    """Run server, UI and a reloading worker, until Ctrl-C.
+    """Run the server, its UI and a reloading worker until Ctrl-C.
 
-    The server is the embedded one. The worker starts anew when a file in a watched folder changes.
+    The server is the embedded one. The worker restarts when a file in a watched folder changes.
     """
     from .reload import worker_arguments
 
@@ -37,6 +36,6 @@ async def _develop(command: list[str], folders: list[Path], port: int | None, ui
     from .reload import supervise
 
     async with LocalServer(port=port, ui_port=ui_port) as server:
-        describe(server)
+        say_where(server)
         say("run an agent in another terminal: perdure run AGENT.prompty    stop: Ctrl-C")
         await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address})

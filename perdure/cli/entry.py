@@ -13,10 +13,10 @@ from .problems import FAILED, INTERRUPTED, explain
 
 
 def main() -> NoReturn:
-    """Run the command that was typed, then end the process without the interpreter's own shutdown.
+    """Run the command that was typed, then end the process without shutting the interpreter down.
 
-    Threads of the Temporal SDK may crash the interpreter while it shuts down, after all work is done. Nothing
-    here waits for that shutdown: commands close what they opened, this flushes what they wrote.
+    Threads of the Temporal SDK may crash the interpreter while it shuts down, after all work is done. Nothing is lost
+    without that shutdown: commands close what they opened, and this flushes what they wrote.
     """
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
@@ -41,7 +41,7 @@ def run(arguments: Sequence[str]) -> int:
 
 
 def _report(error: Exception) -> int:
-    """Say what went wrong: in a sentence when the user can do something about it, else with the traceback."""
+    """Say what went wrong: a sentence when the user can do something about it, else the traceback."""
     if explanation := explain(error):
         print(f"perdure: {explanation.text}", file=sys.stderr)
         return explanation.exit_code

@@ -1,4 +1,4 @@
-"""`perdure events`: what a run did, one event to a line."""
+"""`perdure events`: print what a run did, one event per line."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ..excerpt import one_line
 from . import options
-from .console import answer, shorten, to_json
-from .progress import describe_call
+from .console import answer, describe_call, to_json
 from .running import execute
 from .session import open_run
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 def events(
     id: options.RunId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
-    after: Annotated[int, typer.Option(min=0, metavar="SEQ", help="Only what came after this event.")] = 0,
+    after: Annotated[int, typer.Option(min=0, metavar="SEQ", help="Only the events after this one.")] = 0,
     as_json: options.AsJson = False,
 ) -> None:
-    """Print what a run did, one event to a line.
+    """Print what a run did, one event per line.
 
     Runs that have ended keep their events.
     """
@@ -47,13 +47,13 @@ async def _chosen(handle: RunHandle, follow: bool, after: int) -> AsyncIterator[
 
 
 def _line(event: RunEvent) -> str:
-    """`seq  iteration  type  what the data says, short`."""
-    return f"{event.seq:>5}  {event.iteration:>3}  {event.type:<20}  {shorten(_summary(event.data), 120)}".rstrip()
+    """`seq  iteration  type  what the data says`, cut to fit a line."""
+    return f"{event.seq:>5}  {event.iteration:>3}  {event.type:<20}  {one_line(_summary(event.data), 120)}".rstrip()
 
 
 def _summary(data: dict[str, Any]) -> str:
     if "arguments" in data:
-        return describe_call(data)
+        return describe_call(data["name"], data["arguments"])
     if usage := data.get("usage"):
         return f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out"
     return "  ".join(str(value) for name, value in data.items() if name != "messages")

@@ -1,4 +1,4 @@
-"""Waits for a run in the foreground: its events on stderr, its answer on stdout."""
+"""Follows a run in the foreground: its events go to stderr, its answer to stdout."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from ..errors import RunError
 from .console import answer, say
 from .problems import DONE, FAILED
 from .progress import Progress
+from .task_queue import mention_missing_worker
 
 if TYPE_CHECKING:
     from ..client import RunHandle
@@ -18,12 +19,11 @@ if TYPE_CHECKING:
     from .session import Session
 
 _LAST_EVENTS_SECONDS = 5.0
+"""What the last events get to be shown after the run has ended."""
 
 
-async def watch(session: Session, handle: RunHandle, *, quiet: bool, as_json: bool) -> int:
-    """Wait for the run and print what came of it; returns the exit code. Says so when no worker takes it up."""
-    from .task_queue import mention_missing_worker
-
+async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: bool) -> int:
+    """Wait for the run and print its result; returns the exit code. Says so when no worker takes the run up."""
     progress = Progress(handle.id)
     try:
         async with AsyncExitStack() as stack:
@@ -42,7 +42,7 @@ async def watch(session: Session, handle: RunHandle, *, quiet: bool, as_json: bo
 
 
 def _print_result(handle: RunHandle, result: RunResult, *, as_json: bool) -> None:
-    """The answer alone, or everything that a program may want to know."""
+    """Print the answer alone or, as JSON, everything that a program may want to know."""
     if as_json:
         answer({"id": handle.id, "status": "done", **result.model_dump(mode="json", by_alias=True)})
         return
@@ -62,9 +62,9 @@ def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
 
 @asynccontextmanager
 async def _alongside(aid: Coroutine[Any, Any, None], *, patience: float = 0.0) -> AsyncIterator[None]:
-    """Do `aid` while the body runs; unless the body is cancelled, it gets `patience` seconds to finish afterwards.
+    """Do `aid` while the block runs; unless the block is cancelled, it gets `patience` seconds to finish afterwards.
 
-    What goes wrong in it is mentioned and does no harm to the body.
+    What goes wrong in it is mentioned, and does not affect the block.
     """
     task = asyncio.create_task(aid)
     try:

@@ -18,7 +18,7 @@ _MEDIA = ("image", "audio", "file")
 
 
 def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> dict[str, Any]:
-    """The inputs; a pair wins over the file. Raises UsageProblem naming the option that is wrong."""
+    """The inputs by name; a pair wins over the file. Raises `UsageProblem`, which names the option that is wrong."""
     inputs = _read_json_file(json_file) if json_file else {}
     kinds = {declared.name: declared.kind for declared in agent.inputs or []}
     for pair in pairs:
@@ -26,7 +26,7 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> d
         if not separator or not name:
             raise UsageProblem(f"--input {pair!r}: expected name=value or name=@file, such as {_example(kinds)}")
         if kinds and name not in kinds:
-            raise UsageProblem(f"--input {pair!r}: the agent declares no input {name!r}, but {', '.join(kinds)}")
+            raise UsageProblem(f"--input {pair!r}: the agent has no input {name!r}, only {', '.join(kinds)}")
         inputs[name] = _value(pair, kinds.get(name, "string"), text)
     missing = [each.name for each in agent.inputs or [] if each.required and each.default is None]
     if missing := [name for name in missing if name not in inputs]:
@@ -40,14 +40,16 @@ def _read_json_file(path: Path) -> dict[str, Any]:
     try:
         inputs = json.loads(_read(f"--inputs-json {str(path)!r}", path))
     except ValueError as error:
-        raise UsageProblem(f"--inputs-json {str(path)!r}: no JSON: {error}") from error
+        raise UsageProblem(f"--inputs-json {str(path)!r}: not valid JSON: {error}") from error
     if not isinstance(inputs, dict):
-        raise UsageProblem(f"--inputs-json {str(path)!r}: expected an object, name: value, got {type(inputs).__name__}")
+        raise UsageProblem(
+            f"--inputs-json {str(path)!r}: expected a JSON object of inputs by name, got {type(inputs).__name__}"
+        )
     return inputs
 
 
 def _value(pair: str, kind: str, text: str) -> Any:
-    """The value of `text`, or of the file that `@path` names, as the input's kind wants it."""
+    """The value of `text`, or of the file that `@path` names, in the form that the input's kind calls for."""
     if text.startswith("@"):
         path = Path(text[1:]).expanduser()
         if kind in _MEDIA:
@@ -60,7 +62,7 @@ def _value(pair: str, kind: str, text: str) -> Any:
     except ValueError as error:
         if kind == "union":
             return text
-        raise UsageProblem(f"--input {pair!r}: expected the JSON of a value of kind {kind} ({error})") from error
+        raise UsageProblem(f"--input {pair!r}: expected a value of kind {kind} as JSON ({error})") from error
 
 
 def _data_uri(pair: str, path: Path) -> str:
@@ -72,7 +74,7 @@ def _read(option: str, path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as error:
-        raise UsageProblem(f"{option}: the file can't be read: {error.strerror}. Expected a path from here.") from error
+        raise UsageProblem(f"{option}: the file can't be read ({error.strerror}). Expected its path.") from error
 
 
 def _example(kinds: Mapping[str, str]) -> str:

@@ -1,4 +1,4 @@
-"""`perdure ls`: the runs that the server knows, newest first."""
+"""`perdure ls`: list the runs of the server, newest first."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ _EXECUTION_STATUS: dict[str, str] = {
 
 
 def ls(
-    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most so many.")] = 20,
-    status: Annotated[Status | None, typer.Option(help="Only runs of this status.")] = None,
+    limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 20,
+    status: Annotated[Status | None, typer.Option(help="Only runs with this status.")] = None,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs, newest first."""
@@ -66,7 +66,7 @@ async def _row(run: WorkflowExecution) -> dict[str, Any]:
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows as aligned text, in local time."""
+    """The rows as lines of aligned text, times in local time; no lines without rows."""
     cells = [["ID", "AGENT", "STATUS", "STARTED", "DURATION"]] if rows else []
     for row in rows:
         started = datetime.fromisoformat(row["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")

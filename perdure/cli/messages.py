@@ -1,12 +1,11 @@
-"""`perdure messages`: the conversation of a run."""
+"""`perdure messages`: print the conversation of a run."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from . import options
-from .console import answer, say
-from .progress import describe_call
+from .console import answer, describe_call, say
 from .running import execute
 from .session import open_run
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
 def messages(id: options.RunId, as_json: options.AsJson = False) -> None:
     """Print the conversation of a run.
 
-    Runs that have ended keep theirs.
+    Runs that have ended keep their conversation.
     """
     execute(_messages(id, as_json))
 
@@ -34,6 +33,6 @@ async def _messages(run_id: str, as_json: bool) -> None:
 
 
 def _paragraph(message: Message) -> str:
-    calls = "".join(f"\n  → {describe_call({'name': c.name, 'arguments': c.arguments})}" for c in message.tool_calls)
+    calls = "".join(f"\n  → {describe_call(call.name, call.arguments)}" for call in message.tool_calls)
     others = "".join(f"\n  [{part.kind}]" for part in message.parts if part.kind != "text")
     return f"[{message.role}] {message.text}{others}{calls}\n"

@@ -1,4 +1,4 @@
-"""Arguments and options that several commands share."""
+"""The arguments and options that several commands share."""
 
 from __future__ import annotations
 
@@ -8,11 +8,16 @@ from typing import Annotated
 import typer
 
 RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id, as `perdure run` and `perdure ls` print it.")]
+CallId = Annotated[
+    str | None, typer.Argument(metavar="[CALL]", help="The id of the tool call; default: the one that waits.")
+]
 AgentFile = Annotated[Path, typer.Argument(metavar="AGENT.prompty", help="The agent's file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 Tools = Annotated[
     list[str] | None,
-    typer.Option("--tools", metavar="MODULE:NAMES", help="Tools: module:a,b or file.py:a,b; module alone: its @tools."),
+    typer.Option(
+        "--tools", metavar="MODULE:NAMES", help="Tools: module:a,b or file.py:a,b; a module alone: its @tools."
+    ),
 ]
 GuardrailNames = Annotated[
     list[str] | None,
@@ -20,13 +25,24 @@ GuardrailNames = Annotated[
 ]
 Compactors = Annotated[
     list[str] | None,
-    typer.Option("--compactor", metavar="MODULE:NAME", help="A function that summarises, registered under NAME."),
+    typer.Option(
+        "--compactor", metavar="MODULE:NAME", help="A function that summarises messages, registered under NAME."
+    ),
 ]
 TaskQueue = Annotated[str, typer.Option("--task-queue", metavar="NAME", help="The queue that workers poll.")]
 Inputs = Annotated[
     list[str] | None,
-    typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input; NAME=@FILE takes it from a file."),
+    typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file."),
 ]
 InputsJson = Annotated[
-    Path | None, typer.Option("--inputs-json", metavar="FILE", help="A JSON object with inputs by name.")
+    Path | None, typer.Option("--inputs-json", metavar="FILE", help="A file with a JSON object of inputs by name.")
 ]
+PromptRoot = Annotated[
+    Path | None, typer.Option("--prompt-root", metavar="DIR", help="The folder of the agents that are used as tools.")
+]
+Watch = Annotated[
+    list[Path] | None,
+    typer.Option("--watch", metavar="DIR", help="A folder whose files are watched; default: the current one."),
+]
+Port = Annotated[int | None, typer.Option("--port", help="The server's port; default: 7233, or any free one.")]
+UiPort = Annotated[int | None, typer.Option("--ui-port", help="The UI's port; default: 8233, or any free one.")]

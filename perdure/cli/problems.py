@@ -1,4 +1,4 @@
-"""What the command line says when something is wrong, and the exit code that goes with it."""
+"""What the command line says when something goes wrong, and the exit code that goes with it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 class UsageProblem(Exception):
-    """An argument of the command is wrong; the text names it, what was expected, and what to type."""
+    """An argument of the command is wrong; the text names it and says what was expected and what to type."""
 
 
 class Failure(Exception):
@@ -19,6 +19,8 @@ class Failure(Exception):
 
 
 class Explanation(NamedTuple):
+    """What to tell the user, and the command's exit code."""
+
     text: str
     exit_code: int
 
@@ -35,7 +37,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
 
 
 def explain(error: Exception) -> Explanation | None:
-    """What to tell the user; None for an error that nobody foresaw."""
+    """What to tell the user about the error; None for one that nobody foresaw."""
     for kind, code in _EXIT_CODES.items():
         if isinstance(error, kind):
             return Explanation(str(error), code)
@@ -49,7 +51,7 @@ def _explain_temporal(error: Exception) -> Explanation | None:
     if isinstance(error, WorkflowAlreadyStartedError):
         run = error.workflow_id
         return Explanation(
-            f"a run {run!r} is under way, expected an id that is free: choose another --id, or follow that one: "
+            f"a run {run!r} is under way, expected an unused id: choose another --id, or follow that one: "
             f"perdure result {run} --follow",
             FAILED,
         )

@@ -1,25 +1,26 @@
-"""Writes what a run does to stderr, as it happens."""
+"""Shows on stderr what a run does, as it happens."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from .console import say, shorten, to_json
+from ..excerpt import one_line
+from .console import describe_call, say
 
 if TYPE_CHECKING:
     from ..events import RunEvent
 
 
 class Progress:
-    """Shows one event after another; streamed text stays on its line until something else happens."""
+    """Shows one event after another; streamed text continues its line until another event ends it."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._mid_line = False
 
     def show(self, event: RunEvent) -> None:
-        """Write the event; types that only programs care for are left out."""
+        """Write the event; types that matter to programs only are left out."""
         if event.type in ("token", "thinking"):
             say(str(event.data.get("token", "")), "faint", end="")
             self._mid_line = True
@@ -28,25 +29,24 @@ class Progress:
             write(event, self._run_id)
 
     def end_line(self) -> None:
+        """End the line of streamed text, if one has begun."""
         if self._mid_line:
             say("")
             self._mid_line = False
 
 
-def describe_call(data: dict[str, Any]) -> str:
-    """`name(arguments)` on one short line."""
-    arguments = data.get("arguments")
-    return f"{data['name']}({shorten(arguments if isinstance(arguments, str) else to_json(arguments, indent=None))})"
+def _call_of(event: RunEvent) -> str:
+    return describe_call(event.data["name"], event.data.get("arguments"))
 
 
 def _show_call(event: RunEvent, run_id: str) -> None:
-    say(f"  {describe_call(event.data)}", "call")
+    say(f"  {_call_of(event)}", "call")
 
 
 def _show_result(event: RunEvent, run_id: str) -> None:
     text = str(event.data.get("result", ""))
     lines = text.count("\n") + 1
-    say(f"    → {shorten(text, 90)}" + (f" ({lines} lines)" if lines > 1 else ""), "faint")
+    say(f"    → {one_line(text, 90)}" + (f" ({lines} lines)" if lines > 1 else ""), "faint")
 
 
 def _show_usage(event: RunEvent, run_id: str) -> None:
@@ -62,13 +62,13 @@ def _show_compaction(event: RunEvent, run_id: str) -> None:
     say(f"  context trimmed: {event.data.get('removed')} messages summarised", "faint")
 
 
-def _show_question(event: RunEvent, run_id: str) -> None:
-    say(f"  {describe_call(event.data)} waits for a person. In another terminal:", "strong")
+def _show_request(event: RunEvent, run_id: str) -> None:
+    say(f"  {_call_of(event)} waits for approval. In another terminal:", "strong")
     say(f"    perdure approve {run_id} {event.call_id}")
     say(f"    perdure deny {run_id} {event.call_id} --reason …")
 
 
-def _show_verdict(event: RunEvent, run_id: str) -> None:
+def _show_approval(event: RunEvent, run_id: str) -> None:
     say(f"  {event.data['name']} {'approved' if event.data.get('approved') else 'denied'}", "strong")
 
 
@@ -80,6 +80,6 @@ _WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
     "error": _show_message,
     "compaction_complete": _show_compaction,
     "compaction_failed": _show_message,
-    "permission_requested": _show_question,
-    "permission_completed": _show_verdict,
+    "permission_requested": _show_request,
+    "permission_completed": _show_approval,
 }

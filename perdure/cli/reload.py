@@ -1,4 +1,4 @@
-"""Runs a worker as a process of its own, and starts it anew when files change."""
+"""Runs a worker as a process of its own, and restarts it when files change."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def worker_arguments(
     prompt_root: Path | None,
     grace: float,
 ) -> list[str]:
-    """The arguments of the `perdure worker` that is to be supervised."""
+    """The arguments of the `perdure worker` to supervise."""
     given = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors}
     named = [word for option, specs in given.items() for spec in specs or () for word in (option, spec)]
     root = ["--prompt-root", str(prompt_root)] if prompt_root else []
@@ -33,7 +33,7 @@ def worker_arguments(
 async def supervise(
     arguments: Sequence[str], folders: Sequence[Path], environment: Mapping[str, str] | None = None
 ) -> None:
-    """Keep a worker process running until cancelled; after a change it ends gracefully and a new one starts."""
+    """Keep a worker process running until cancelled; after a change it ends gracefully, then a new one starts."""
     from watchfiles import awatch
 
     worker = WorkerProcess(arguments, environment or {})
@@ -42,7 +42,7 @@ async def supervise(
         async for changes in awatch(*folders, step=100, debounce=400):
             changed = sorted({Path(path).name for _, path in changes if path.endswith(_WATCHED_SUFFIXES)})
             if changed:
-                say(f"{', '.join(changed)} changed: starting the worker anew", "faint")
+                say(f"{', '.join(changed)} changed: restarting the worker", "faint")
                 await worker.end()
                 await worker.start()
     finally:
@@ -57,9 +57,9 @@ class WorkerProcess:
         self._environment = environment
 
     async def start(self) -> None:
-        """Start it in a session of its own: Ctrl-C reaches this process only, which then ends the worker.
+        """Start the process, in a session of its own: Ctrl-C reaches this process only, which then ends the worker.
 
-        The pipe to its stdin closes when this process is killed, and the worker ends with it.
+        When this process is killed, the pipe to the worker's stdin closes, and the worker ends too.
         """
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -71,7 +71,7 @@ class WorkerProcess:
         self._mention = asyncio.create_task(self._mention_end())
 
     async def end(self) -> None:
-        """SIGTERM, then SIGKILL; nothing when the process has ended by itself."""
+        """End the process: SIGTERM, then SIGKILL. Does nothing when it has ended by itself."""
         self._mention.cancel()
         with contextlib.suppress(ProcessLookupError):
             self._process.terminate()

@@ -1,4 +1,4 @@
-"""`perdure result`: the answer of a run, now or when it is there."""
+"""`perdure result`: wait for a run and print its answer."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from . import options
+from .follow import follow as follow_run
 from .running import execute
+from .session import open_run
 
 
 def result(
@@ -20,8 +22,5 @@ def result(
 
 
 async def _result(run_id: str, *, as_json: bool, quiet: bool) -> int:
-    from .follow import watch
-    from .session import open_run
-
     async with open_run(run_id) as (session, handle):
-        return await watch(session, handle, quiet=quiet, as_json=as_json)
+        return await follow_run(session, handle, quiet=quiet, as_json=as_json)

@@ -1,10 +1,8 @@
-"""`perdure run`: start a run where its work can be done, watch it, print its answer."""
+"""`perdure run`: start a run where it can be executed, follow it, print its answer."""
 
 from __future__ import annotations
 
 import asyncio
-import re
-import secrets
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
@@ -16,7 +14,7 @@ import typer
 from . import options
 from .agent_file import load_agent, scripted_agent
 from .console import answer, say
-from .follow import watch
+from .follow import follow
 from .inputs import read_inputs
 from .problems import DONE, UsageProblem
 from .running import execute
@@ -37,16 +35,18 @@ def run(
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
-    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the run, print its id, and end.")] = False,
-    id: Annotated[str | None, typer.Option("--id", metavar="ID", help="The run's id; default: a readable one.")] = None,
-    task_queue: Annotated[
-        str | None, typer.Option("--task-queue", metavar="NAME", help="The queue whose workers shall do the run.")
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the run, print its id, and exit.")] = False,
+    id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The run's id; default: a new, readable one.")
     ] = None,
-    max_iterations: Annotated[int, typer.Option(min=1, help="Rounds of tool calls before --on-limit decides.")] = 10,
+    task_queue: Annotated[
+        str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue whose workers execute the run.")
+    ] = None,
+    max_iterations: Annotated[int, typer.Option(min=1, help="Rounds of tool calls before --on-limit applies.")] = 10,
     parallel_tools: Annotated[bool, typer.Option("--parallel-tools", help="Run tool calls concurrently.")] = False,
-    stream: Annotated[bool, typer.Option("--stream", help="Show the model's text while it is written.")] = False,
+    stream: Annotated[bool, typer.Option("--stream", help="Show the model's text as it is written.")] = False,
     context_budget: Annotated[
-        int | None, typer.Option(min=1, metavar="CHARS", help="Trim the conversation beyond this.")
+        int | None, typer.Option(min=1, metavar="CHARS", help="Trim the conversation to this size.")
     ] = None,
     on_limit: Annotated[
         Literal["raise", "partial", "final_answer"], typer.Option(help="What happens when a limit is reached.")
@@ -56,14 +56,14 @@ def run(
         typer.Option(metavar="SCRIPT", help="A scripted model instead of the agent's: file.json or file.py:function."),
     ] = None,
     as_json: options.AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Nothing on stderr but errors.")] = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")] = False,
 ) -> None:
     """Run an agent.
 
     The answer goes to stdout, what the agent does to stderr.
 
     Without TEMPORAL_ADDRESS an embedded Temporal server is used. A worker runs inside this command when --tools
-    is given, or when the embedded server has none; otherwise the workers of the task queue do the work.
+    is given, or when the embedded server has none; otherwise the workers of the task queue execute the run.
     """
     from ..options import RunOptions
 
@@ -96,7 +96,7 @@ def run(
 
 
 def _only_name(option: str, named: Mapping[str, Any]) -> str | None:
-    """The name that the run shall use; raises UsageProblem when several are given."""
+    """The one name that is given, or None. Raises `UsageProblem` when there are several."""
     if len(named) > 1:
         raise UsageProblem(f"{option} names {', '.join(named)}, expected one: a run uses one")
     return next(iter(named), None)
@@ -120,12 +120,12 @@ class RunRequest:
 
 
 async def _perform(request: RunRequest) -> int:
-    """Start the run and, unless it is detached, wait for it; returns the exit code."""
-    from ..client import start_run
+    """Start the run and, unless it is detached, follow it; returns the exit code."""
+    from ..client.runs import readable_id, start_run
 
     loaded = load_agent(request.agent_file)
     inputs = read_inputs(loaded, request.inputs, request.inputs_json)
-    run_id = request.id or _new_id(loaded, request.agent_file)
+    run_id = request.id or readable_id(loaded.name or request.agent_file.stem)
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(open_session())
         agent = stack.enter_context(scripted_agent(loaded, request.script))
@@ -138,18 +138,22 @@ async def _perform(request: RunRequest) -> int:
             return await _report_detached(session, handle, queue, request)
         if not request.quiet:
             _announce(session, handle, agent, request, inside=inside)
-        try:
-            code = await watch(session, handle, quiet=request.quiet, as_json=request.as_json)
-        except asyncio.CancelledError:
-            _say_how_to_go_on(handle, queue, request.code, inside=inside)
-            raise
-        if not request.quiet:
-            _say_where_to_look(session, handle, code)
-        return code
+        return await _follow(session, handle, queue, request, inside=inside)
+
+
+async def _follow(session: Session, handle: RunHandle, queue: str, request: RunRequest, *, inside: bool) -> int:
+    try:
+        code = await follow(session, handle, quiet=request.quiet, as_json=request.as_json)
+    except asyncio.CancelledError:
+        _say_how_to_go_on(handle, queue, request.code, inside=inside)
+        raise
+    if not request.quiet:
+        _say_where_to_look(session, handle, code)
+    return code
 
 
 async def _needs_worker_inside(session: Session, request: RunRequest) -> bool:
-    """Code or a script that only this command has needs one; so does an embedded server without any worker."""
+    """Whether the run needs a worker in this process: for code or a script of this command, or for lack of another."""
     if request.detach:
         return False
     if request.code or request.script:
@@ -157,11 +161,6 @@ async def _needs_worker_inside(session: Session, request: RunRequest) -> bool:
     return session.embedded is not None and not await somebody_polls(
         session.client, request.task_queue or DEFAULT_QUEUE
     )
-
-
-def _new_id(agent: Agent, file: Path) -> str:
-    name = re.sub(r"[^a-z0-9]+", "-", (agent.name or file.stem).lower()).strip("-")
-    return f"{name or 'run'}-{secrets.token_hex(4)}"
 
 
 def _announce(session: Session, handle: RunHandle, agent: Agent, request: RunRequest, *, inside: bool) -> None:

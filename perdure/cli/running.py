@@ -1,4 +1,4 @@
-"""Brings a command's coroutine to its end: signals, log output, and the exit code."""
+"""Runs a command's coroutine: signals, log output and the exit code."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from .problems import DONE, INTERRUPTED
 def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = False) -> None:
     """Run the coroutine and end the command with the exit code that it returns; None is 0.
 
-    SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. For a service, which
-    has no other end, SIGTERM is the proper one, and the exit code 0.
+    SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. A service has no other
+    end, so after SIGTERM its exit code is 0. Raises `typer.Exit` with any other code than 0.
     """
     _configure_logs("WARNING" if is_service else "ERROR")
     try:
@@ -29,7 +29,7 @@ def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = Fals
 
 
 def _configure_logs(level: str) -> None:
-    """A service logs what an operator wants to know; other commands say themselves what their user does."""
+    """A service logs warnings for its operator; other commands tell their user themselves what goes wrong."""
     from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
     logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=level)

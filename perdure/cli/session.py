@@ -1,4 +1,4 @@
-"""What a command works on: the Temporal server that the environment names, else the embedded one, and a run there."""
+"""Opens what a command works on: the server that the environment names, else the embedded one, and a run there."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Session:
 
     @property
     def place(self) -> str:
-        """The server, as a message names it."""
+        """The server, as messages name it."""
         address = self.client.service_client.config.target_host
         return f"{'the embedded server' if self.embedded else 'the server'} at {address}"
 
@@ -58,9 +58,9 @@ class Session:
 
 @asynccontextmanager
 async def open_session() -> AsyncIterator[Session]:
-    """Connect; raises ConfigurationError with what to type when there is no server.
+    """A connection to the server. Raises `ConfigurationError`, which says what to type, when there is none.
 
-    An embedded server that this command started ends after it, unless another process uses it.
+    An embedded server that this command has started ends after it, unless another process uses it.
     """
     from ..client.connection import connect, environment_names_a_server
 
@@ -79,7 +79,7 @@ async def open_session() -> AsyncIterator[Session]:
 
 @asynccontextmanager
 async def open_run(run_id: str) -> AsyncIterator[tuple[Session, RunHandle]]:
-    """The server and the run; raises Failure when the server has no run of that id."""
+    """The server and the run. Raises `Failure` when there is no run of that id, else like `open_session`."""
     from temporalio.service import RPCError, RPCStatusCode
 
     from ..client import get_run

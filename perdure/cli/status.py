@@ -1,4 +1,4 @@
-"""`perdure status`: where a run stands."""
+"""`perdure status`: print where a run stands."""
 
 from __future__ import annotations
 
@@ -23,4 +23,4 @@ async def _status(run_id: str, as_json: bool) -> None:
     answer(f"{found.status}, iteration {found.iteration}, {found.model_calls} model calls")
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     for pending in found.pending_approvals:
-        answer(f"waits for a verdict: {pending.name}, perdure approve {run_id} {pending.call_id}")
+        answer(f"{pending.name} waits for approval: perdure approve {run_id} {pending.call_id}")

@@ -13,7 +13,7 @@ from .running import execute
 from .session import open_run
 
 
-def steer(id: options.RunId, text: Annotated[str, typer.Argument(help="What the agent shall read.")]) -> None:
+def steer(id: options.RunId, text: Annotated[str, typer.Argument(help="What the agent is to read.")]) -> None:
     """Send a message to a run.
 
     The agent reads it before its next model call.
@@ -24,6 +24,6 @@ def steer(id: options.RunId, text: Annotated[str, typer.Argument(help="What the 
 async def _steer(run_id: str, text: str) -> None:
     async with open_run(run_id) as (session, handle):
         if await session.has_ended(run_id):
-            raise Failure(f"run {run_id} has ended and reads nothing any more: perdure result {run_id} shows its end")
+            raise Failure(f"run {run_id} has ended and reads no more messages: perdure result {run_id} shows how")
         await handle.steer(text)
         say(f"Sent to run {run_id}. Watch it: perdure result {run_id} --follow")

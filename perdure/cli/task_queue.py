@@ -1,4 +1,4 @@
-"""Workers, seen from the command line: one inside this process, and whether any polls at all."""
+"""The workers of a task queue: one inside this process, and whether any polls the queue."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 DEFAULT_QUEUE = "perdure"
 _PATIENCE_SECONDS = 3.0
 _UNTOUCHED_HISTORY_LENGTH = 2
-"""Started, and the first workflow task scheduled."""
+"""Events of a run that no worker has taken up: started, first workflow task scheduled."""
 _POLL_SECONDS = 70.0
-"""A worker asks for work at least once a minute; the server remembers those that left for longer."""
+"""A worker polls at least once a minute; the server lists one that has left for longer than that."""
 
 
 @asynccontextmanager
 async def worker_inside(session: Session, *, task_queue: str, code: UserCode) -> AsyncIterator[None]:
-    """A worker in this process, with a connection of its own."""
+    """Run a worker in this process, with a connection of its own, while the block runs."""
     from ..worker import create_worker
 
     client = await session.connect_again()
@@ -42,7 +42,7 @@ async def worker_inside(session: Session, *, task_queue: str, code: UserCode) ->
 
 
 async def somebody_polls(client: Client, task_queue: str) -> bool:
-    """Whether a worker has asked for workflow tasks of the queue lately."""
+    """Whether a worker has lately polled the queue for workflow tasks."""
     from temporalio.api.enums.v1 import TaskQueueType
     from temporalio.api.taskqueue.v1 import TaskQueue
     from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
@@ -59,7 +59,7 @@ async def somebody_polls(client: Client, task_queue: str) -> bool:
 
 
 async def mention_missing_worker(client: Client, run_id: str) -> None:
-    """Say so when no worker has taken the run up after a few seconds, and how to start one; the run waits for it."""
+    """After a few seconds, say how to start a worker if none has taken the run up; the run waits for one."""
     await asyncio.sleep(_PATIENCE_SECONDS)
     run = await client.get_workflow_handle(run_id).describe()
     if run.close_time or run.history_length > _UNTOUCHED_HISTORY_LENGTH:

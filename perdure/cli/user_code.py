@@ -1,4 +1,4 @@
-"""Loads what `--tools`, `--guardrails` and `--compactor` name: functions and objects of the user's own modules."""
+"""Loads what `--tools`, `--guardrails` and `--compactor` name: functions and objects of the user's modules."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from .problems import UsageProblem
 
 @dataclass
 class UserCode:
-    """What a worker needs beside perdure itself; false when that is nothing."""
+    """The user's code that a worker needs; false when there is none."""
 
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
     guardrails: dict[str, Any] = field(default_factory=dict)
     compactors: dict[str, Callable[..., Any]] = field(default_factory=dict)
     options: tuple[str, ...] = ()
-    """The command-line options that name all this."""
+    """The command-line options that name the code."""
 
     def __bool__(self) -> bool:
         return bool(self.options)
 
     def as_options(self) -> str:
-        """To be appended to a command."""
+        """The options, as text to append to a command."""
         return "".join(f" {option}" for option in self.options)
 
 
 def load_user_code(
     tools: Sequence[str] = (), guardrails: Sequence[str] = (), compactors: Sequence[str] = ()
 ) -> UserCode:
-    """Import everything that is named; raises UsageProblem that says which option is wrong, and how."""
+    """Import everything that is named. Raises `UsageProblem`, which says what is wrong with which option."""
     named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors}
     return UserCode(
         tools=_load_tools(tools),
@@ -42,7 +42,7 @@ def load_user_code(
 
 
 def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
-    """Name → object, for all sources `module:name` together; raises UsageProblem."""
+    """The objects of all sources `module:name`, by name. Raises `UsageProblem`."""
     from ..tools.loading import load_objects
 
     try:

@@ -1,4 +1,4 @@
-"""`perdure validate`: what is wrong with an agent's file, and what its model would be sent."""
+"""`perdure validate`: say what is wrong with an agent's file, and what its model would be sent."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 def validate(
     agent_file: options.AgentFile,
     show_request: Annotated[
-        bool, typer.Option("--show-request", help="Print the request that the model would get; nothing is called.")
+        bool, typer.Option("--show-request", help="Print the request to the model; it is not sent.")
     ] = False,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Check an agent's file, without calling anything.
+    """Check an agent's file without calling anything.
 
     Exit code 1 when the file has an error.
     """
@@ -46,7 +46,7 @@ def validate(
 
 
 def _request(agent_file: Path, pairs: list[str], inputs_json: Path | None) -> dict[str, Any]:
-    """The keyword arguments of the SDK call, the first model call of a run."""
+    """The keyword arguments of a run's first model call, as the provider's SDK gets them."""
     from ..prompty.prepare import prepare
     from ..providers.conversion import to_request
     from .agent_file import load_agent

@@ -1,4 +1,4 @@
-"""`perdure worker`: does the work of runs, with the user's tools."""
+"""`perdure worker`: execute runs, with the user's tools."""
 
 from __future__ import annotations
 
@@ -17,29 +17,21 @@ from .running import execute
 from .task_queue import DEFAULT_QUEUE
 from .user_code import UserCode
 
-PromptRoot = Annotated[
-    Path | None, typer.Option("--prompt-root", metavar="DIR", help="Where agents that are tools have their files.")
-]
-Watch = Annotated[
-    list[Path] | None,
-    typer.Option("--watch", metavar="DIR", help="Folders whose files are watched; default: the current one."),
-]
-
 
 def worker(
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
-    prompt_root: PromptRoot = None,
-    reload: Annotated[bool, typer.Option("--reload", help="Start anew when files change.")] = False,
-    watch: Watch = None,
-    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to end.")] = 30.0,
+    prompt_root: options.PromptRoot = None,
+    reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
+    watch: options.Watch = None,
+    grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
     ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
 ) -> None:
-    """Run a worker, until Ctrl-C or SIGTERM.
+    """Run a worker until Ctrl-C or SIGTERM.
 
-    It polls the task queue and does the work of its runs. When it is ended, running tools get --grace seconds.
+    It polls the task queue and executes its runs. When it ends, running tools get --grace seconds to finish.
     """
     from .reload import supervise, worker_arguments
     from .user_code import load_user_code

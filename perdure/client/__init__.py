@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ..events import RunEvent
-    from ..options import RunOptions
-    from ..protocol.run import RunResult, RunStatus
-    from .connection import connect
-    from .handle import RunHandle
-    from .runs import get_run, start_run
+    # What type checkers read; at runtime the table below says the same.
+    from ..events import RunEvent as RunEvent
+    from ..options import RunOptions as RunOptions
+    from ..protocol.run import RunResult as RunResult
+    from ..protocol.run import RunStatus as RunStatus
+    from .connection import connect as connect
+    from .handle import RunHandle as RunHandle
+    from .runs import get_run as get_run
+    from .runs import start_run as start_run
+else:
+    from .._lazy import lazy_names
 
-__all__ = ["RunEvent", "RunHandle", "RunOptions", "RunResult", "RunStatus", "connect", "get_run", "start_run"]
-
-_HOMES = {
-    "RunEvent": "..events",
-    "RunHandle": ".handle",
-    "RunOptions": "..options",
-    "RunResult": "..protocol.run",
-    "RunStatus": "..protocol.run",
-    "connect": ".connection",
-    "get_run": ".runs",
-    "start_run": ".runs",
-}
-
-
-def __getattr__(name: str) -> Any:
-    # Imported on first use: the command line must not pay for what it does not need.
-    if name not in _HOMES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(_HOMES[name], __name__), name)
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            "..events": "RunEvent",
+            "..options": "RunOptions",
+            "..protocol.run": "RunResult RunStatus",
+            ".connection": "connect",
+            ".handle": "RunHandle",
+            ".runs": "get_run start_run",
+        },
+    )

@@ -1,4 +1,4 @@
-"""A client of the Temporal server that the arguments or Temporal's own environment configuration name."""
+"""Connects to the Temporal server that the arguments or Temporal's own environment configuration name."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from ..payloads.converter import converter_from_environment
 
 DEFAULT_ADDRESS = "localhost:7233"
 CONNECT_SECONDS = 5.0
-"""A server that has not answered by then counts as unreachable."""
+"""A server that has not answered within these seconds counts as unreachable."""
 
 
 async def connect(address: str | None = None, *, namespace: str | None = None, **options: Any) -> Client:
-    """Connect to Temporal; raises ConfigurationError within a few seconds when that fails.
+    """Connect to Temporal. Raises `ConfigurationError` within a few seconds when that fails.
 
     What the arguments leave open comes from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
-    `TEMPORAL_TLS…` and the profile of `temporal.toml`; then `localhost:7233` and the namespace `default`.
-    `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.payloads.storage`).
-    `options` go to `temporalio.client.Client.connect`; messages to a server on this machine are not compressed, unless
-    `grpc_compression` says so.
+    `TEMPORAL_TLS…` and the profile of `temporal.toml`; failing those it is `localhost:7233` and the namespace
+    `default`. `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.payloads.storage`).
+    `options` are passed to `temporalio.client.Client.connect`; messages to a server on this machine are not compressed
+    unless `grpc_compression` says so.
     """
     given = {"target_host": address, "namespace": namespace}
     settings = {**_environment(), **{name: value for name, value in given.items() if value}, **options}
@@ -33,12 +33,12 @@ async def connect(address: str | None = None, *, namespace: str | None = None, *
 
 
 async def connect_locally(address: str) -> Client:
-    """Connect to the embedded server at `address`, whatever the environment configures."""
+    """Connect to the embedded server at `address`, ignoring the environment. Raises like `connect`."""
     return await _open(target_host=address)
 
 
 def environment_names_a_server() -> bool:
-    """Whether `TEMPORAL_ADDRESS` or `temporal.toml` gives an address; raises ConfigurationError on a broken file."""
+    """Whether `TEMPORAL_ADDRESS` or `temporal.toml` gives an address. Raises `ConfigurationError` on a broken file."""
     return "target_host" in _environment()
 
 
@@ -69,8 +69,9 @@ def _environment() -> dict[str, Any]:
         return dict(ClientConfig.load_client_connect_config())
     except (RuntimeError, ValueError, OSError) as error:
         raise ConfigurationError(
-            f"Temporal's environment configuration can't be read: {error}. Expected a temporal.toml (its path may be "
-            "in TEMPORAL_CONFIG_FILE) that has the profile of TEMPORAL_PROFILE; correct it or unset those variables."
+            f"Temporal's environment configuration can't be read: {error}. Expected a temporal.toml (its path may "
+            "be in TEMPORAL_CONFIG_FILE) with the profile that TEMPORAL_PROFILE names; correct it or unset those "
+            "variables."
         ) from error
 
 

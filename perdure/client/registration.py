@@ -1,4 +1,4 @@
-"""Makes a namespace know perdure's search attributes."""
+"""Registers perdure's search attributes with a namespace."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ _REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCSt
 
 
 async def register_search_attributes(client: Client) -> bool:
-    """Add those that the namespace lacks; returns False where only its administrator may (Temporal Cloud).
+    """Add the search attributes that the namespace lacks; calling it again changes nothing.
 
-    Idempotent. Raises RPCError when the server can't be asked.
+    Returns False where only an administrator may add them, as in Temporal Cloud. Raises `RPCError` when the server
+    can't be asked.
     """
     request = AddSearchAttributesRequest(namespace=client.namespace)
     for key in search_attributes.ALL:

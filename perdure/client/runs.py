@@ -1,4 +1,4 @@
-"""Starts runs, and finds those that were started."""
+"""Starts runs, and gives handles on those that were started before."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..agent import Agent
+from ..excerpt import excerpt, one_line
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
@@ -28,7 +29,7 @@ from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
 
 _without_attributes: WeakSet[Any] = WeakSet()
-"""Services whose namespace knows no search attributes of perdure's."""
+"""Connections to a namespace that perdure's search attributes are not registered with."""
 
 
 async def start_run(
@@ -41,10 +42,10 @@ async def start_run(
     options: RunOptions | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
 ) -> RunHandle:
-    """Start a run and return at once.
+    """Start a run and return without waiting for it.
 
-    The prompt is rendered here (`prepare`), unless `messages` gives the conversation to start from, as for a
-    next turn (§14). `id` becomes the workflow id; without one, a readable random one is made.
+    The prompt is rendered here (`prepare`) unless `messages` gives the conversation to start from, as for the
+    next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one.
 
     Raises what `load` and `prepare` raise, `ConfigurationError` for a literal secret in the agent,
     `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is under way.
@@ -59,13 +60,13 @@ async def start_run(
         options=options or RunOptions(),
     )
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
-    workflow_id = id or _readable_id(loaded)
+    workflow_id = id or readable_id(loaded.name)
     await _start(client, input, workflow_id, task_queue)
     return RunHandle(client, workflow_id)
 
 
 def get_run(client: Client, id: str) -> RunHandle:
-    """A handle on the run of that id; whether it exists shows at the first call."""
+    """A handle on the run of that id. Nothing is asked yet: the handle's first call shows whether the run exists."""
     return RunHandle(with_converter(client), id)
 
 
@@ -74,7 +75,7 @@ def _message(value: Message | Mapping[str, Any]) -> Message:
 
 
 def _bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that a tool's binding refers to; the others are in the rendered messages already."""
+    """The inputs that a tool's binding refers to (§9.6); the rendered messages already have the others."""
     bound = {binding.input for tool in agent.tools or [] for binding in (tool.bindings or {}).values()}
     if not bound:
         return {}
@@ -83,9 +84,10 @@ def _bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: known[name] for name in sorted(bound) if name in known}
 
 
-def _readable_id(agent: Agent) -> str:
-    name = re.sub(r"[^a-z0-9]+", "-", agent.name.lower()).strip("-") or "agent"
-    return f"{name}-{secrets.token_hex(4)}"
+def readable_id(name: str) -> str:
+    """A new, random run id that begins with the agent's name."""
+    readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+    return f"{readable}-{secrets.token_hex(4)}"
 
 
 def _start_from_less(messages: Sequence[Message]) -> str:
@@ -94,41 +96,43 @@ def _start_from_less(messages: Sequence[Message]) -> str:
 
 
 async def _start(client: Client, input: RunInput, workflow_id: str, task_queue: str) -> None:
-    name = input.agent.name or "agent"
-    service = client.service_client
-    arguments: dict[str, Any] = {
-        "id": workflow_id,
-        "task_queue": task_queue,
-        "task_timeout": WORKFLOW_TASK_TIMEOUT,
-        "static_summary": f"{name}: {_first_words(input.messages)}",
-        "static_details": _details(input),
-        "memo": {"agent": name},
-    }
-    if service not in _without_attributes:
-        attributes = TypedSearchAttributes([SearchAttributePair(AGENT, name)])
+    arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input)}
+    if client.service_client not in _without_attributes:
+        attributes = TypedSearchAttributes([SearchAttributePair(AGENT, _name(input.agent))])
         try:
             await client.start_workflow(WORKFLOW, input, search_attributes=attributes, **arguments)
             return
         except RPCError as error:
             if error.status != RPCStatusCode.INVALID_ARGUMENT or AGENT.name not in error.message:
                 raise
-            _without_attributes.add(service)
+            _without_attributes.add(client.service_client)
     await client.start_workflow(WORKFLOW, input, **arguments)
+
+
+def _described(input: RunInput) -> dict[str, Any]:
+    """The workflow task's time-out, and what the Temporal UI shows of the run."""
+    name = _name(input.agent)
+    return {
+        "task_timeout": WORKFLOW_TASK_TIMEOUT,
+        "static_summary": f"{name}: {_first_words(input.messages)}",
+        "static_details": _details(input),
+        "memo": {"agent": name},
+    }
+
+
+def _name(agent: Agent) -> str:
+    return agent.name or "agent"
 
 
 def _first_words(messages: Sequence[Message]) -> str:
     text = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    return _shortened(" ".join(text.split()), 120)
-
-
-def _shortened(text: str, limit: int) -> str:
-    return text if len(text) <= limit else text[: limit - 3] + "..."
+    return one_line(text, 120)
 
 
 def _details(input: RunInput) -> str:
-    """What the Temporal UI shows about the run, as Markdown."""
+    """What the Temporal UI shows of the run, as Markdown."""
     model = input.agent.model
-    lines = [_shortened(input.agent.description or "", 2000), ""]
+    lines = [excerpt(input.agent.description or "", 2000), ""]
     if model:
         lines.append(f"- model: `{model.id}` ({model.provider or 'openai'}, {model.api_type})")
     if tools := [tool.name for tool in input.agent.tools or []]:

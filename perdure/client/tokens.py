@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 
 class CancellationToken:
-    """Says that a run shall end (§13.2). Thread-safe; once cancelled, it stays so."""
+    """Cancels the runs that were given it (§13.2). Thread-safe; once cancelled, it stays cancelled."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -17,10 +17,11 @@ class CancellationToken:
 
     @property
     def is_cancelled(self) -> bool:
+        """Whether `cancel` has been called."""
         return self._cancelled
 
     def cancel(self) -> None:
-        """Cancel every run that was given this token. Returns at once."""
+        """Cancel every run that was given this token. Returns at once; a second call has no effect."""
         with self._lock:
             if self._cancelled:
                 return
@@ -30,7 +31,7 @@ class CancellationToken:
             listener()
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Have `listener` called at the cancellation, by whichever thread cancels; at once if it has been."""
+        """Call `listener` on cancellation, in the thread that cancels; at once when that has happened already."""
         with self._lock:
             self._listeners.append(listener)
             cancelled = self._cancelled
@@ -38,6 +39,7 @@ class CancellationToken:
             listener()
 
     def forget(self, listener: Callable[[], None]) -> None:
+        """Undo `listen`. Raises ValueError when `listener` is not listening."""
         with self._lock:
             self._listeners.remove(listener)
 
@@ -52,11 +54,11 @@ class Steering:
 
     @property
     def has_pending(self) -> bool:
-        """Whether a message waits that was not yet handed to the run."""
+        """Whether a message is waiting that no run has been sent yet."""
         return bool(self._texts)
 
     def send(self, text: str) -> None:
-        """Queue a message. Returns at once; without a run, the next one that has this object gets it."""
+        """Queue a message. Returns at once; when no run is under way, the next one that has this object gets it."""
         with self._lock:
             self._texts.append(text)
             listener = self._listener
@@ -64,13 +66,13 @@ class Steering:
             listener()
 
     def drain(self) -> list[str]:
-        """Take all queued messages, atomically."""
+        """Take all queued messages, atomically; [] when there are none."""
         with self._lock:
             texts = list(self._texts)
             self._texts.clear()
         return texts
 
     def listen(self, listener: Callable[[], None] | None) -> None:
-        """Have `listener` called after each message, by the thread that sends it; None stops that."""
+        """Call `listener` after each message, in the thread that sends it; None ends that."""
         with self._lock:
             self._listener = listener

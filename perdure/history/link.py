@@ -1,47 +1,66 @@
-"""Reads what a run's recorded history holds: its input, its conversation, its end."""
+"""One link of a run, read back from its history: its input, its conversation and how it closed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 
 from pydantic import BaseModel
-from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import HistoryEvent
+from temporalio.api.history.v1 import (
+    ActivityTaskCompletedEventAttributes,
+    ActivityTaskScheduledEventAttributes,
+    HistoryEvent,
+    WorkflowExecutionStartedEventAttributes,
+)
 from temporalio.client import Client
 
 from ..conversation import Conversation, ConversationRef
-from ..errors import ConfigurationError
 from ..messages import Message
 from ..protocol import activities
 from ..protocol.run import RunInput
+from .decode import decode
 
 CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
 """Activities whose recorded input may hold a part of the conversation."""
 
-STORED_ELSEWHERE = "TMPRL1105"
-"""Marks the SDK's error for a stored value that it was given no storage for."""
-
-Value = TypeVar("Value")
-
-
-class _MayHoldConversation(BaseModel):
-    conversation: ConversationRef | None = None
+CLOSING_EVENTS = frozenset(
+    {
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
+        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+    }
+)
+"""The last event of a closed link is one of these."""
 
 
 @dataclass
-class RecordedRun:
-    """One link of a run, as its history tells it."""
+class RecordedLink:
+    """One link of a run, as its history records it."""
 
+    run_id: str
+    history: Sequence[HistoryEvent]
     input: RunInput
-    references: list[ConversationRef] = field(default_factory=list)
-    """What was handed over, in order."""
-    pieces: list[Message] = field(default_factory=list)
-    """The conversation that was loaded from the link before, when the input could not hold it."""
-    closing: HistoryEvent | None = None
+    references: list[ConversationRef]
+    """The parts of the conversation that the history records, in order."""
+    pieces: list[Message]
+    """The conversation that this link started from, when it was too large for `input`; else empty."""
+    closing: HistoryEvent | None
     """The event that closed this link; None while it is open."""
+
+    @property
+    def is_open(self) -> bool:
+        return self.closing is None
+
+    @property
+    def next_run_id(self) -> str | None:
+        """The link that follows, when this one was continued as new."""
+        if self.closing is None or self.closing.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+            return None
+        return self.closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
     @property
     def seed(self) -> list[Message]:
@@ -50,7 +69,10 @@ class RecordedRun:
         return self.pieces if carried and carried.conversation else self.input.messages
 
     def conversation(self, until: int | None = None) -> Conversation:
-        """The conversation at version `until`, or as far as it was handed over."""
+        """The conversation at version `until`; without it, as far as the history records it.
+
+        Raises `DigestMismatchError` when the recorded parts do not fit together.
+        """
         carried = self.input.carried
         conversation = Conversation(
             self.seed, version=carried.version if carried else 0, digest=carried.digest if carried else None
@@ -63,85 +85,86 @@ class RecordedRun:
         return conversation
 
 
+async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLink:
+    """Read one link; a conversation that it has not loaded yet is read from the link before it.
+
+    Raises `RPCError` when there is no such link, and `ConfigurationError` for values stored where `client` can't look.
+    """
+    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+    link = await _fold(client, run_id, [event async for event in handle.fetch_history_events()])
+    carried = link.input.carried.conversation if link.input.carried else None
+    if carried is not None and len(link.pieces) < carried.ends[-1]:
+        previous = await read_link(client, workflow_id, carried.run_id)
+        link.pieces = previous.conversation(carried.reference.version).messages
+    return link
+
+
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
-    """What one link was started with. Raises `RPCError` when there is no such link."""
+    """What one link was started with. Raises like `read_link`."""
+    return await decode(client, (await read_start(client, workflow_id, run_id)).input.payloads, RunInput)
+
+
+async def read_start(client: Client, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
+    """How one link was started: the first event of its history. Raises `RPCError` when there is no such link."""
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     async for event in handle.fetch_history_events(page_size=1):
-        started = event.workflow_execution_started_event_attributes
-        return await decode(client, started.input.payloads, RunInput)
+        return event.workflow_execution_started_event_attributes
     raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
 
 
-async def read_run(client: Client, workflow_id: str, run_id: str) -> RecordedRun:
-    """Read one link's history. Raises `RPCError` when there is none."""
-    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
-    return await read_events([event async for event in handle.fetch_history_events()], client, workflow_id)
+async def _fold(client: Client, run_id: str, history: Sequence[HistoryEvent]) -> RecordedLink:
+    """What the events of one history, from any source, amount to."""
+    if not history or history[0].event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+        raise ValueError(f"the history of run {run_id!r} does not begin with the start of a run")
+    started = history[0].workflow_execution_started_event_attributes
+    return RecordedLink(
+        run_id=run_id,
+        history=history,
+        input=await decode(client, started.input.payloads, RunInput),
+        references=await _references(client, history),
+        pieces=await _pieces(client, history),
+        closing=next((event for event in reversed(history) if event.event_type in CLOSING_EVENTS), None),
+    )
 
 
-async def read_events(events: Iterable[HistoryEvent], client: Client, workflow_id: str) -> RecordedRun:
-    """What a link's history holds; a conversation that it has not loaded yet is read from the link before."""
-    run = await fold(events, client)
-    carried = run.input.carried.conversation if run.input.carried else None
-    if carried is not None and len(run.pieces) < carried.ends[-1]:
-        previous = await read_run(client, workflow_id, carried.run_id)
-        run.pieces = previous.conversation(carried.reference.version).messages
-    return run
+class _MayHoldConversation(BaseModel):
+    conversation: ConversationRef | None = None
 
 
-async def fold(events: Iterable[HistoryEvent], client: Client) -> RecordedRun:
-    """Collect the conversation's parts that one history holds, however it was come by."""
-    run: RecordedRun | None = None
-    piece_events: dict[int, int] = {}
-    pieces: dict[int, list[Message]] = {}
-    for event in events:
-        match event.event_type:
-            case EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
-                started = event.workflow_execution_started_event_attributes
-                run = RecordedRun(input=await decode(client, started.input.payloads, RunInput))
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                scheduled = event.activity_task_scheduled_event_attributes
-                if scheduled.activity_type.name in CONVERSATION_ACTIVITIES and run is not None:
-                    held = await decode(client, scheduled.input.payloads, _MayHoldConversation)
-                    if held.conversation is not None:
-                        run.references.append(held.conversation)
-                elif scheduled.activity_type.name == activities.LOAD_PIECE:
-                    piece = await decode(client, scheduled.input.payloads, activities.PieceInput)
-                    piece_events[event.event_id] = piece.start
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                completed = event.activity_task_completed_event_attributes
-                if completed.scheduled_event_id in piece_events:
-                    loaded = await decode(client, completed.result.payloads, list[Message])
-                    pieces[piece_events[completed.scheduled_event_id]] = loaded
-            case closing if closing in CLOSING_EVENTS and run is not None:
-                run.closing = event
-    if run is None:
-        raise ValueError("the history does not begin with the start of a run")
-    run.pieces = [message for _, messages in sorted(pieces.items()) for message in messages]
-    return run
+async def _references(client: Client, history: Iterable[HistoryEvent]) -> list[ConversationRef]:
+    inputs = [
+        await decode(client, scheduled.input.payloads, _MayHoldConversation)
+        for _, scheduled in _scheduled(history, CONVERSATION_ACTIVITIES)
+    ]
+    return [input.conversation for input in inputs if input.conversation is not None]
 
 
-CLOSING_EVENTS = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
+async def _pieces(client: Client, history: Iterable[HistoryEvent]) -> list[Message]:
+    """The messages of all pieces that the link has loaded, in the order of the conversation."""
+    loads = {
+        event_id: await decode(client, scheduled.input.payloads, activities.PieceInput)
+        for event_id, scheduled in _scheduled(history, {activities.LOAD_PIECE})
     }
-)
+    pieces = {
+        loads[completed.scheduled_event_id].start: await decode(client, completed.result.payloads, list[Message])
+        for completed in _completed(history)
+        if completed.scheduled_event_id in loads
+    }
+    return [message for _, messages in sorted(pieces.items()) for message in messages]
 
 
-async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]) -> Value:
-    """The one value that the payloads hold. Raises `ConfigurationError` when it is stored where `client` can't look."""
-    try:
-        values: list[Any] = await client.data_converter.decode(list(payloads), [type_])
-    except RuntimeError as error:
-        if STORED_ELSEWHERE not in str(error):
-            raise
-        raise ConfigurationError(
-            "A value of this run was stored outside Temporal, and this process does not know where: set "
-            "PERDURE_STORAGE as it was where the run was started"
-        ) from error
-    value: Value = values[0]
-    return value
+def _scheduled(
+    history: Iterable[HistoryEvent], types: Iterable[str]
+) -> Iterator[tuple[int, ActivityTaskScheduledEventAttributes]]:
+    """The activities of these types that were scheduled, by event id."""
+    for event in history:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            scheduled = event.activity_task_scheduled_event_attributes
+            if scheduled.activity_type.name in types:
+                yield event.event_id, scheduled
+
+
+def _completed(history: Iterable[HistoryEvent]) -> Iterator[ActivityTaskCompletedEventAttributes]:
+    for event in history:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
+            yield event.activity_task_completed_event_attributes

@@ -10,13 +10,14 @@ from ..messages import Message
 
 
 class Transcript:
-    """Everything that was ever said in a run: it follows the operations, and keeps what trimming drops."""
+    """Everything that was said in a run: follows the operations on its conversation, but keeps what trimming drops."""
 
     def __init__(self, seed: Sequence[Message]) -> None:
         self.messages = list(seed)
         self._seen = Conversation(seed)
 
     def follow(self, operations: Iterable[Operation]) -> None:
+        """Take up what the next operations say."""
         for operation in operations:
             if isinstance(operation, Rewrite):
                 self._forget_visible()
@@ -25,15 +26,16 @@ class Transcript:
             self._seen.apply(operation)
 
     def begin_link(self, seed: Sequence[Message]) -> None:
-        """Go on with the next link of the run, which starts from `seed`; what only it holds is taken over.
+        """Go on with the next link of the run, which starts from `seed`.
 
-        Since the last operation that was handed over, messages can only have been appended.
+        Messages that only the seed has are taken from there: after the last recorded operation, the link before can
+        only have appended some.
         """
         self.messages += seed[len(self._seen.messages) :]
         self._seen = Conversation(seed)
 
     def _forget_visible(self) -> None:
-        """Take out what the model saw until now: a guardrail has put other messages in their place."""
+        """Remove what the model has seen until now: a guardrail has put other messages in its place."""
         visible = Counter(message.model_dump_json() for message in self._seen.messages)
         kept = list[Message]()
         for message in reversed(self.messages):

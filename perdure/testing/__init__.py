@@ -1,6 +1,29 @@
-"""For tests of agents: a model that plays a script over real HTTP, in every wire format."""
+"""For tests of agents: runs without a server, and a model that plays a script over real HTTP."""
 
-from .script import Script, ScriptedReply, ScriptedRequest
-from .server import ScriptedModel
+from __future__ import annotations
 
-__all__ = ["Script", "ScriptedModel", "ScriptedReply", "ScriptedRequest"]
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    # What type checkers read; at runtime the table below says the same.
+    from .in_process import InProcessRun as InProcessRun
+    from .in_process import run_in_process as run_in_process
+    from .replies import asks as asks
+    from .replies import call as call
+    from .replies import says as says
+    from .script import Script as Script
+    from .script import ScriptedReply as ScriptedReply
+    from .script import ScriptedRequest as ScriptedRequest
+    from .server import ScriptedModel as ScriptedModel
+else:
+    from .._lazy import lazy_names
+
+    __getattr__, __dir__, __all__ = lazy_names(
+        __name__,
+        {
+            ".in_process": "InProcessRun run_in_process",
+            ".replies": "asks call says",
+            ".script": "Script ScriptedReply ScriptedRequest",
+            ".server": "ScriptedModel",
+        },
+    )

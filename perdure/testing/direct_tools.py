@@ -1,4 +1,4 @@
-"""Plain tools without their threads: called on the event loop, where they block everything but cost nothing."""
+"""Plain tools without their threads: on the event loop they block everything else, but cost nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 
 
 def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
-    """The tools as async functions, which are called on the event loop."""
+    """The tools as async functions, by name, which are called on the event loop.
+
+    Raises ConfigurationError when two tools have one name.
+    """
     named = tools if isinstance(tools, Mapping) else collect_tools(tools)
     return {name: tool if is_async(tool) else _direct(tool) for name, tool in named.items()}
 

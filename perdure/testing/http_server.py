@@ -1,4 +1,4 @@
-"""The HTTP side of the scripted model: connections, delays, streams, and clients that go away."""
+"""The HTTP side of the scripted model: connections, delays, streams, and clients that leave."""
 
 from __future__ import annotations
 
@@ -9,25 +9,38 @@ import sys
 import threading
 import time
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from .script import ScriptedReply, ScriptedRequest
-from .wires.answer import Answer, to_json
 from .wires.table import Wire, wire_for
+from .wires.writing import CountedReply, to_json
 
-if TYPE_CHECKING:
-    from .server import ScriptedModel
+
+class Responder(Protocol):
+    """Decides what each request is answered with. Called from the threads of the connections."""
+
+    def receive(self, wire: Wire, path: str, headers: dict[str, str], body: dict[str, Any]) -> ScriptedRequest:
+        """Record a request that has arrived."""
+
+    def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
+        """The reply to send. Never raises."""
+
+    def finish(self, request: ScriptedRequest, *, aborted: bool) -> None:
+        """Record how a request ended; `aborted` when the client left before it had the whole response."""
 
 
 class LoopbackServer(socketserver.ThreadingTCPServer):
-    """One daemon thread per connection; it serves from construction until `close`."""
+    """Serves on 127.0.0.1 from construction until `close`, each connection in a daemon thread of its own.
+
+    Raises OSError when the port is taken; port 0 takes any free one.
+    """
 
     allow_reuse_address = True
     daemon_threads = True
     request_queue_size = 512
 
-    def __init__(self, model: ScriptedModel, port: int) -> None:
-        self.model = model
+    def __init__(self, responder: Responder, port: int) -> None:
+        self.responder = responder
         self.closing = threading.Event()
         self._connections: set[Any] = set()
         self._guard = threading.Lock()
@@ -50,7 +63,7 @@ class LoopbackServer(socketserver.ThreadingTCPServer):
             super().handle_error(request, client_address)
 
     def close(self) -> None:
-        """Ends every connection, and waits up to a second for the threads that serve them."""
+        """End every connection, and wait up to a second for the threads that serve them."""
         self.closing.set()
         self.shutdown()
         self.server_close()
@@ -76,29 +89,29 @@ class _Handler(BaseHTTPRequestHandler):
         try:
             body = json.loads(raw)
         except ValueError as error:
-            self._send(400, wire.error(400, f"scripted model: the request is no JSON: {error}"), {})
+            self._send(400, wire.error(400, f"scripted model: the request is not JSON: {error}"), {})
             return
         headers = {name.lower(): value for name, value in self.headers.items()}
-        request = self.server.model.receive(wire, self.path, headers, body)
+        request = self.server.responder.receive(wire, self.path, headers, body)
         sent = False
         try:
-            reply = self.server.model.reply_to(wire, request)
+            reply = self.server.responder.reply_to(wire, request)
             sent = self._answer(wire, request, reply, len(raw))
         except ConnectionError:
             self.close_connection = True
         finally:
-            self.server.model.finish(request, aborted=not sent and not self.server.closing.is_set())
+            self.server.responder.finish(request, aborted=not sent and not self.server.closing.is_set())
 
     def do_GET(self) -> None:
         self._send(404, {"error": {"message": f"scripted model: no API at {self.path}"}}, {})
 
     def _answer(self, wire: Wire, request: ScriptedRequest, reply: ScriptedReply, request_bytes: int) -> bool:
-        """Whether the client was there until the end."""
+        """Send the response; whether the client stayed until its end."""
         if not self._client_stays(reply.delay):
             self.close_connection = True
             return False
         headers = {wire.request_id_header: f"req_scripted_{request.step}_{request.attempt}"} | reply.headers
-        given = Answer.to(request, reply, request_bytes=request_bytes)
+        given = CountedReply.to(request, reply, request_bytes=request_bytes)
         if request.is_streaming and reply.status == 200:
             return self._stream(wire, given, headers)
         if reply.drop_after is not None:
@@ -110,7 +123,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(200, wire.answer(given), headers)
         return True
 
-    def _stream(self, wire: Wire, given: Answer, headers: dict[str, str]) -> bool:
+    def _stream(self, wire: Wire, given: CountedReply, headers: dict[str, str]) -> bool:
         self._send_head(200, {"content-type": "text/event-stream", "transfer-encoding": "chunked"} | headers)
         for sent, event in enumerate(wire.stream(given)):
             if sent == given.reply.drop_after:
@@ -124,7 +137,7 @@ class _Handler(BaseHTTPRequestHandler):
         return True
 
     def _client_stays(self, seconds: float) -> bool:
-        """Waits so long; False as soon as the client has closed the connection."""
+        """Wait for so many seconds; False as soon as the client has closed the connection."""
         deadline = time.monotonic() + seconds
         self.connection.settimeout(seconds)
         try:
@@ -134,7 +147,7 @@ class _Handler(BaseHTTPRequestHandler):
             return True
         finally:
             self.connection.settimeout(None)
-        # The client has already sent its next request: it can't be watched by reading, only waited for.
+        # The client has already sent its next request, so that reading no longer shows whether it leaves.
         self.server.closing.wait(deadline - time.monotonic())
         return True
 
@@ -154,7 +167,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Says nothing: `ScriptedModel.requests` is the log."""
+        """Print nothing: `ScriptedModel.requests` is the log."""
 
 
 def _shut(connection: socket.socket) -> None:

@@ -1,60 +1,58 @@
-"""Runs the very same loop without Temporal, with its effects called directly: for tests of agents, in milliseconds."""
+"""Runs the very same loop without Temporal, its effects called directly: for tests of agents, in milliseconds."""
 
 from __future__ import annotations
 
-import asyncio
-import inspect
-import logging
-import random
-import time
-from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from copy import deepcopy
-from typing import Any, TypeVar
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
+from typing import Any, ClassVar, ParamSpec
 
-from ..activities.hooks import Hooks, conversation_text
 from ..agent import Agent
+from ..client.blocking import wait_for_result
 from ..conversation import Conversation
-from ..errors import ModelError, RunError, ToolNotRegisteredError
-from ..events import CONVERSATION_EVENTS, EventType
-from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
-from ..loop.effects import Cancelled
+from ..errors import RunError, ToolNotRegisteredError
+from ..guardrails import Compactor, Guardrails
 from ..loop.loop import AgentLoop, Outcome
 from ..loop.state import LoopState, usages
-from ..loop.tools import CANCELLED_TEXT
-from ..messages import Message, ModelReply, ToolResult
+from ..messages import Message
 from ..options import RunOptions
+from ..prompty.load import load
+from ..prompty.prepare import prepare
 from ..protocol.run import RunResult
-from ..tool_calls import Approval, ToolRequest, ToolSpec
-from ..tools.context import ToolContext
+from ..tool_calls import ToolSpec
 from ..tools.dispatch import ToolBox
+from .direct_effects import ApproveFunction, DirectEffects, EventCallback
+from .direct_model import Model, model_function
 from .direct_tools import Tools, without_threads
-from .waits import Waits
 
-logger = logging.getLogger(__name__)
+P = ParamSpec("P")
 
-Value = TypeVar("Value")
-
-ModelFunction = Callable[[Agent, list[Message]], ModelReply | Awaitable[ModelReply]]
-"""Stands in for the provider: gets the agent (without tools where the model may call none) and the conversation."""
-
-EventCallback = Callable[[str, dict[str, Any]], None]
-ApproveFunction = Callable[[ToolRequest], Approval | Awaitable[Approval]]
+POINTS = ("input", "output", "tool")
 
 
 class InProcessRun:
-    """One run in this process; also its effects (see `perdure.loop.effects`).
+    """One run of an agent in this process.
 
-    `steer` and `cancel` may be called from any thread. Plain tools run in threads of their own; with
-    `threads=False` they are called directly, which is quicker, but nothing else happens meanwhile.
+    `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The conversation starts
+    from `messages`, or else from the agent's prompt with `inputs`. `model` takes the provider's place: a list of
+    replies, in order, or a function of the agent and the conversation. `approve` decides on the tool calls that need
+    an approval; without it they are denied. `on_event(type, data)` gets every event in order.
+
+    Plain tools run in threads of their own. With `threads=False` they are called directly, which is quicker, but
+    nothing else happens meanwhile.
+
+    Raises what `load` and `prepare` raise.
     """
+
+    effects_type: ClassVar[type[DirectEffects]] = DirectEffects
+    """A subclass of the run may name a subclass of the effects, with another clock for example."""
 
     def __init__(
         self,
-        agent: Agent,
-        messages: Sequence[Message],
+        agent: Agent | str | PathLike[str],
+        messages: Sequence[Message] | None = None,
         *,
-        model: ModelFunction,
+        model: Model,
         inputs: Mapping[str, Any] | None = None,
         tools: Tools = (),
         options: RunOptions | None = None,
@@ -65,54 +63,64 @@ class InProcessRun:
         on_checkpoint: Callable[[LoopState], None] | None = None,
         threads: bool = True,
     ) -> None:
-        self.conversation = Conversation(messages)
-        self._agent = agent
-        self._inputs = dict(inputs or {})
-        self._options = options or RunOptions()
-        self._model = model
-        self._toolbox = ToolBox(tools if threads else without_threads(tools))
-        self._hooks = Hooks({"": guardrails or Guardrails()}, {"": compactor} if compactor else {})
-        self._points = frozenset(point for point in ("input", "output", "tool") if getattr(guardrails, point, None))
-        self._compactor = compactor
-        self._approve = approve
-        self._on_event = on_event
-        self._on_checkpoint = on_checkpoint
-        self._steering: deque[str] = deque()
-        self._waits = Waits()
-        self._specs: dict[str, ToolSpec] = {}
+        loaded = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
+        self.conversation = Conversation(prepare(loaded, inputs or {}) if messages is None else messages)
+        self.effects = self.effects_type(
+            agent=loaded,
+            conversation=self.conversation,
+            model=model_function(model),
+            toolbox=ToolBox(tools if threads else without_threads(tools)),
+            inputs=_with_defaults(loaded, inputs or {}),
+            options=options or RunOptions(),
+            guardrails=guardrails,
+            compactor=compactor,
+            approve_call=approve,
+            on_event=on_event,
+            on_checkpoint=on_checkpoint,
+        )
+
+    def steer(self, text: str) -> None:
+        """Send the agent a message (§13.5); from any thread."""
+        self.effects.steering.append(text)
+
+    def cancel(self) -> None:
+        """End the run at its next check point, and whatever it waits for at once (§13.2); from any thread."""
+        self.effects.cancel()
 
     async def run(self) -> RunResult:
-        """Run to the end. Raises `RunError` with the conversation."""
-        self._waits.begin()
-        self._find_tools()
-        loop = AgentLoop(
-            self,
-            self.conversation,
-            self._options,
-            tools=self._specs,
-            guarded=self._points,
-            compacted=self._compactor is not None,
-            structured=bool(self._agent.outputs),
-        )
+        """Run to the end. Raises `RunError` with the conversation when there is no result."""
+        self.effects.waits.begin()
+        self.effects.specs = self._offered_tools()
+        loop = self._loop()
         try:
             return self._result(await loop.run(), loop.state)
         except RunError as error:
             error.messages = list(self.conversation.messages)
             raise
         except Exception as error:
-            self.emit("failed", loop.state.iteration, {"kind": "internal", "message": f"{error!r}"})
+            self.effects.emit("failed", loop.state.iteration, {"kind": "internal", "message": f"{error!r}"})
             raise
 
-    def _find_tools(self) -> None:
-        inventory = self._toolbox.inventory(self._agent)
-        if inventory.missing:
-            name, kind = next(iter(inventory.missing.items()))
-            error = ToolNotRegisteredError(
-                f"No handler registered for tool: {name} (kind: {kind})", messages=self.conversation.messages
-            )
-            self.emit("failed", 0, {"kind": error.kind, "message": str(error)})
+    def _offered_tools(self) -> dict[str, ToolSpec]:
+        inventory = self.effects.toolbox.inventory(self.effects.agent)
+        for name, kind in inventory.missing.items():
+            text = f"No handler registered for tool: {name} (kind: {kind})"
+            error = ToolNotRegisteredError(text, messages=self.conversation.messages)
+            self.effects.emit("failed", 0, {"kind": error.kind, "message": text})
             raise error
-        self._specs = {spec.name: spec for spec in inventory.tools}
+        return {spec.name: spec for spec in inventory.tools}
+
+    def _loop(self) -> AgentLoop:
+        effects = self.effects
+        return AgentLoop(
+            effects,
+            self.conversation,
+            effects.options,
+            tools=effects.specs,
+            guarded=frozenset(point for point in POINTS if getattr(effects.guardrails, point, None)),
+            compacted=effects.compactor is not None,
+            structured=bool(effects.agent.outputs),
+        )
 
     def _result(self, outcome: Outcome, state: LoopState) -> RunResult:
         return RunResult(
@@ -124,113 +132,24 @@ class InProcessRun:
             iteration_usage=usages(state.iteration_usage),
         )
 
-    def steer(self, text: str) -> None:
-        """Send the agent a message (§13.5)."""
-        self._steering.append(text)
 
-    def cancel(self) -> None:
-        """End the run at its next check point, and whatever it waits for at once (§13.2)."""
-        self._waits.cancel()
-
-    def cancelled(self) -> bool:
-        return self._waits.cancelled
-
-    def has_steering(self) -> bool:
-        return bool(self._steering)
-
-    def drain_steering(self) -> list[str]:
-        return [self._steering.popleft() for _ in range(len(self._steering))] if self._steering else []
-
-    def now(self) -> float:
-        return time.time()
-
-    def random(self) -> float:
-        return random.random()
-
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
-        if self._on_event is None:
-            return
-        if type in CONVERSATION_EVENTS:
-            data = {**data, "messages": list(self.conversation.messages)}
-        try:
-            self._on_event(type, data)
-        except Exception:
-            logger.exception("on_event failed for a %s event; the run goes on", type)
-
-    async def checkpoint(self, state: LoopState) -> None:
-        if self._on_checkpoint:
-            self._on_checkpoint(state)
-        await asyncio.sleep(0)  # Others get their turn, even when neither model nor tools ever wait.
-
-    async def sleep(self, seconds: float, why: str) -> None:
-        await self._unless_cancelled(asyncio.sleep(seconds))
-
-    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
-        agent = self._agent if with_tools else self._agent.model_copy(update={"tools": None})
-        return await self._ask(agent, list(conversation.messages))
-
-    async def _ask(self, agent: Agent, messages: list[Message]) -> ModelReply:
-        try:
-            reply = self._model(agent, messages)
-            return reply if isinstance(reply, ModelReply) else await self._unless_cancelled(reply)
-        except (ModelError, Cancelled):
-            raise
-        except Exception as error:
-            raise ModelError(
-                f"the model function raised {error!r}", kind="invalid_response", provider="in process"
-            ) from error
-
-    async def run_tool(self, request: ToolRequest) -> ToolResult:
-        execution = self._toolbox.execute(
-            self._agent,
-            request.name,
-            request.arguments,
-            self._inputs,
-            ToolContext(iteration=request.iteration, call_id=request.call_id),
-            timeout=self._specs[request.name].timeout or self._options.tool_timeout,
-        )
-        try:
-            return await self._waits.until(execution, grace=self._options.cancel_grace)
-        except Cancelled:
-            return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
-
-    async def judge(
-        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
-    ) -> GuardrailResult:
-        arguments: tuple[Any, ...] = (subject,)
-        if isinstance(subject, ToolRequest):
-            arguments = (subject.name, subject.arguments)
-        elif point == "input" and conversation is not None:
-            arguments = (conversation.messages,)
-        # Copies, as on a worker: what a guardrail does to them changes nothing.
-        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(arguments)))
-
-    async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
-        dropped = deepcopy(conversation.messages[head : head + drop])
-        if not callable(self._compactor):
-            return (await self._ask(*_compaction(self._compactor, dropped))).message.text
-        summary = self._compactor(dropped)
-        return str(await self._unless_cancelled(summary) if inspect.isawaitable(summary) else summary)
-
-    async def approve(self, request: ToolRequest) -> Approval:
-        if self._approve is None:
-            return Approval(approved=False, reason="nobody is there to approve it")
-        verdict = self._approve(request)
-        return verdict if isinstance(verdict, Approval) else await self._unless_cancelled(verdict)
-
-    async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
-        """The effect's result; gives it up with `Cancelled` when the run is cancelled first."""
-        if not self._waits.cancelled:
-            return await self._waits.until(effect)
-        if inspect.iscoroutine(effect):
-            effect.close()
-        raise Cancelled
+def _with_defaults(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that tools may be bound to."""
+    defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
+    return {**defaults, **inputs}
 
 
-def _compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:
-    """The agent that summarises, and what it is told."""
-    from ..prompty.load import load
-    from ..prompty.prepare import prepare
+def _run_to_end(make: Callable[P, InProcessRun]) -> Callable[P, RunResult]:
+    @functools.wraps(make, assigned=(), updated=())
+    def run_in_process(*arguments: P.args, **named: P.kwargs) -> RunResult:
+        """Run an agent in this process and return its result; the arguments are those of `InProcessRun`.
 
-    agent = compactor if isinstance(compactor, Agent) else load(compactor)
-    return agent, prepare(agent, {"conversation": conversation_text(dropped)})
+        May be called in a thread whose event loop is running. Raises what `InProcessRun` and its `run` raise.
+        """
+        return wait_for_result(make(*arguments, **named).run())
+
+    return run_in_process
+
+
+run_in_process = _run_to_end(InProcessRun)
+"""Run an agent in this process and return its result; the arguments are those of `InProcessRun`."""

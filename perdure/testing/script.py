@@ -1,4 +1,4 @@
-"""What a script says: the reply to one model call, and the call that it answers."""
+"""What a script is made of: the reply to one model call, and the request that it answers."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class ScriptedReply(BaseModel):
 
     text: str = ""
     tool_calls: list[ToolCall] = []
-    """`arguments` may be given as an object. Text that is no JSON object reaches an Anthropic client that does
-    not stream as that text, since this format has no other place for it."""
+    """`arguments` may be given as an object. Text that is not a JSON object reaches an Anthropic client as that text
+    when the response is not streamed, since this format has no other place for it."""
     thinking: str | None = None
     """A thinking block with a signature (Anthropic), a reasoning item (Responses), `reasoning_content` (chat)."""
     finish_reason: str | None = None
     """The provider's word for why the model stopped; None: the one that fits."""
     input_tokens: int | None = None
     output_tokens: int | None = None
-    """Usage as reported; None: a quarter of the bytes of the request, and of the characters of the reply."""
+    """Usage as reported; None: over HTTP, a quarter of the bytes of the request, and of the characters of the reply."""
 
     status: int = 200
     error: dict[str, Any] | None = None
-    """The body, verbatim. None with a `status` other than 200: the provider's shape of an error. With status 200
-    and `stream`, the content is streamed first and this error ends the stream."""
+    """The body, verbatim; None with a `status` other than 200: an error in the provider's shape. With status 200, in
+    a stream, the content comes first and this error ends the stream."""
     headers: dict[str, str] = {}
 
     delay: float = Field(default=0.0, ge=0)
@@ -43,7 +43,7 @@ class ScriptedReply(BaseModel):
     chunk_delay: float = Field(default=0.0, ge=0)
     """Seconds before each event of a stream."""
     drop_after: int | None = None
-    """Close the connection after so many events of a stream, or at once when the answer is not streamed."""
+    """Close the connection after so many events of a stream, or at once when the response is not streamed."""
 
     @field_validator("tool_calls", mode="before")
     @classmethod
@@ -60,13 +60,13 @@ class ScriptedReply(BaseModel):
 
 @dataclass
 class ScriptedRequest:
-    """One request as the scripted model received it, and what became of it."""
+    """One request as the scripted model received it, and how it ended."""
 
     path: str
     api: Api
     body: dict[str, Any]
     step: int
-    """Assistant turns in the conversation before this call, without those that the seed brought."""
+    """Assistant turns in the conversation before this call, less `seed_assistant_turns`."""
     attempt: int
     """1 for the first request of this step, 2 for the second, …"""
     received_at: float
@@ -75,9 +75,9 @@ class ScriptedRequest:
     """Names in lower case."""
     read_messages: Callable[[dict[str, Any]], list[Message]] = field(default=lambda body: [], repr=False)
     aborted: bool = False
-    """The client went away before the answer was sent completely."""
+    """The client left before it had the whole response."""
     finished_at: float | None = None
-    """When the answer was sent or given up; None while it is under way."""
+    """When the response was sent or given up; None while it is under way."""
 
     @cached_property
     def messages(self) -> list[Message]:
@@ -86,20 +86,24 @@ class ScriptedRequest:
 
     @property
     def is_streaming(self) -> bool:
+        """Whether the client asked for a stream."""
         return bool(self.body.get("stream"))
 
 
 Script = Sequence[ScriptedReply | Sequence[ScriptedReply]] | Callable[[ScriptedRequest], ScriptedReply]
-"""The reply to each step, or the function that gives it. A sequence in place of a reply holds the replies to the
-first, second, … request of this step; the last one repeats."""
+"""The reply to each step, or a function that gives it. A sequence in place of a reply has the replies to the first,
+second, … request of this step; the last one repeats."""
 
 
 class ScriptExhausted(Exception):
-    """The script has no reply for the step that was asked for."""
+    """The script has no reply for the step of a request."""
 
 
 def choose_reply(script: Script, request: ScriptedRequest) -> ScriptedReply:
-    """The reply that `script` holds for the request's step and attempt; raises ScriptExhausted."""
+    """The script's reply to the request's step and attempt.
+
+    Raises ScriptExhausted when there is none, and what a function raises that is the script.
+    """
     if callable(script):
         return script(request)
     if not 0 <= request.step < len(script):

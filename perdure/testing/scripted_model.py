@@ -17,7 +17,10 @@ __all__ = ["ScriptedModel", "ScriptedReply", "ScriptedRequest", "main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Serves until SIGINT or SIGTERM; the first line on stdout is the URL."""
+    """Serve until SIGINT or SIGTERM; the first line on stdout is the URL.
+
+    Raises SystemExit with code 2 when the script cannot be read.
+    """
     parser = argparse.ArgumentParser(prog="python -m perdure.testing.scripted_model", description=__doc__)
     parser.add_argument("--script", required=True, help="FILE.json (a list of replies), or FILE.py:function")
     parser.add_argument("--port", type=int, default=0, help="default: any free one")
@@ -35,13 +38,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def open_script(source: str) -> Script:
-    """The script in a JSON file, or the function of a Python file; raises OSError, ValueError or AttributeError."""
+    """The script in a JSON file (`FILE.json`), or a function of a Python file (`FILE.py:function`).
+
+    Raises OSError when the file cannot be read, ValueError when it is not such a file, and AttributeError when it
+    does not define the function. What the Python file raises is raised as it is.
+    """
     path, _, function = source.rpartition(":")
     if not path.endswith(".py"):
         return read_script(Path(source).read_text(encoding="utf-8"))
     spec = importlib.util.spec_from_file_location(Path(path).stem, path)
     if spec is None or spec.loader is None:
-        raise ValueError("this is no Python file")
+        raise ValueError("this is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)

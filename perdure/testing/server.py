@@ -1,4 +1,4 @@
-"""A scripted model behind real HTTP on loopback: what stands in for a provider when nothing may be left to chance."""
+"""A scripted model behind real HTTP on loopback: takes a provider's place where nothing may be left to chance."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ class ScriptedModel:
     """Plays a script to every client that speaks Chat Completions, Responses or Anthropic Messages.
 
     Which reply a request gets depends on the request alone: its step is the number of assistant turns in its
-    conversation, less `seed_assistant_turns`. So a retried call, or one made by another worker after a crash, reads
-    the same reply. Only a sequence in place of a reply depends on how often its step was asked for, by all clients
-    together. When context trimming drops assistant turns, use a function as the script.
+    conversation, less `seed_assistant_turns`. So a call that is made again, after a failure or by another worker after
+    a crash, gets the same reply. Only a sequence in place of a reply depends on how often its step was requested, by
+    all clients together. When context trimming drops assistant turns, use a function as the script.
 
-    A conversation that the real API would refuse (an unanswered tool call, a result without its call) is answered
-    with its 400, unless `check_conversation` is off.
+    A conversation that the real API would refuse (an unanswered tool call, a result without its call) gets its 400,
+    unless `check_conversation` is off. So does a request for which the script has no reply.
 
-    Use it as a context manager, or call `start` and `close`.
+    Use it as a context manager, or call `start` and `close`. `port` 0 takes any free one.
     """
 
     def __init__(
@@ -43,27 +43,28 @@ class ScriptedModel:
 
     @property
     def url(self) -> str:
-        """`http://127.0.0.1:PORT`; raises RuntimeError while the server is not running."""
+        """`http://127.0.0.1:PORT`. Raises RuntimeError while the server is not running."""
         if self._server is None:
             raise RuntimeError("the scripted model is not running: use it as a context manager, or call start()")
         return f"http://127.0.0.1:{self._server.port}"
 
     @property
     def openai_endpoint(self) -> str:
-        """The base URL for the OpenAI SDK."""
+        """The base URL for the OpenAI SDK. Raises RuntimeError while the server is not running."""
         return f"{self.url}/v1"
 
     @property
     def anthropic_endpoint(self) -> str:
-        """The base URL for the Anthropic SDK."""
+        """The base URL for the Anthropic SDK. Raises RuntimeError while the server is not running."""
         return self.url
 
     def start(self) -> Self:
+        """Serve, in threads of this process. Raises OSError when the port is taken."""
         self._server = LoopbackServer(self, self._port)
         return self
 
     def close(self) -> None:
-        """Stops at once: answers under way are given up, connections closed. The requests stay readable."""
+        """Stop at once: give up the responses under way and close the connections. The requests stay readable."""
         if self._server is not None:
             self._server.close()
             self._server = None
@@ -75,7 +76,9 @@ class ScriptedModel:
         self.close()
 
     def wait_until(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
-        """Blocks until `condition` holds, looked at whenever a request arrives or ends; raises TimeoutError.
+        """Block until `condition` holds; it is evaluated whenever a request arrives or ends.
+
+        Raises TimeoutError after `timeout` seconds.
 
         From a coroutine: `await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 2)`.
         """
@@ -84,7 +87,7 @@ class ScriptedModel:
                 raise TimeoutError(f"not seen within {timeout} seconds; requests so far: {self.requests!r}")
 
     def receive(self, wire: Wire, path: str, headers: dict[str, str], body: dict[str, Any]) -> ScriptedRequest:
-        """Records a request; the server calls this."""
+        """Record a request; the server calls this."""
         step = wire.count_turns(body) - self._seed_assistant_turns
         with self._changed:
             self._attempts[step] += 1
@@ -116,7 +119,7 @@ class ScriptedModel:
             return ScriptedReply(status=400, error=wire.error(400, text))
 
     def finish(self, request: ScriptedRequest, *, aborted: bool) -> None:
-        """Records how a request ended; the server calls this."""
+        """Record how a request ended; the server calls this."""
         with self._changed:
             request.aborted = aborted
             request.finished_at = time.monotonic()
@@ -124,7 +127,10 @@ class ScriptedModel:
 
 
 def read_script(text: str) -> Script:
-    """The script in JSON text: a list of replies, with a list of replies where attempts differ; raises ValueError."""
+    """The script in JSON text: a list of replies, with a list of replies where attempts differ.
+
+    Raises ValueError when the text is not such a list.
+    """
     steps = json.loads(text)
     if not isinstance(steps, list):
         raise ValueError(f"a script is a list of replies, not {type(steps).__name__}")

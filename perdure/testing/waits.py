@@ -21,18 +21,18 @@ class Waits:
         self._given_up: set[asyncio.Task[Any]] = set()
 
     def begin(self) -> None:
-        """Say that the run's event loop is the current one."""
+        """Make the current event loop the run's. Raises RuntimeError when none is running."""
         self._event_loop = asyncio.get_running_loop()
 
     def cancel(self) -> None:
         """Give up every wait, each after its grace period; from any thread, at any time."""
         self.cancelled = True
         if self._event_loop is not None and not self._event_loop.is_closed():
-            # Behind whatever runs now: only a task that is waiting can be interrupted without a trace.
+            # After whatever runs now: only a task that is waiting can be interrupted without a trace.
             self._event_loop.call_soon_threadsafe(self._interrupt)
 
     async def until(self, effect: Awaitable[Value], *, grace: float = 0.0) -> Value:
-        """The effect's result. When the run is cancelled and `grace` seconds have passed: ends it, raises Cancelled."""
+        """The effect's result. Raises `Cancelled`, and ends the effect, `grace` seconds after the run is cancelled."""
         task = asyncio.current_task(self._event_loop)
         assert task is not None
         self._graces[task] = grace

@@ -1,53 +1,47 @@
-"""Bounds, in bytes, what a worker keeps of the runs that it decides about: those that wait are given back first.
-
-It also tells when one of them has ended, so that nothing more is kept for it.
-"""
+"""Bounds, in bytes, the runs that a worker keeps in its cache, and tells when one of them has ended."""
 
 from __future__ import annotations
 
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 from weakref import ref
 
 from temporalio import workflow
-from temporalio.worker import (
-    ExecuteWorkflowInput,
-    Interceptor,
-    Worker,
-    WorkflowInboundInterceptor,
-    WorkflowInterceptorClassInput,
-)
+from temporalio.worker import Worker
 
 from ..workflows.agent_run import AgentRun
+from ..workflows.observer import RunObserver
 
 DEFAULT_WORKFLOW_BYTES = 128 * 1024 * 1024
 LOOK_SECONDS = 1.0
+"""The time between two looks at the cache."""
+
 IDLE_SECONDS = 2.0
-"""A run that has not changed for so long counts as waiting."""
+"""A run that has not changed for this long counts as waiting."""
 
 MAX_ENDED = 10_000
-"""A replayer has no event loop in which anybody would be told."""
+"""Ended runs to be told of, at most: a replayer never tells of any, because it has no event loop for that."""
 
 
 @dataclass
 class _Seen:
-    """A run as it was found the last time that anything had changed about it."""
+    """A run as it was when it was last seen to have changed."""
 
     bytes: int
     changed_at: float
 
 
-class WorkflowMemory(Interceptor):
-    """Watches the runs in a worker's cache, and while they take too much, evicts those that have stood still longest.
+class WorkflowMemory(RunObserver):
+    """Evicts runs from a worker's cache while they take too much memory; those that have waited longest go first.
 
     Temporal bounds the cache by the number of runs (`max_cached_workflows`), however large each one is. An evicted
     run costs nothing until something happens to it; then its history is read and replayed. A run that is under way
-    stays: it would be back at once.
+    is not evicted: it would be back at once.
     """
 
     def __init__(self, max_bytes: int, on_end: Callable[[str, str], None]) -> None:
@@ -64,28 +58,16 @@ class WorkflowMemory(Interceptor):
         """About how much memory the held runs take."""
         return sum(self._sizes().values())
 
-    def workflow_interceptor_class(
-        self, input: WorkflowInterceptorClassInput
-    ) -> type[WorkflowInboundInterceptor] | None:
-        held, ended = self._held, self._ended
+    def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
+        self._held[info.run_id] = ref(run)
 
-        class Inbound(WorkflowInboundInterceptor):
-            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                run, info = workflow.instance(), workflow.info()
-                if not isinstance(run, AgentRun):
-                    return await super().execute_workflow(input)
-                held[info.run_id] = ref(run)
-                try:
-                    return await super().execute_workflow(input)
-                finally:
-                    if run.has_ended:
-                        ended.append((info.workflow_id, info.run_id))
-
-        return Inbound
+    def on_stop(self, run: AgentRun, info: workflow.Info) -> None:
+        if run.has_ended:
+            self._ended.append((info.workflow_id, info.run_id))
 
     @asynccontextmanager
     async def watching(self, worker: Worker) -> AsyncIterator[None]:
-        """Look at the worker's cache every now and then, for as long as the block runs."""
+        """Look at the worker's cache every `LOOK_SECONDS`, for as long as the block runs."""
         task = asyncio.create_task(self._watch(worker))
         try:
             yield
@@ -94,38 +76,46 @@ class WorkflowMemory(Interceptor):
             await asyncio.wait([task])
 
     async def _watch(self, worker: Worker) -> None:
-        # The SDK has no public way to evict a run; its bridge to the core, which knows one, is private.
+        # The SDK has no public way to evict a run; its bridge to the core, which has one, is private.
         bridge: Any = getattr(worker, "_bridge_worker", None)
         can_evict = hasattr(bridge, "request_workflow_eviction")
         while True:
             await asyncio.sleep(LOOK_SECONDS)
             while self._ended:
                 self._on_end(*self._ended.popleft())
-            for run_id in self.superfluous(time.monotonic()) if can_evict else ():
+            for run_id in self._superfluous(time.monotonic()) if can_evict else ():
                 bridge.request_workflow_eviction(run_id)
                 self._held.pop(run_id, None)
                 self.evictions += 1
 
-    def superfluous(self, now: float) -> list[str]:
-        """The runs to give back: those that have not changed for the longest time, until the rest fits."""
+    def _superfluous(self, now: float) -> list[str]:
+        """The ids of the runs to evict: those that have not changed for the longest time, until the rest fits."""
         sizes = self._sizes()
-        before, self._seen = self._seen, {}
-        for run_id, size in sizes.items():
-            same = before.get(run_id)
-            self._seen[run_id] = same if same and same.bytes == size else _Seen(size, now)
-        idle = [run_id for run_id, seen in self._seen.items() if now - seen.changed_at >= IDLE_SECONDS]
+        self._note(sizes, now)
         excess = sum(sizes.values()) - self._max_bytes
         chosen: list[str] = []
-        for run_id in sorted(idle, key=lambda run_id: self._seen[run_id].changed_at):
+        for run_id in self._longest_idle(now):
             if excess <= 0:
                 break
             chosen.append(run_id)
             excess -= sizes[run_id]
         return chosen
 
+    def _note(self, sizes: dict[str, int], now: float) -> None:
+        """Remember which runs have changed since the last look; those that are no longer held are forgotten."""
+        before, self._seen = self._seen, {}
+        for run_id, size in sizes.items():
+            same = before.get(run_id)
+            self._seen[run_id] = same if same and same.bytes == size else _Seen(size, now)
+
+    def _longest_idle(self, now: float) -> Iterable[str]:
+        """The runs that wait, those that have waited longest first."""
+        idle = [run_id for run_id, seen in self._seen.items() if now - seen.changed_at >= IDLE_SECONDS]
+        return sorted(idle, key=lambda run_id: self._seen[run_id].changed_at)
+
     def _sizes(self) -> dict[str, int]:
-        """The size of each held run; what is no longer held by the worker is forgotten here too."""
-        # Runs are added by the threads that decide about them: the copies are made in one step.
+        """The size of each held run, by run id; runs that the worker no longer holds are dropped here."""
+        # Other threads, in which workflows are executed, add runs meanwhile: the copy is made in one step.
         held = {run_id: reference() for run_id, reference in list(self._held.items())}
         for run_id in [run_id for run_id, run in held.items() if run is None]:
             self._held.pop(run_id, None)

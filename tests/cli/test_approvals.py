@@ -1,4 +1,4 @@
-"""A person's verdict on a tool call, given in another terminal."""
+"""A person's approval of a tool call, given in another terminal."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def run_id() -> str:
 
 @pytest.fixture
 async def waiting(cli: Cli, run_id: str) -> Started:
-    """A run in the foreground whose tool call waits for a person."""
+    """A run in the foreground whose tool call waits for approval."""
     arguments = ("--tools", "paying.py", "--scripted", "paying.py:script", "--id", run_id)
     run = await cli.start("run", "pay.prompty", *arguments)
-    await run.says('pay({"amount": 7}) waits for a person')
+    await run.says('pay({"amount": 7}) waits for approval')
     return run
 
 

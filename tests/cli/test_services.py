@@ -50,7 +50,7 @@ async def test_a_reloading_worker_survives_a_broken_file(cli: Cli, tmp_path: Pat
     arguments = ("--tools", str(tools), "--watch", str(tmp_path), "--task-queue", f"queue-{uuid.uuid4()}")
     worker = await cli.start("worker", "--reload", *arguments)
     await worker.says("tools: look_up_age")
-    tools.write_text("this is no Python")
+    tools.write_text("this is not Python")
     await worker.says("The worker ended (exit code 2). It starts again when a watched file changes.")
     tools.write_text("from perdure.tools import tool\n\n@tool\ndef another(): ...\n")
     await worker.says("tools: another")

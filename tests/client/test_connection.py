@@ -88,13 +88,13 @@ async def test_an_unreachable_server_is_named_with_what_to_type(closed_port: int
     assert "TEMPORAL_ADDRESS=" in message
 
 
-async def test_an_address_that_is_none_is_named() -> None:
+async def test_an_address_that_is_not_valid_is_named() -> None:
     with pytest.raises(ConfigurationError, match="'bad address' .not a host:port."):
         await connect("bad address")
 
 
 async def test_a_broken_configuration_file_is_named(tmp_path: Path) -> None:
-    (tmp_path / "temporal.toml").write_text("this is no toml")
+    (tmp_path / "temporal.toml").write_text("this is not TOML")
     with pytest.raises(ConfigurationError, match="environment configuration"):
         await connect()
 

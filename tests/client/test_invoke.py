@@ -12,8 +12,8 @@ import pytest
 from temporalio.client import Client
 
 import perdure
-from perdure import CancellationToken, GuardrailResult, Guardrails, Steering, ToolCall
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure import CancellationToken, GuardrailResult, Guardrails, Steering
+from perdure.testing import ScriptedModel, asks, says
 
 AGENT = """---
 name: weather
@@ -39,8 +39,8 @@ user:
 {{question}}
 """
 
-ASK = ScriptedReply(tool_calls=[ToolCall(id="call_1", name="get_weather", arguments='{"city": "Paris"}')])
-ANSWER = ScriptedReply(text="It is sunny in Paris.")
+ASK = asks("get_weather", city="Paris")
+ANSWER = says("It is sunny in Paris.")
 
 
 @perdure.tool
@@ -118,7 +118,7 @@ async def test_a_token_cancelled_from_another_thread_ends_the_run(
         if type == "tool_result":
             threading.Thread(target=token.cancel).start()
 
-    with ScriptedModel([ASK, ScriptedReply(text="late", delay=30)]) as slow, pytest.MonkeyPatch.context() as patch:
+    with ScriptedModel([ASK, says("late", delay=30)]) as slow, pytest.MonkeyPatch.context() as patch:
         patch.setenv("TEST_ENDPOINT", slow.openai_endpoint)
         with pytest.raises(perdure.RunCancelled) as caught:
             await perdure.invoke_agent_async(

@@ -13,11 +13,11 @@ from perdure.client import RunHandle
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ToolCall
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from tests.conftest import wait_for
-from tests.workflows.agents import asks, call, says, scripted_agent
+from tests.workflows.agents import scripted_agent
 from tests.workflows.gates import Gate
 from tests.workflows.stage import Stage
 
@@ -165,7 +165,7 @@ async def denied(scene: Scene) -> RunHandle:
 
 @scenario
 async def steering(scene: Scene) -> RunHandle:
-    async with scene.running([asks(call("gate")), says("first"), says("second")], [scene.gate]) as run:
+    async with scene.running([asks("gate", "call_1"), says("first"), says("second")], [scene.gate]) as run:
         await scene.gate.reached.wait()
         await run.steer("one")
         await run.steer("two")

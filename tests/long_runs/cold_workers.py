@@ -16,10 +16,10 @@ from perdure.client import RunHandle, start_run
 from perdure.messages import Message, ToolCall
 from perdure.options import RunOptions
 from perdure.protocol.run import RunResult
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import ScriptedRequest
 
-from ..workflows.agents import asks, call, says, scripted_agent
+from ..workflows.agents import scripted_agent
 from ..workflows.worker_process import WorkerJob
 from ..workflows.workers import Nursery, WorkerProcess
 from .comparison import fingerprint, run_in_process

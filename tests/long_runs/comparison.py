@@ -10,7 +10,8 @@ from typing import Any
 from temporalio.client import Client
 
 from perdure.agent import Agent
-from perdure.history.chain import Link, read_links
+from perdure.history.chain import read_links
+from perdure.history.link import RecordedLink
 from perdure.messages import Message, ModelReply
 from perdure.options import RunOptions
 from perdure.protocol.run import RunResult
@@ -42,12 +43,12 @@ def fingerprint(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body["messages"]).encode()).hexdigest()
 
 
-async def links(client: Client, workflow_id: str) -> list[Link]:
+async def links(client: Client, workflow_id: str) -> list[RecordedLink]:
     """The workflow runs that the run is made of."""
     return [link async for link in read_links(client, workflow_id)]
 
 
-def activity_types(link: Link) -> list[str]:
+def activity_types(link: RecordedLink) -> list[str]:
     """The types of the activities that a history records, in order."""
     return [
         event.activity_task_scheduled_event_attributes.activity_type.name

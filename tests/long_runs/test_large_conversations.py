@@ -11,11 +11,11 @@ import pytest
 from perdure.client import get_run
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.protocol import activities
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 
-from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.agents import QUESTION, scripted_agent
 from ..workflows.stage import Stage
 from .comparison import activity_types, fingerprints, links, run_in_process
 

@@ -10,13 +10,13 @@ from temporalio.worker import Worker
 from perdure.client import RunHandle
 from perdure.errors import MaxIterationsError, RunCancelled
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
 from perdure.worker import PerdurePlugin
 
 from ..conftest import wait_for
-from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.agents import QUESTION, scripted_agent
 from ..workflows.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]

@@ -14,13 +14,13 @@ from temporalio.service import RPCError
 from perdure.client import RunHandle, get_run
 from perdure.events import RunEvent
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
 
 from ..conftest import wait_for
-from ..workflows.agents import asks, call, says, scripted_agent
+from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
 from .comparison import fingerprints, links, run_in_process
 
@@ -175,8 +175,8 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
     reader = get_run(stage.client, run.id)
     kept = await reader.events()
     assert kept == events[-len(kept) :]
-    assert chain[2].recorded.input.carried is not None
-    assert kept[0].seq == chain[2].recorded.input.carried.last_seq + 1
+    assert chain[2].input.carried is not None
+    assert kept[0].seq == chain[2].input.carried.last_seq + 1
     assert [event async for event in get_run(stage.client, run.id).stream(after=kept[-3].seq)] == kept[-2:]
     assert await reader.messages() == messages
     assert (await reader.result()).messages == result.messages

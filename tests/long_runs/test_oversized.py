@@ -12,11 +12,11 @@ from perdure.client import RunHandle
 from perdure.errors import PayloadTooLargeError
 from perdure.messages import Message
 from perdure.protocol.names import STEER
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
 
-from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.agents import QUESTION, scripted_agent
 from ..workflows.stage import Stage
 from .comparison import links
 from .test_large_conversations import noise
@@ -64,7 +64,7 @@ async def test_a_conversation_that_does_not_fit_beside_the_agent_goes_in_pieces(
     assert result.output == "done"
     chain = await links(stage.client, run.id)
     assert len(chain) >= 2
-    carried = chain[1].recorded.input.carried
+    carried = chain[1].input.carried
     assert carried is not None
     assert carried.conversation is not None
     assert carried.conversation.reference.operations == []
@@ -102,7 +102,7 @@ async def test_a_steering_message_is_not_sent_when_it_does_not_fit(stage: Stage,
         run = await stage.start(scripted_agent(scripted([says("done", delay=0.5)])))
         with pytest.raises(PayloadTooLargeError, match="The steering message is too large"):
             await run.steer(noise(3_000_000, "steering"))
-        with pytest.raises(PayloadTooLargeError, match="The decision is too large"):
+        with pytest.raises(PayloadTooLargeError, match="The approval is too large"):
             await run.approve("c", arguments={"text": noise(3_000_000, "arguments")})
         assert (await run.result()).output == "done"
 

@@ -13,12 +13,12 @@ from perdure.client import RunHandle, get_run
 from perdure.errors import ConfigurationError, RunError
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.payloads.converter import data_converter
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 
 from ..conftest import wait_for
-from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.agents import QUESTION, scripted_agent
 from ..workflows.stage import Stage
 from .comparison import fingerprints, links, run_in_process
 from .test_large_conversations import noise

@@ -12,12 +12,12 @@ import pytest
 
 from perdure.client import RunHandle, get_run
 from perdure.errors import LimitExceededError, MaxIterationsError, RunCancelled
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
 
 from ..conftest import wait_for
-from ..workflows.agents import asks, call, says, scripted_agent
+from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
 from .comparison import links
 

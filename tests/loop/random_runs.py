@@ -14,13 +14,14 @@ from perdure.errors import ModelError, RunError
 from perdure.events import EventType
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.state import LoopState
-from perdure.messages import ImagePart, Message, ModelReply
+from perdure.messages import ImagePart, Message
 from perdure.options import RunOptions
 from perdure.protocol.run import RunResult
+from perdure.testing import ScriptedReply, asks, says
 from perdure.tool_calls import Approval, ToolRequest
 from perdure.tools import tool
 
-from .stage import Clocked, asks, call, fails, says
+from .stage import Clocked, fails, written
 
 TOOLS = ["plain", "waiting", "failing", "image", "large", "alone", "approved", "denied", "rewritten"]
 UNKNOWN = "unknown"
@@ -33,8 +34,8 @@ class Script:
     """What happens in one run."""
 
     seed: list[Message]
-    replies: list[ModelReply | ModelError]
-    """Behind the last one, the model answers."""
+    replies: list[ScriptedReply | ModelError]
+    """After the last one, the model answers."""
     options: RunOptions
     interruptions: dict[int, str]
     """At which moment what comes from outside: `steer` or `cancel`."""
@@ -44,10 +45,10 @@ class Script:
     """`none`, `fine`, `failing`, `empty` or `waiting`."""
 
 
-def replies() -> st.SearchStrategy[ModelReply | ModelError]:
-    one_call = st.builds(call, st.sampled_from([*TOOLS, UNKNOWN]), st.sampled_from(ARGUMENTS))
+def replies() -> st.SearchStrategy[ScriptedReply | ModelError]:
+    one_call = st.builds(written, st.sampled_from([*TOOLS, UNKNOWN]), st.sampled_from(ARGUMENTS))
     asking = st.builds(
-        lambda calls, text, tokens: asks(*calls, text=text, tokens=tokens),
+        lambda calls, text, tokens: asks(*calls, text=text, output_tokens=tokens),
         st.lists(one_call, min_size=1, max_size=4),
         st.sampled_from(["", "Let me see", "words " * 30]),
         st.integers(0, 50),
@@ -142,6 +143,7 @@ class RandomRun(Clocked):
             on_checkpoint=self._note_state,
             threads=False,
         )
+        self.effects.after_event = self._after_event
 
     async def play(self) -> Seen:
         try:
@@ -150,8 +152,7 @@ class RandomRun(Clocked):
             self.seen.error = error
         return self.seen
 
-    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
-        super().emit(type, iteration, data, call_id=call_id)
+    def _after_event(self, type: EventType) -> None:
         if type not in ("done", "failed", "cancelled"):
             self._pass_moment()
 
@@ -173,7 +174,7 @@ class RandomRun(Clocked):
     def _note_state(self, state: LoopState) -> None:
         self.seen.state = state
 
-    async def _model(self, agent: Agent, messages: list[Message]) -> ModelReply:
+    async def _model(self, agent: Agent, messages: list[Message]) -> ScriptedReply:
         self._begin("model")
         self.seen.asked.append(messages)
         number = len(self.seen.asked)
@@ -184,8 +185,8 @@ class RandomRun(Clocked):
             raise reply
         await asyncio.sleep(0)
         self.seen.completed += 1
-        calls = [found.model_copy(update={"id": f"{number}-{n}"}) for n, found in enumerate(reply.message.tool_calls)]
-        return reply.model_copy(update={"message": Message.assistant(reply.message.text, calls)})
+        calls = [found.model_copy(update={"id": f"{number}-{n}"}) for n, found in enumerate(reply.tool_calls)]
+        return reply.model_copy(update={"tool_calls": calls})
 
     def _tools(self) -> dict[str, Callable[..., Any]]:
         def begin() -> None:

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
+from inspect import isawaitable
 from typing import Any
 
 from perdure.agent import Agent
 from perdure.errors import ModelError
 from perdure.events import EventLog, EventType
-from perdure.messages import Message, ModelReply, ToolCall, Usage
+from perdure.messages import Message, ModelReply, ToolCall
 from perdure.options import RunOptions
 from perdure.protocol.run import RunResult
-from perdure.testing.in_process import InProcessRun
+from perdure.testing import InProcessRun, ScriptedReply
+from perdure.testing.direct_effects import DirectEffects
 
-Said = ModelReply | ModelError
+Said = ScriptedReply | ModelReply | ModelError
 Step = Said | Callable[[], Said | Awaitable[Said]]
 """What the model does when it is called once: reply, fail, or whatever the function does."""
 
@@ -22,42 +24,34 @@ Step = Said | Callable[[], Said | Awaitable[Said]]
 _OPTIONS = RunOptions.model_fields.keys() - {"guardrails", "compactor"}
 
 
-def call(name: str, arguments: str = "{}", *, id: str = "") -> ToolCall:
-    return ToolCall(id=id or f"call_{name}", name=name, arguments=arguments)
-
-
-def asks(*calls: ToolCall, text: str = "", tokens: int = 0) -> ModelReply:
-    """A reply that asks for tools."""
-    return ModelReply(message=Message.assistant(text, calls), usage=Usage(total_tokens=tokens))
-
-
-def says(text: str, *, tokens: int = 0, **more: Any) -> ModelReply:
-    """A final answer."""
-    return ModelReply(message=Message.assistant(text), usage=Usage(total_tokens=tokens), **more)
+def written(tool: str, arguments: str) -> ToolCall:
+    """A call whose arguments are any text, as a model may write it."""
+    return ToolCall(id=f"call_{tool}", name=tool, arguments=arguments)
 
 
 def fails(kind: Any, text: str = "it broke", *, retry_after: float | None = None) -> ModelError:
     return ModelError(text, kind=kind, provider="scripted", retry_after=retry_after)
 
 
-def _raised(said: Said) -> ModelReply:
+def _raised(said: Said) -> ScriptedReply | ModelReply:
     if isinstance(said, ModelError):
         raise said
     return said
 
 
-async def _later(said: Awaitable[Said]) -> ModelReply:
+async def _later(said: Awaitable[Said]) -> ScriptedReply | ModelReply:
     return _raised(await said)
 
 
-class Clocked(InProcessRun):
-    """A run with a clock of its own: waiting takes no time and is noted. It also keeps a log, as the workflow does."""
+class ClockedEffects(DirectEffects):
+    """A clock of their own: waiting takes no time and is noted. And a log of events, such as the workflow keeps."""
 
-    def __init__(self, *arguments: Any, **named: Any) -> None:
-        super().__init__(*arguments, **named)
+    def __post_init__(self) -> None:
+        super().__post_init__()
         self.seconds = 1_000_000.0
-        self.waits: list[float] = []
+        self.waited: list[float] = []
         self.after_wait: Callable[[], None] = lambda: None
+        self.after_event: Callable[[EventType], None] = lambda type: None
         self.log = EventLog(self.conversation)
         self.cancel_at: tuple[str, int] | None = None
         """Cancels the run at the n-th event of that type."""
@@ -70,7 +64,7 @@ class Clocked(InProcessRun):
         return 0.5
 
     async def sleep(self, seconds: float, why: str) -> None:
-        self.waits.append(seconds)
+        self.waited.append(seconds)
         self.seconds += seconds
         await super().sleep(0, why)
         self.after_wait()
@@ -81,6 +75,14 @@ class Clocked(InProcessRun):
         self._emitted[type] += 1
         if self.cancel_at == (type, self._emitted[type]):
             self.cancel()
+        self.after_event(type)
+
+
+class Clocked(InProcessRun):
+    """A run whose waits take no time."""
+
+    effects_type = ClockedEffects
+    effects: ClockedEffects
 
 
 class Stage:
@@ -116,16 +118,20 @@ class Stage:
             **named,
         )
 
-    def _model(self, agent: Agent, messages: list[Message]) -> ModelReply | Awaitable[ModelReply]:
+    def _model(self, agent: Agent, messages: list[Message]) -> Any:
         self.agents.append(agent)
         self.seen.append(messages)
         step = next(self._steps, None)
         assert step is not None, f"the script has no step {len(self.seen)}"
-        reply = step if isinstance(step, ModelReply | ModelError) else step()
-        return _raised(reply) if isinstance(reply, ModelReply | ModelError) else _later(reply)
+        said = step() if callable(step) else step
+        return _later(said) if isawaitable(said) else _raised(said)
 
     async def play(self) -> RunResult:
         return await self.run.run()
+
+    @property
+    def effects(self) -> ClockedEffects:
+        return self.run.effects
 
     @property
     def messages(self) -> list[Message]:

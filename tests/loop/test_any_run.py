@@ -25,7 +25,7 @@ APIS = {"chat": ("openai", "chat"), "responses": ("openai", "responses"), "anthr
 async def test_any_run(script: Script) -> None:
     run = RandomRun(script)
     seen = await run.play()
-    events = run.log.page(0).events
+    events = run.effects.log.page(0).events
     event(f"ends with {events[-1].type}")
     check_events(events, run.conversation)
     check_tool_events(events)
@@ -75,7 +75,7 @@ def check_counts(run: RandomRun, seen: Seen) -> None:
 
 def _abandoned(run: RandomRun, seen: Seen) -> int:
     """Calls whose reply was on its way when the run was cancelled."""
-    completions = sum(found.type == "llm_complete" for found in run.log.page(0).events)
+    completions = sum(found.type == "llm_complete" for found in run.effects.log.page(0).events)
     lost = seen.completed - completions
     assert lost <= seen.cancelled
     return lost
@@ -99,7 +99,7 @@ def check_steering(run: RandomRun, seen: Seen) -> None:
         for message in operation.messages
         if message.text.startswith("steering ")
     ]
-    too_late = run.drain_steering()
+    too_late = run.effects.drain_steering()
     assert [*said, *too_late] == seen.steered
     announced_the_end = [kind for kind, _ in seen.delivered[-3:-1]]
     assert not too_late or announced_the_end == ["messages_updated", "status"]
@@ -120,7 +120,7 @@ def check_validity(messages: list[Message]) -> None:
 
 
 def check_readers(run: RandomRun, script: Script) -> None:
-    read = list(EventReader(script.seed).read(run.log.page(0)))
+    read = list(EventReader(script.seed).read(run.effects.log.page(0)))
     assert [(found.type, found.data) for found in read] == run.seen.delivered
     copy = Conversation(script.seed)
     for operation in run.conversation.operations:

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.testing import asks, says
 from perdure.tool_calls import Approval, ToolRequest
 from perdure.tools import tool
 
-from .stage import Stage, asks, call, says
+from .stage import Stage
 
 
 @tool(name="pay", needs_approval=True)
@@ -20,7 +21,7 @@ def pay(amount: int) -> str:
 
 
 def paying(**named: Any) -> Stage:
-    return Stage(asks(call("pay", '{"amount": 5}')), says("Done"), tools={"pay": pay}, **named)
+    return Stage(asks("pay", amount=5), says("Done"), tools={"pay": pay}, **named)
 
 
 @pytest.mark.parametrize(

@@ -13,9 +13,10 @@ import pytest
 from perdure.errors import RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
+from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, ToolRequest
 
-from .stage import Said, Stage, asks, call, says
+from .stage import Said, Stage
 
 
 async def cancelled(stage: Stage) -> RunCancelled:
@@ -36,8 +37,8 @@ async def test_before_the_first_iteration() -> None:
 
 
 async def test_between_iterations() -> None:
-    stage = Stage(asks(call("look")), tools={"look": lambda: "seen"})
-    stage.run.cancel_at = ("messages_updated", 1)
+    stage = Stage(asks("look"), tools={"look": lambda: "seen"})
+    stage.effects.cancel_at = ("messages_updated", 1)
     error = await cancelled(stage)
     assert (error.iterations, stage.results()) == (1, ["seen"])
 
@@ -50,7 +51,7 @@ async def test_before_the_model_call(type: str) -> None:
         compactor=lambda dropped: "much was said",
     )
     stage.run.steer("hello")
-    stage.run.cancel_at = (type, 1)
+    stage.effects.cancel_at = (type, 1)
     await cancelled(stage)
     assert stage.seen == []
 
@@ -91,7 +92,7 @@ async def test_what_is_awaited_is_given_up_at_once(named: dict[str, Any], iterat
     stages: list[Stage] = []
     wait = waiting(stages)
     ran: list[str] = []
-    asking: Any = wait if "steps" in named else asks(call("work"))
+    asking: Any = wait if "steps" in named else asks("work")
     if "guardrails" in named:
         named = {"guardrails": Guardrails(**{named["guardrails"]: wait})}
     named = {name: wait if value == "waiting" else value for name, value in named.items() if name != "steps"}
@@ -118,7 +119,7 @@ async def test_a_started_tool_is_awaited_and_its_result_recorded() -> None:
         await asyncio.sleep(0.01)
         return "done in spite of it"
 
-    stage = Stage(asks(call("work")), tools={"work": work})
+    stage = Stage(asks("work"), tools={"work": work})
     error = await cancelled(stage)
     assert stage.types() == [
         *["llm_start", "llm_complete", "tool_call_start", "tool_result", "messages_updated", "cancelled"]
@@ -137,7 +138,7 @@ async def test_calls_that_did_not_start_are_answered(parallel: bool) -> None:
             stage.run.cancel()
         return f"did {number}"
 
-    calls = [call("work", f'{{"number": {number}}}', id=f"{number}") for number in (1, 2, 3, 4)]
+    calls = [call("work", f"{number}", number=number) for number in (1, 2, 3, 4)]
     stage = Stage(asks(*calls), tools={"work": work}, parallel_tool_calls=parallel)
     await cancelled(stage)
     # Tools that run at once have all started before the second one cancels, or else are answered the same way.
@@ -155,7 +156,7 @@ async def test_parallel_tools_that_have_started_all_end() -> None:
         return f"did {number}"
 
     def reply() -> Said:
-        return asks(*[call("work", f'{{"number": {number}}}', id=f"{number}") for number in (2, 3, 1)])
+        return asks(*[call("work", f"{number}", number=number) for number in (2, 3, 1)])
 
     stage = Stage(reply, tools={"work": work}, parallel_tool_calls=True)
     await cancelled(stage)
@@ -174,7 +175,7 @@ async def test_a_tool_that_outlasts_its_grace_period_is_given_up(grace: float) -
             ended.append("told")
         return "never"
 
-    stage = Stage(asks(call("work")), tools={"work": work}, cancel_grace=grace)
+    stage = Stage(asks("work"), tools={"work": work}, cancel_grace=grace)
     started = time.monotonic()
     await cancelled(stage)
     assert grace <= time.monotonic() - started < 2
@@ -190,7 +191,7 @@ async def test_a_plain_tool_in_its_thread_is_given_up_after_the_grace_period() -
         release.wait(5)
         return "too late"
 
-    stage = Stage(asks(call("work")), tools={"work": work}, cancel_grace=0.01)
+    stage = Stage(asks("work"), tools={"work": work}, cancel_grace=0.01)
     await cancelled(stage)
     release.set()
     assert stage.results() == ["[cancelled]"]
@@ -202,7 +203,7 @@ async def test_between_the_guardrail_and_the_tool() -> None:
         return GuardrailResult(allowed=True)
 
     ran: list[str] = []
-    stage = Stage(asks(call("work")), tools={"work": lambda: ran.append("work")}, guardrails=Guardrails(tool=judge))
+    stage = Stage(asks("work"), tools={"work": lambda: ran.append("work")}, guardrails=Guardrails(tool=judge))
     await cancelled(stage)
     assert (ran, stage.results()) == ([], ["[cancelled]"])
     assert stage.types("tool_call_start", "tool_result") == ["tool_call_start", "tool_result"]
@@ -220,7 +221,7 @@ async def test_from_another_thread() -> None:
 
 async def test_in_the_last_moment_the_answer_stands() -> None:
     stage = Stage(says("Done"))
-    stage.run.cancel_at = ("llm_complete", 1)
+    stage.effects.cancel_at = ("llm_complete", 1)
     assert (await stage.play()).output == "Done"
     assert stage.types()[-1] == "done"
 
@@ -233,7 +234,7 @@ async def test_twice_is_once() -> None:
         stage.run.cancel()
         return "done"
 
-    stage = Stage(asks(call("work")), tools={"work": work})
+    stage = Stage(asks("work"), tools={"work": work})
     await cancelled(stage)
     assert stage.results() == ["done"]
 
@@ -260,6 +261,6 @@ async def test_an_approval_that_comes_too_late_starts_nothing() -> None:
         ran.append("work")
 
     work.__tool_spec__ = _approved()  # type: ignore[attr-defined]
-    stage = Stage(asks(call("work")), tools={"work": work}, approve=approve)
+    stage = Stage(asks("work"), tools={"work": work}, approve=approve)
     await cancelled(stage)
     assert (ran, stage.results()) == ([], ["[cancelled]"])

@@ -9,8 +9,9 @@ import pytest
 from perdure.agent import Agent
 from perdure.errors import ModelError
 from perdure.messages import Message, ModelReply
+from perdure.testing import asks, call, says
 
-from .stage import Stage, asks, call, says
+from .stage import Stage
 
 LONG = [
     Message.system("Be brief."),
@@ -40,7 +41,7 @@ async def test_trimmed_again_when_tools_fill_the_context() -> None:
     def much() -> str:
         return "much " * 20
 
-    rounds = [asks(call("much", id=f"{number}")) for number in range(6)]
+    rounds = [asks(call("much", f"{number}")) for number in range(6)]
     stage = Stage(*rounds, says("Done"), tools={"much": much}, context_budget=400)
     await stage.play()
     assert all(seen[0].text == "Be brief." for seen in stage.seen)
@@ -129,7 +130,7 @@ async def test_what_cannot_be_trimmed_is_sent_whole() -> None:
 
 async def test_the_answer_without_tools_is_asked_within_the_budget() -> None:
     stage = Stage(
-        *[asks(call("much"))],
+        *[asks("much")],
         says("Done"),
         tools={"much": lambda: "much " * 100},
         context_budget=600,

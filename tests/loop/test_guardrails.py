@@ -10,8 +10,9 @@ from perdure.agent import Agent
 from perdure.errors import GuardrailError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ModelReply
+from perdure.testing import asks, call, says
 
-from .stage import Stage, asks, call, says
+from .stage import Stage
 
 
 def allow(*subject: Any) -> GuardrailResult:
@@ -76,7 +77,7 @@ async def test_tool_denied(guardrail: Any, reason: str) -> None:
     reason = reason.format(point="tool", expected="an object of arguments")
     ran: list[str] = []
     stage = Stage(
-        asks(call("wipe")),
+        asks("wipe"),
         says("I may not"),
         tools={"wipe": lambda: ran.append("wipe")},
         guardrails=Guardrails(tool=guardrail),
@@ -116,7 +117,7 @@ async def test_what_each_guardrail_is_given() -> None:
         return judge
 
     stage = Stage(
-        asks(call("look", '{"at": "sky"}'), text="Let me see"),
+        asks(call("look", at="sky"), text="Let me see"),
         says("Blue"),
         tools={"look": lambda at: "🟦"},
         guardrails=Guardrails(input=note("input"), output=note("output"), tool=note("tool")),
@@ -141,7 +142,7 @@ async def test_a_guardrail_changes_nothing_by_changing_what_it_is_given() -> Non
         return GuardrailResult(allowed=True)
 
     stage = Stage(
-        asks(call("look", '{"at": ["sky"]}')),
+        asks("look", at=["sky"]),
         says("Blue"),
         tools={"look": lambda at: f"{at}"},
         guardrails=Guardrails(input=meddle, tool=meddle_with),
@@ -172,9 +173,9 @@ async def test_an_input_rewrite_that_changes_nothing_is_not_recorded() -> None:
 
 
 async def test_output_rewritten() -> None:
-    reply = says("Call 555-1234")
-    reply.message.metadata["provider_content"] = {"api": "anthropic", "content": []}
-    stage = Stage(reply, guardrails=Guardrails(output=rewrite("Call [number]")))
+    answer = Message.assistant("Call 555-1234")
+    answer.metadata["provider_content"] = {"api": "anthropic", "content": []}
+    stage = Stage(ModelReply(message=answer), guardrails=Guardrails(output=rewrite("Call [number]")))
     result = await stage.play()
     assert result.output == "Call [number]"
     assert stage.messages[-1] == Message.assistant("Call [number]")
@@ -208,7 +209,7 @@ async def test_structured_output_rewritten(rewritten: Any, output: Any, text: st
 
 async def test_tool_arguments_rewritten() -> None:
     stage = Stage(
-        asks(call("look", '{"at": "sun"}')),
+        asks("look", at="sun"),
         says("Done"),
         tools={"look": lambda at: f"saw the {at}"},
         guardrails=Guardrails(tool=rewrite({"at": "moon"})),
@@ -226,9 +227,9 @@ async def test_forms_of_a_verdict(verdict: Any) -> None:
 
 async def test_guardrails_that_allow_change_nothing() -> None:
     tools = {"look": lambda: "seen"}
-    bare = Stage(asks(call("look")), says("Done"), tools=tools)
+    bare = Stage(asks("look"), says("Done"), tools=tools)
     guarded = Stage(
-        asks(call("look")), says("Done"), tools=tools, guardrails=Guardrails(input=allow, output=allow, tool=allow)
+        asks("look"), says("Done"), tools=tools, guardrails=Guardrails(input=allow, output=allow, tool=allow)
     )
     assert (await bare.play()).messages == (await guarded.play()).messages
     assert bare.events == guarded.events

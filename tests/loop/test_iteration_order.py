@@ -9,8 +9,9 @@ import pytest
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ModelReply
+from perdure.testing import ScriptedReply, asks, call, says
 
-from .stage import Stage, asks, call, fails, says
+from .stage import Stage, fails
 
 TOOL_ROUND = ["llm_start", "llm_complete", "tool_call_start", "tool_result", "messages_updated"]
 LAST_ROUND = ["llm_start", "llm_complete", "messages_updated", "done"]
@@ -30,8 +31,8 @@ async def test_every_step_in_order() -> None:
         order.append("trim")
         return "much was said"
 
-    def reply(given: ModelReply) -> Any:
-        def step() -> ModelReply:
+    def reply(given: ScriptedReply) -> Any:
+        def step() -> ScriptedReply:
             order.append("model")
             return given
 
@@ -42,7 +43,7 @@ async def test_every_step_in_order() -> None:
         return "seen"
 
     stage = Stage(
-        reply(asks(call("look"))),
+        reply(asks("look")),
         reply(says("Done")),
         tools={"look": look},
         guardrails=Guardrails(input=noting("input"), output=noting("output"), tool=noting("tool guardrail")),
@@ -59,7 +60,7 @@ async def test_every_step_in_order() -> None:
 
 
 async def test_events_of_a_tool_round_and_of_the_last_round() -> None:
-    stage = Stage(asks(call("look", '{"at": "sky"}'), text="Let me see"), says("Blue"), tools={"look": lambda at: "🟦"})
+    stage = Stage(asks(call("look", at="sky"), text="Let me see"), says("Blue"), tools={"look": lambda at: "🟦"})
     await stage.play()
     assert stage.types() == [*TOOL_ROUND, *LAST_ROUND]
     assert stage.data("tool_call_start") == [{"name": "look", "arguments": '{"at": "sky"}'}]
@@ -72,7 +73,7 @@ async def test_events_of_a_tool_round_and_of_the_last_round() -> None:
 
 
 async def test_messages_updated_holds_the_list_at_that_moment() -> None:
-    stage = Stage(asks(call("look")), says("Blue"), tools={"look": lambda: "🟦"})
+    stage = Stage(asks("look"), says("Blue"), tools={"look": lambda: "🟦"})
     await stage.play()
     lists = [data["messages"] for type, data in stage.events if type == "messages_updated"]
     assert [[message.role for message in messages] for messages in lists] == [
@@ -82,9 +83,9 @@ async def test_messages_updated_holds_the_list_at_that_moment() -> None:
 
 
 async def test_iterations_of_the_events() -> None:
-    stage = Stage(asks(call("look")), says("Blue"), tools={"look": lambda: "🟦"})
+    stage = Stage(asks("look"), says("Blue"), tools={"look": lambda: "🟦"})
     await stage.play()
-    events = stage.run.log.page(0).events
+    events = stage.effects.log.page(0).events
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
     assert [event.iteration for event in events] == [1] * len(TOOL_ROUND) + [2] * len(LAST_ROUND)
     assert [event.call_id for event in events if event.type.startswith("tool_")] == ["call_look"] * 2
@@ -114,6 +115,6 @@ async def test_the_streamed_text_of_the_last_round_is_one_token_event() -> None:
 
 
 async def test_a_providers_warnings_are_status_events() -> None:
-    stage = Stage(says("Fine", warnings=["the seed was ignored"]))
+    stage = Stage(ModelReply(message=Message.assistant("Fine"), warnings=["the seed was ignored"]))
     await stage.play()
     assert stage.said() == ["the seed was ignored"]

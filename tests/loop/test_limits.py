@@ -8,13 +8,14 @@ import pytest
 
 from perdure.errors import LimitExceededError, MaxIterationsError, RunError
 from perdure.loop.limits import PARTIAL_TEXT
+from perdure.testing import asks, call, says
 
-from .stage import Stage, Step, asks, call, fails, says
+from .stage import Stage, Step, fails
 
 
 def rounds(count: int, *, text: str = "", tokens: int = 0) -> list[Step]:
     """So many replies that ask for different calls."""
-    return [asks(call("look", f'{{"at": {number}}}'), text=text, tokens=tokens) for number in range(count)]
+    return [asks(call("look", at=number), text=text, output_tokens=tokens) for number in range(count)]
 
 
 TOOLS: Any = {"look": lambda at=0: f"saw {at}"}
@@ -56,12 +57,12 @@ async def test_budgets(options: dict[str, Any], text: str, reason: str, calls: i
 
 
 async def test_a_budget_that_the_answer_itself_exceeds_does_not_matter() -> None:
-    stage = Stage(says("Done", tokens=1000), max_total_tokens=10)
+    stage = Stage(says("Done", output_tokens=1000), max_total_tokens=10)
     assert (await stage.play()).output == "Done"
 
 
 async def test_the_same_call_over_and_over_ends_by_a_limit_that_says_so() -> None:
-    same = asks(call("look", '{"at": 1}'))
+    same = asks("look", at=1)
     stage = Stage(same, same, same, tools=TOOLS, max_repeated_calls=3)
     with pytest.raises(LimitExceededError, match="^The same tool call was repeated 3 times in a row$") as failure:
         await stage.play()
@@ -69,7 +70,7 @@ async def test_the_same_call_over_and_over_ends_by_a_limit_that_says_so() -> Non
 
 
 async def test_the_cap_says_that_calls_were_repeated() -> None:
-    stage = Stage(*rounds(1), *[asks(call("look"))] * 3, tools=TOOLS, max_iterations=4)
+    stage = Stage(*rounds(1), *[asks("look")] * 3, tools=TOOLS, max_iterations=4)
     with pytest.raises(MaxIterationsError) as failure:
         await stage.play()
     assert failure.value.reason == "the model asked 3 times in a row for look({})"
@@ -80,15 +81,15 @@ async def test_another_call_or_an_answer_between_ends_the_repetition() -> None:
         stage.run.steer("go on")
         return says("Well")
 
-    same = asks(call("look"))
+    same = asks("look")
     stage = Stage(same, *rounds(1), same, steered, steered, same, says("Done"), tools=TOOLS, max_repeated_calls=2)
     assert (await stage.play()).output == "Done"
 
 
 async def test_long_calls_are_compared_whole_and_kept_short() -> None:
     long = "a" * 1_000_000
-    ends_otherwise = asks(call("look", f'{{"at": "{long}b"}}'))
-    same = asks(call("look", f'{{"at": "{long}"}}'))
+    ends_otherwise = asks("look", at=f"{long}b")
+    same = asks("look", at=long)
     stage = Stage(ends_otherwise, same, same, tools={"look": lambda at: "seen"}, max_repeated_calls=2)
     with pytest.raises(LimitExceededError) as failure:
         await stage.play()

@@ -8,8 +8,9 @@ import pytest
 
 from perdure.agent import Agent
 from perdure.messages import Message, ModelReply, Usage
+from perdure.testing import asks, call, says
 
-from .stage import Stage, asks, call, says
+from .stage import Stage
 
 LOOK: Any = {"look": lambda: "seen"}
 
@@ -35,26 +36,24 @@ async def test_structured_output(value: Any) -> None:
 
 
 async def test_raw_output() -> None:
-    stage = Stage(says("Blue", raw={"id": "1"}), raw=True)
+    stage = Stage(ModelReply(message=Message.assistant("Blue"), raw={"id": "1"}), raw=True)
     assert (await stage.play()).output == {"id": "1"}
     assert stage.data("done") == [{"response": "Blue"}]
 
 
 async def test_usage_per_iteration_and_in_total() -> None:
     first = Usage(input_tokens=5, output_tokens=2, total_tokens=7, cached_input_tokens=4, reasoning_tokens=1)
-    asking, answer = asks(call("look")), says("Done", tokens=10)
-    asking.usage = first
-    stage = Stage(asking, answer, tools=LOOK)
+    second = Usage(input_tokens=6, output_tokens=4, total_tokens=10)
+    asking = ModelReply(message=Message.assistant("", [call("look")]), usage=first)
+    stage = Stage(asking, says("Done", input_tokens=6, output_tokens=4), tools=LOOK)
     result = await stage.play()
-    assert result.iteration_usage == [first, Usage(total_tokens=10)]
-    assert result.usage == first + Usage(total_tokens=10)
-    assert [data["usage"] for data in stage.data("llm_complete")] == [
-        usage.model_dump() for usage in (first, answer.usage)
-    ]
+    assert result.iteration_usage == [first, second]
+    assert result.usage == first + second
+    assert [data["usage"] for data in stage.data("llm_complete")] == [usage.model_dump() for usage in (first, second)]
 
 
 async def test_a_finished_run_s_messages_continue_in_a_next_turn() -> None:
-    first = await Stage(asks(call("look")), says("Blue"), tools=LOOK).play()
+    first = await Stage(asks("look"), says("Blue"), tools=LOOK).play()
     second = Stage(says("Because"), messages=[*first.messages, Message.user("Why?")])
     result = await second.play()
     assert [message.text for message in second.seen[0]] == ["Be brief.", "Hi", "", "seen", "Blue", "Why?"]

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from perdure.errors import ExecuteError, RunCancelled
+from perdure.testing import asks, says
 
-from .stage import Stage, asks, call, fails, says
+from .stage import Stage, fails
 
 PASSING = ["overloaded", "timeout", "connection", "server"]
 LASTING = ["authentication", "permission", "bad_request", "not_found", "quota_exhausted", "context_length", "refusal"]
@@ -32,7 +33,7 @@ async def test_a_failure_that_lasts_is_not_tried_again(kind: str) -> None:
     with pytest.raises(ExecuteError, match="^LLM call failed: no$") as failure:
         await stage.play()
     assert failure.value.reason == kind
-    assert stage.run.waits == []
+    assert stage.effects.waited == []
 
 
 @pytest.mark.parametrize("attempts", [1, 2, 4])
@@ -41,11 +42,11 @@ async def test_attempts_in_total(attempts: int) -> None:
     with pytest.raises(ExecuteError, match=f"^LLM call failed after {attempts} retries: broken$"):
         await stage.play()
     assert len(stage.seen) == attempts
-    assert len(stage.run.waits) == attempts - 1
+    assert len(stage.effects.waited) == attempts - 1
 
 
 async def test_the_error_holds_the_whole_conversation() -> None:
-    stage = Stage(asks(call("look")), fails("bad_request"), tools={"look": lambda: "🟦"})
+    stage = Stage(asks("look"), fails("bad_request"), tools={"look": lambda: "🟦"})
     with pytest.raises(ExecuteError) as failure:
         await stage.play()
     assert [message.role for message in failure.value.messages] == ["system", "user", "assistant", "tool"]
@@ -63,7 +64,7 @@ async def test_the_error_holds_the_whole_conversation() -> None:
 async def test_waits_double_with_jitter_up_to_a_minute(base: float, waits: list[float]) -> None:
     stage = Stage(*[fails("server")] * 7, says("Fine"), max_llm_retries=8, retry_base_seconds=base)
     await stage.play()
-    assert stage.run.waits == waits
+    assert stage.effects.waited == waits
 
 
 async def test_two_thousand_attempts_overflow_nothing() -> None:
@@ -75,13 +76,13 @@ async def test_two_thousand_attempts_overflow_nothing() -> None:
 async def test_retry_after_is_honoured_up_to_a_minute(asked: float, waited: float) -> None:
     stage = Stage(fails("overloaded", retry_after=asked), says("Fine"))
     await stage.play()
-    assert stage.run.waits == [waited]
+    assert stage.effects.waited == [waited]
 
 
 async def test_waits_for_a_rate_limit_cost_no_attempt() -> None:
     stage = Stage(*[fails("rate_limit", retry_after=30.0)] * 5, fails("server"), says("Fine"), max_llm_retries=2)
     assert (await stage.play()).output == "Fine"
-    assert stage.run.waits == [30.0] * 5 + [2.5]
+    assert stage.effects.waited == [30.0] * 5 + [2.5]
     assert stage.said()[0] == "Rate limit reached, waiting 30 s..."
     assert stage.said()[-1] == "LLM call failed, retrying (attempt 2/2)..."
 
@@ -89,7 +90,7 @@ async def test_waits_for_a_rate_limit_cost_no_attempt() -> None:
 async def test_waits_for_a_rate_limit_double_when_the_provider_names_none() -> None:
     stage = Stage(*[fails("rate_limit")] * 3, says("Fine"), max_llm_retries=1)
     await stage.play()
-    assert stage.run.waits == [2.5, 4.5, 8.5]
+    assert stage.effects.waited == [2.5, 4.5, 8.5]
 
 
 @pytest.mark.parametrize(
@@ -109,12 +110,12 @@ async def test_waits_for_a_rate_limit_are_bounded(
     stage = Stage(*[fails("rate_limit", "slow down", retry_after=asked)] * 10, **options)
     with pytest.raises(ExecuteError, match=f"^LLM call failed {text} for a rate limit: slow down$"):
         await stage.play()
-    assert stage.run.waits == waits
+    assert stage.effects.waited == waits
 
 
 async def test_each_model_call_has_its_own_attempts() -> None:
     twice = fails("server"), fails("server")
-    stage = Stage(*twice, asks(call("look")), *twice, says("Fine"), tools={"look": lambda: "🟦"})
+    stage = Stage(*twice, asks("look"), *twice, says("Fine"), tools={"look": lambda: "🟦"})
     assert (await stage.play()).iterations == 2
 
 
@@ -122,9 +123,9 @@ async def test_each_model_call_has_its_own_attempts() -> None:
 async def test_a_cancel_during_the_wait_ends_the_run(moment: str) -> None:
     stage = Stage(fails("server"), says("never"))
     if moment == "before":
-        stage.run.cancel_at = ("status", 1)
+        stage.effects.cancel_at = ("status", 1)
     else:
-        stage.run.after_wait = stage.run.cancel
+        stage.effects.after_wait = stage.run.cancel
     with pytest.raises(RunCancelled):
         await stage.play()
     assert len(stage.seen) == 1

@@ -10,8 +10,9 @@ import pytest
 from perdure.errors import ExecuteError, MaxIterationsError, RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
+from perdure.testing import asks, call, says
 
-from .stage import Said, Stage, asks, call, fails, says
+from .stage import Said, Stage, fails
 
 
 def texts(messages: list[Message]) -> list[str]:
@@ -24,7 +25,7 @@ async def test_drained_at_the_top_of_an_iteration_in_order() -> None:
         stage.run.steer("second")
         return "seen"
 
-    stage = Stage(asks(call("look")), says("Done"), tools={"look": steered})
+    stage = Stage(asks("look"), says("Done"), tools={"look": steered})
     await stage.play()
     assert texts(stage.seen[1]) == ["Be brief.", "Hi", "", "seen", "first", "second"]
     assert [message.role for message in stage.messages[4:6]] == ["user", "user"]
@@ -64,7 +65,7 @@ async def test_never_interrupts_a_tool() -> None:
         order.append("tool ended")
         return "done"
 
-    stage = Stage(asks(call("work"), call("work", id="other")), says("Done"), tools={"work": slow})
+    stage = Stage(asks(call("work"), call("work", "other")), says("Done"), tools={"work": slow})
     await stage.play()
     assert order == ["tool ended"] * 2
     assert texts(stage.messages)[3:] == ["done", "done", "hurry", "hurry", "Done"]
@@ -93,14 +94,14 @@ async def test_a_message_during_the_last_call_that_the_cap_allows_stays_for_the_
 
 
 async def test_a_message_during_the_final_call_does_not_turn_a_budget_into_a_failure() -> None:
-    stage = Stage(lambda: steering(stage, says("Four", tokens=90), "And in French?"), max_total_tokens=80)
+    stage = Stage(lambda: steering(stage, says("Four", output_tokens=90), "And in French?"), max_total_tokens=80)
     assert (await stage.play()).output == "Four"
     assert stage.messages[-1].text == "And in French?"
 
 
 async def test_a_message_during_the_answer_without_tools_is_kept() -> None:
     stage = Stage(
-        asks(call("look")),
+        asks("look"),
         lambda: steering(stage, says("So far: nothing"), "thanks"),
         tools={"look": lambda: "seen"},
         max_iterations=1,
@@ -118,7 +119,7 @@ async def test_messages_to_a_run_that_fails_or_is_cancelled_are_kept() -> None:
 
     def cancelled() -> Said:
         stage.run.cancel()
-        return steering(stage, asks(call("look")), "wait!")
+        return steering(stage, asks("look"), "wait!")
 
     stage = Stage(cancelled, tools={"look": lambda: "seen"})
     with pytest.raises(RunCancelled) as cancellation:
@@ -129,7 +130,7 @@ async def test_messages_to_a_run_that_fails_or_is_cancelled_are_kept() -> None:
 
 async def test_steering_spends_iterations_within_the_cap() -> None:
     def round() -> Said:
-        return steering(stage, asks(call("look")), "more")
+        return steering(stage, asks("look"), "more")
 
     stage = Stage(round, round, round, tools={"look": lambda: "seen"}, max_iterations=3)
     with pytest.raises(MaxIterationsError) as failure:
@@ -157,7 +158,7 @@ async def test_a_thousand_messages_of_ten_threads_arrive_once_and_in_each_sender
         return "seen"
 
     def reply() -> Said:
-        return says("Done") if done.is_set() else asks(call("look"))
+        return says("Done") if done.is_set() else asks("look")
 
     stage = Stage(*[reply] * 10_000, tools={"look": look}, max_iterations=10_000)
     threading.Thread(target=send_all).start()

@@ -11,11 +11,12 @@ import pytest
 
 from perdure.agent import Agent
 from perdure.errors import ToolNotRegisteredError
-from perdure.messages import ImagePart, ToolCall, ToolResult
+from perdure.messages import ImagePart, Message, ModelReply, ToolCall, ToolResult
+from perdure.testing import asks, call, says
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
 
-from .stage import Stage, asks, call, says
+from .stage import Stage, written
 
 LOOK = Agent.model_validate(
     {
@@ -71,7 +72,7 @@ WRONG = "Error: Invalid arguments for tool 'look': "
     ],
 )
 async def test_arguments(arguments: str, result: str) -> None:
-    stage = await answer(call("look", arguments), agent=LOOK, tools={"look": look}, inputs={"eye": "right"})
+    stage = await answer(written("look", arguments), agent=LOOK, tools={"look": look}, inputs={"eye": "right"})
     assert stage.results() == [result]
     failed = [{"message": result}] if result.startswith("Error") else []
     assert stage.data("error") == failed
@@ -80,13 +81,13 @@ async def test_arguments(arguments: str, result: str) -> None:
 
 async def test_text_that_is_no_json_never_becomes_empty_arguments() -> None:
     ran: list[str] = []
-    stage = await answer(call("wipe", "everything!"), tools={"wipe": lambda: ran.append("wipe")})
+    stage = await answer(written("wipe", "everything!"), tools={"wipe": lambda: ran.append("wipe")})
     assert stage.results()[0].startswith("Error: Invalid JSON in tool arguments: ")
     assert ran == []
 
 
 async def test_the_repair_that_helped_is_a_status() -> None:
-    stage = await answer(call("look", '```json\n{"at": "sky"}\n```'), agent=LOOK, tools={"look": look})
+    stage = await answer(written("look", '```json\n{"at": "sky"}\n```'), agent=LOOK, tools={"look": look})
     assert stage.said() == ["Parsed tool arguments after stripping markdown fences"]
 
 
@@ -166,12 +167,12 @@ async def test_parallel_calls_run_at_once_and_results_keep_the_order_of_the_requ
         at_once.append(running)
         return f"slept {seconds}"
 
-    calls = [call("work", f'{{"seconds": {seconds}}}', id=f"call_{seconds}") for seconds in (0.03, 0.01, 0.02)]
+    calls = [call("work", f"call_{seconds}", seconds=seconds) for seconds in (0.03, 0.01, 0.02)]
     stage = await answer(*calls, tools={"work": work}, parallel_tool_calls=True)
     assert at_once == [3, 3, 3]
     assert stage.results() == ["slept 0.03", "slept 0.01", "slept 0.02"]
     assert stage.types("tool_call_start", "tool_result") == ["tool_call_start"] * 3 + ["tool_result"] * 3
-    ended = [event.call_id for event in stage.run.log.page(0).events if event.type == "tool_result"]
+    ended = [event.call_id for event in stage.effects.log.page(0).events if event.type == "tool_result"]
     assert ended == ["call_0.01", "call_0.02", "call_0.03"]
 
 
@@ -184,7 +185,7 @@ async def test_calls_run_one_after_the_other_by_default_or_when_a_tool_wants_it(
         order.append(f"{name} ends")
 
     alone = tool(name="alone", parallel_safe=False)(work)
-    calls = [call("work", '{"name": "a"}', id="1"), call("alone", '{"name": "b"}', id="2")]
+    calls = [call("work", "1", name="a"), call("alone", "2", name="b")]
     for options in ({}, {"parallel_tool_calls": True}):
         order.clear()
         await answer(*calls, tools={"work": work, "alone": alone}, **options)
@@ -205,7 +206,7 @@ async def test_what_a_tool_may_know() -> None:
     def who(context: ToolContext) -> str:
         return f"{context.iteration} {context.call_id}"
 
-    stage = Stage(asks(call("who", id="a")), asks(call("who", id="b")), says("Done"), tools={"who": who})
+    stage = Stage(asks("who", "a"), asks("who", "b"), says("Done"), tools={"who": who})
     await stage.play()
     assert stage.results() == ["1 a", "2 b"]
 
@@ -227,8 +228,8 @@ async def test_a_result_that_is_an_image() -> None:
 
 
 async def test_text_beside_calls_is_kept_and_a_provider_s_content_too() -> None:
-    reply = asks(call("look"), text="Let me see")
-    reply.message.metadata["provider_content"] = {"api": "anthropic", "content": [{"type": "thinking"}]}
-    stage = Stage(reply, says("Done"), tools={"look": lambda: "seen"})
+    asked = Message.assistant("Let me see", [call("look")])
+    asked.metadata["provider_content"] = {"api": "anthropic", "content": [{"type": "thinking"}]}
+    stage = Stage(ModelReply(message=asked), says("Done"), tools={"look": lambda: "seen"})
     await stage.play()
-    assert stage.messages[2] == reply.message
+    assert stage.messages[2] == asked

@@ -8,8 +8,7 @@ import pytest
 
 from perdure.agent import Agent
 from perdure.errors import RunError
-from perdure.messages import Message, ModelReply
-from perdure.testing.in_process import InProcessRun
+from perdure.testing import InProcessRun
 
 from .vectors import Interruption, Outcome, VectorCase, check, load_run_vectors, load_turn_vectors
 
@@ -20,12 +19,7 @@ async def test_vector(case: VectorCase) -> None:
 
 
 async def run_in_process(case: VectorCase) -> Outcome:
-    replies = iter(case.replies)
     events: list[tuple[str, dict[str, Any]]] = []
-
-    def model(agent: Agent, messages: list[Message]) -> ModelReply:
-        reply = next(replies)
-        return ModelReply(message=Message.assistant(reply.text, reply.tool_calls))
 
     async def interrupt(due: Interruption) -> None:
         if due.text is None:
@@ -36,7 +30,7 @@ async def run_in_process(case: VectorCase) -> Outcome:
     run = InProcessRun(
         Agent.model_validate(case.agent),
         case.messages,
-        model=model,
+        model=case.replies,
         tools=case.tools(interrupt),
         options=case.options,
         guardrails=case.guardrails,

@@ -100,5 +100,5 @@ async def test_unknown_paths_and_bodies_are_refused(serve: Any) -> None:
         await clients.openai.embeddings.create(model="m", input="x")
     with pytest.raises(openai.NotFoundError, match="no API at /v1/models"):
         await clients.openai.models.list()
-    with pytest.raises(openai.BadRequestError, match="no JSON"):
+    with pytest.raises(openai.BadRequestError, match="not JSON"):
         await clients.openai.post("/chat/completions", cast_to=object, content=b"{")

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from perdure.agent import Agent
-from perdure.messages import Message, ToolCall
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.messages import Message
+from perdure.testing import ScriptedModel
 
 WIRES = ("openai-chat", "openai-responses", "anthropic")
 """The wire formats, by the names that tests show."""
@@ -49,17 +48,3 @@ def declared(tool: str | Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(tool, str):
         return dict(tool)
     return {"name": tool, "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
-
-
-def call(name: str, id: str = "call_1", **arguments: Any) -> ToolCall:
-    return ToolCall(id=id, name=name, arguments=json.dumps(arguments))
-
-
-def asks(*calls: ToolCall, text: str = "", **more: Any) -> ScriptedReply:
-    """A reply that asks for tools."""
-    return ScriptedReply(text=text, tool_calls=list(calls), **more)
-
-
-def says(text: str, **more: Any) -> ScriptedReply:
-    """A reply that ends the run."""
-    return ScriptedReply(text=text, **more)

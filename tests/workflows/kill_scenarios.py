@@ -11,11 +11,10 @@ from typing import Any, TypeVar
 
 from temporalio.client import Client
 
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.loop.vectors import load_run_vectors
 
-from .agents import asks, call, says
 from .dev_server import DevServer
 from .kills import (
     POINTS,

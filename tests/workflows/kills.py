@@ -17,10 +17,10 @@ from perdure.client import RunHandle, start_run
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.protocol.run import RunResult
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from tests.conftest import wait_for
 
-from .agents import QUESTION, asks, call, says, scripted_agent
+from .agents import QUESTION, scripted_agent
 from .stage import replay_run
 from .worker_process import WorkerJob
 from .workers import Nursery, WorkerProcess, count, read_diary

@@ -8,12 +8,12 @@ import pytest
 
 from perdure.client import RunHandle
 from perdure.protocol.run import PendingApproval
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from tests.conftest import wait_for
 
-from .agents import asks, call, says, scripted_agent
+from .agents import scripted_agent
 from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -49,10 +49,10 @@ async def test_approve(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(model, ["delete"]))
         [pending] = await asked(run)
-        assert pending == PendingApproval(call_id="call_1", name="delete", arguments={"text": "all"}, iteration=1)
+        assert pending == PendingApproval(call_id="call_delete", name="delete", arguments={"text": "all"}, iteration=1)
         assert (await run.status()).status == "waiting_for_approval"
         assert done == []
-        await run.approve("call_1")
+        await run.approve("call_delete")
         assert await last_result(run) == "deleted all"
     events = [(event.type, event.data) for event in await run.events() if event.type.startswith("permission")]
     assert events == [
@@ -65,7 +65,7 @@ async def test_approve_with_other_arguments(stage: Stage, scripted: Scripted) ->
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
         await asked(run)
-        await run.approve("call_1", arguments={"text": "one"})
+        await run.approve("call_delete", arguments={"text": "one"})
         assert await last_result(run) == "deleted one"
     assert done == ["one"]
 
@@ -74,7 +74,7 @@ async def test_deny(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
         await asked(run)
-        await run.deny("call_1", "not today")
+        await run.deny("call_delete", "not today")
         assert await last_result(run) == "Tool denied: not today"
     assert done == []
 
@@ -85,13 +85,13 @@ async def test_a_verdict_counts_for_one_call_only(stage: Stage, scripted: Script
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(scripted([again, again, says("done")]), ["delete"]))
         await asked(run)
-        await run.approve("call_1")
-        await run.approve("call_1")
+        await run.approve("call_delete")
+        await run.approve("call_delete")
         await run.approve("call_unheard_of")
         await wait_for(lambda: iteration_is(run, 2))
         await asked(run)
         assert done == ["all"]
-        await run.deny("call_1", "once is enough")
+        await run.deny("call_delete", "once is enough")
         assert await last_result(run) == "Tool denied: once is enough"
 
 

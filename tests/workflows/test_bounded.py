@@ -18,10 +18,10 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import ImagePart, Message, ToolCall
 from perdure.protocol.names import APPROVAL, STEER, WORKFLOW
 from perdure.protocol.run import RunResult
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 
-from .agents import asks, call, says, scripted_agent
+from .agents import scripted_agent
 from .gates import Gate
 from .stage import Stage
 

@@ -15,12 +15,12 @@ from perdure.client import RunHandle, get_run
 from perdure.errors import RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from tests.conftest import wait_for
 
-from .agents import WIRES, asks, call, says, scripted_agent
+from .agents import WIRES, scripted_agent
 from .gates import Gate
 from .stage import Stage
 

@@ -21,10 +21,10 @@ from perdure.errors import (
 )
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 
-from .agents import asks, call, says, scripted_agent
+from .agents import scripted_agent
 from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]

@@ -11,11 +11,11 @@ from temporalio.service import RPCError
 
 from perdure.client import RunEvent, RunHandle, get_run
 from perdure.messages import Message
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.conftest import wait_for
 
-from .agents import asks, call, says, scripted_agent
+from .agents import scripted_agent
 from .gates import Gate
 from .stage import Stage
 
@@ -39,7 +39,7 @@ def kinds(events: list[RunEvent]) -> list[tuple[str, int]]:
 
 
 def without_time(events: list[RunEvent]) -> list[RunEvent]:
-    """A worker that replays a run moves the clock a little behind a local activity; nothing else may differ."""
+    """A worker that replays a run moves the clock a little after a local activity; nothing else may differ."""
     return [event.model_copy(update={"time": 0.0}) for event in events]
 
 
@@ -62,7 +62,7 @@ async def test_events_of_a_closed_run_without_a_worker(stage: Stage, scripted: S
     assert kinds(events) == WHOLE
     assert [event.seq for event in events] == list(range(1, 10))
     assert events[2].data == {"name": "gate", "arguments": "{}"}
-    assert events[2].call_id == events[3].call_id == "call_1"
+    assert events[2].call_id == events[3].call_id == "call_gate"
     assert [event.time for event in events] == sorted(event.time for event in events)
     assert events[-1].data["response"] == "done"
     assert [message.text for message in events[-1].data["messages"][2:]] == ["", "through", "done"]
@@ -171,3 +171,17 @@ async def test_many_watchers_of_one_run(stage: Stage, scripted: Scripted, gate: 
         seen = await asyncio.wait_for(asyncio.gather(*watching), 10)
     assert all(without_time(events) == without_time(seen[0]) for events in seen)
     assert kinds(seen[0]) == WHOLE
+
+
+async def test_a_slow_watcher_misses_nothing_that_another_of_the_same_handle_has_read(
+    stage: Stage, scripted: Scripted, gate: Gate
+) -> None:
+    async with stage.worker({"gate": gate}):
+        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        await gate.reached.wait()
+        slow = run.stream()
+        events = [await anext(slow)]
+        gate.open.set()
+        assert kinds([event async for event in run.stream()]) == WHOLE
+        events += [event async for event in slow]
+    assert kinds(events) == WHOLE

@@ -10,12 +10,12 @@ import pytest
 
 from perdure.client import get_run
 from perdure.messages import Message
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
 
-from .agents import QUESTION, WIRES, asks, call, says, scripted_agent
+from .agents import QUESTION, WIRES, scripted_agent
 from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -40,7 +40,7 @@ async def test_gives_the_answer_and_the_conversation(stage: Stage, scripted: Scr
     assert result.messages[:2] == QUESTION
     assert result.messages[2].text == "I shout."
     assert result.messages[3].text == "HI"
-    assert result.messages[3].metadata == {"tool_call_id": "call_1"}
+    assert result.messages[3].metadata == {"tool_call_id": "call_shout"}
 
 
 async def test_adds_up_the_usage(stage: Stage, scripted: Scripted) -> None:

@@ -13,10 +13,10 @@ from temporalio.client import Client
 from perdure.client import get_run
 from perdure.errors import RunError
 from perdure.payloads.converter import ENCODING
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
-from .agents import WIRES, asks, call, says, scripted_agent
+from .agents import WIRES, scripted_agent
 from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]

@@ -8,12 +8,12 @@ from datetime import timedelta
 
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from tests.conftest import wait_for
 
-from .agents import asks, call, says, scripted_agent
+from .agents import scripted_agent
 from .gates import Gate
 from .stage import Stage
 from .test_cancel import has_event
@@ -115,6 +115,6 @@ async def test_while_a_person_is_asked(stage: Stage, scripted: Scripted) -> None
     async with stage.worker([risky]):
         run = await stage.start(scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"]))
         await wait_for(lambda: has_event(run, "permission_requested"))
-    await run.approve("call_1")
+    await run.approve("call_risky")
     async with stage.worker([risky]):
         assert (await run.result()).messages[3].text == "x"

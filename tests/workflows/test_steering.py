@@ -13,12 +13,12 @@ from perdure.client import RunEvent, RunHandle, get_run
 from perdure.errors import MaxIterationsError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 from tests.conftest import wait_for
 
-from .agents import asks, call, says, scripted_agent
+from .agents import scripted_agent
 from .gates import Gate
 from .stage import Stage
 from .test_cancel import check_conversation, has_event
@@ -151,7 +151,7 @@ async def test_while_it_waits_for_approval(stage: Stage, scripted: Scripted) -> 
         run = await stage.start(scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"]))
         await wait_for(lambda: has_event(run, "permission_requested"))
         await run.steer("think again")
-        await run.approve("call_1")
+        await run.approve("call_risky")
         result = await run.result()
     assert [message.text for message in result.messages[3:]] == ["x", "think again", "done"]
 

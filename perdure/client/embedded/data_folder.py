@@ -1,4 +1,4 @@
-"""Where perdure keeps this user's data: the embedded server's database, its state and its log."""
+"""Says where perdure keeps a user's data: the embedded server's database, its state and its log."""
 
 from __future__ import annotations
 

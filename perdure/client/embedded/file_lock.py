@@ -15,9 +15,9 @@ Mode = Literal["shared", "exclusive"]
 
 
 class FileLock:
-    """A lock on a file; several holders may share it, an exclusive one is alone.
+    """A lock on a file, either shared by several holders or exclusive to one.
 
-    It is held from `acquire` to `release`, or until the process ends, however it ends.
+    It is held from `acquire` to `release`, or until the process ends, even by SIGKILL.
     """
 
     def __init__(self, path: Path) -> None:
@@ -25,7 +25,10 @@ class FileLock:
         self._descriptor: int | None = None
 
     def try_acquire(self, mode: Mode) -> bool:
-        """Take the lock if nobody stands in the way, or keep it; says whether it is held now."""
+        """Take the lock if it is free for that, or keep it; returns whether it is held now.
+
+        Raises `ConfigurationError` on Windows, which has no such locks.
+        """
         if self._descriptor is not None:
             return True
         if sys.platform == "win32":
@@ -45,18 +48,18 @@ class FileLock:
         return True
 
     async def acquire(self, mode: Mode, *, timeout: float) -> None:
-        """Wait for the lock; raises ConfigurationError after `timeout` seconds."""
+        """Wait for the lock. Raises `ConfigurationError` after `timeout` seconds, and on Windows."""
         deadline = time.monotonic() + timeout
         while not self.try_acquire(mode):
             if time.monotonic() > deadline:
                 raise ConfigurationError(
-                    f"Another process has held {str(self.path)!r} for {timeout:g} s, expected it free by now: end the "
-                    "perdure process that hangs, or take another data folder (--data-dir, PERDURE_HOME)."
+                    f"Another process has held {str(self.path)!r} for {timeout:g} s, expected it to be free: end the "
+                    "perdure process that hangs, or use another data folder (--data-dir, PERDURE_HOME)."
                 )
             await asyncio.sleep(0.02)
 
     def release(self) -> None:
-        """Give the lock back; does nothing when it is not held."""
+        """Release the lock; does nothing when it is not held."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

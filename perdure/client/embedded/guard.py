@@ -1,9 +1,9 @@
-"""The process between perdure and an embedded server: it ends the server when its last user has gone.
+"""The process between perdure and an embedded server: it ends the server when the last user has gone.
 
-Every user holds a shared lock on `users.lock`, which the kernel releases however the user ends. The guard
-waits for the exclusive lock, so it needs neither heartbeats nor goodbyes. The server process holds
-`server.lock`: it runs if and only if that file is locked. This file is run as a script and needs the
-standard library only: `python server_guard.py FOLDER STATE COMMAND…`, STATE being what `server.json` shall hold.
+Every user holds a shared lock on `users.lock`, which the kernel releases when the user ends, whatever ends it. The
+guard waits for the exclusive lock, so it needs neither heartbeats nor goodbyes. The server process holds
+`server.lock`: it runs if and only if that file is locked. This file is run as a script and needs the standard library
+only: `python guard.py FOLDER STATE COMMAND…`, where STATE is the content of `server.json`, without the pid.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from pathlib import Path
 from types import FrameType
 
 GRACE_SECONDS = 5.0
-"""What a server gets to close its database after SIGTERM, before SIGKILL."""
+"""How long a server has after SIGTERM to close its database; then it gets SIGKILL."""
 
 
 def main(folder: Path, state: dict[str, str], command: list[str]) -> None:
-    """Take `server.lock` and leave a process behind that runs the server until it dies or nobody uses it."""
+    """Take `server.lock` and leave a process behind that runs the server until it ends or nobody uses it."""
     lock = os.open(folder / "server.lock", os.O_RDWR | os.O_CREAT, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX)
     if os.fork() == 0:
@@ -31,7 +31,7 @@ def main(folder: Path, state: dict[str, str], command: list[str]) -> None:
 
 
 def _start_server(folder: Path, command: list[str], lock: int) -> subprocess.Popen[bytes]:
-    """Start the server with the lock's descriptor: from here on the lock lives exactly as long as the server."""
+    """Start the server with the lock's descriptor: from here on the lock is held exactly as long as the server runs."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(

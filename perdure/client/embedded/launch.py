@@ -1,4 +1,4 @@
-"""Starting the embedded server's processes and waiting until it answers."""
+"""Starts the embedded server's processes and waits until the server answers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _LOG_TAIL_LINES = 15
 
 
 class ServerState(BaseModel):
-    """Where a running embedded server is; `server.json` in its data folder."""
+    """Where a running embedded server is: the content of `server.json` in its data folder."""
 
     address: str
     """`host:port` of the frontend."""
@@ -38,18 +38,22 @@ class ServerState(BaseModel):
 
     @property
     def port(self) -> int:
+        """The port of the frontend."""
         return int(self.address.rpartition(":")[2])
 
     @classmethod
     def read(cls, folder: Path) -> Self:
+        """The state of the server that runs in `folder`. Raises `OSError` when there is none."""
         return cls.model_validate_json((folder / "server.json").read_bytes())
 
 
 async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout: float) -> ServerState:
-    """Start a server on `folder`'s database; raises ConfigurationError when it dies or is silent for `timeout` s.
+    """Start a server on the database in `folder`, and return when it answers.
 
     The caller holds `users.lock`, otherwise the server ends at once. When another process takes a port that was
-    free a moment ago, and the caller did not insist on it, the start is tried again with other ports.
+    free a moment ago, and the caller did not ask for it, the start is tried again with other ports. Raises
+    `ConfigurationError` when the server ends or does not answer within `timeout` seconds, or a port that the caller
+    asked for is taken.
     """
     binary = await obtain_binary(folder / "bin")
     for attempt in range(_ATTEMPTS):
@@ -68,10 +72,10 @@ async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout
 
 @asynccontextmanager
 async def _turn(timeout: float) -> AsyncIterator[None]:
-    """One start at a time, whatever the folders.
+    """Let servers start one at a time, even in different folders.
 
     Two servers that both found a port free would both try it, and the one that does not get it would seem to answer
-    there until it dies. Whoever has waited for `timeout` seconds goes on all the same.
+    there until it ends. A server that has waited for `timeout` seconds starts all the same.
     """
     lock = FileLock(Path(tempfile.gettempdir()) / f"perdure-{os.getuid()}-start.lock")
     with suppress(ConfigurationError):
@@ -83,7 +87,7 @@ async def _turn(timeout: float) -> AsyncIterator[None]:
 
 
 def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
-    """Start guard and server in a session of their own, so that Ctrl-C in our terminal does not reach them."""
+    """Start the guard and the server in a session of their own, so that Ctrl-C in our terminal does not reach them."""
     state = {"address": f"127.0.0.1:{port}", "ui_url": f"http://127.0.0.1:{ui_port}"}
     arguments = dev_server_arguments(folder / "temporal.db", port=port, ui_port=ui_port)
     subprocess.run(
@@ -97,7 +101,7 @@ def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
 
 
 async def _answers(folder: Path, address: str, timeout: float) -> bool:
-    """Whether the server takes connections before it dies and before `timeout` seconds have passed."""
+    """Whether the server accepts connections within `timeout` seconds, and before it ends."""
     deadline = time.monotonic() + timeout
     while is_locked(folder / "server.lock") and time.monotonic() < deadline:
         try:
@@ -110,11 +114,11 @@ async def _answers(folder: Path, address: str, timeout: float) -> bool:
 
 
 def _choose(wanted: int | None, preferred: int, *, take_any: bool) -> int:
-    """The wanted port, which must be free; else the preferred one if it is; else any free one."""
+    """The wanted port, which must be free; without one, the preferred port if it is free; else any free one."""
     if wanted is not None:
         if not _is_free(wanted):
             raise ConfigurationError(
-                f"Port {wanted} is taken by another process, expected a free one: give another number, or none."
+                f"Port {wanted} is taken by another process, expected a free one: give another number, or omit it."
             )
         return wanted
     return preferred if _is_free(preferred) and not take_any else _any_free_port()

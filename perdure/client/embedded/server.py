@@ -1,4 +1,4 @@
-"""The embedded Temporal server: one per data folder, shared by the perdure processes that use it."""
+"""The embedded Temporal server as its users see it: one per data folder, shared between processes."""
 
 from __future__ import annotations
 
@@ -23,16 +23,16 @@ _START_SECONDS = 30.0
 class LocalServer:
     """A Temporal dev server with its database in a file, so that runs survive its restart.
 
-    `async with LocalServer() as server` uses the one that runs for the data folder, or starts it. It ends when
-    the last process that uses it has left, whichever started it and however they end.
+    `async with LocalServer() as server` uses the server that runs for the data folder, or starts it. The server ends
+    when the last process that uses it has left or ended, whichever process started it.
     """
 
     def __init__(
         self, folder: str | Path | None = None, *, port: int | None = None, ui_port: int | None = None
     ) -> None:
-        """The folder is by default `data_folder()` as it is at `start`.
+        """`folder` is by default what `data_folder()` returns at `start`.
 
-        Ports left open are 7233 and 8233, or any free ones when those are taken.
+        The ports are by default 7233 and 8233, or any free ones when those are taken.
         """
         self._folder = Path(folder) if folder else None
         self._port, self._ui_port = port, ui_port
@@ -46,32 +46,35 @@ class LocalServer:
 
     @property
     def is_started(self) -> bool:
-        """Whether `start` has returned and `leave` was not called since."""
+        """Whether `start` has returned and neither `leave` nor `stop` was called since."""
         return self._state is not None
 
     @property
     def state(self) -> ServerState:
-        """Where the server is; only after `start`."""
+        """Where the server is. Raises `RuntimeError` before `start`, as do `address`, `ui_url` and `connect`."""
         if self._state is None:
             raise RuntimeError("LocalServer.start() comes first")
         return self._state
 
     @property
     def address(self) -> str:
-        """`host:port` of the frontend; only after `start`."""
+        """`host:port` of the frontend."""
         return self.state.address
 
     @property
     def ui_url(self) -> str:
-        """Where a browser finds the Temporal UI; only after `start`."""
+        """The URL of the Temporal UI."""
         return self.state.ui_url
 
     async def connect(self) -> Client:
-        """A client of this server with perdure's data converter."""
+        """A client of this server, with perdure's data converter. Raises `ConfigurationError` when it is gone."""
         return await connect_locally(self.address)
 
     async def start(self) -> None:
-        """Return when a server answers; raises ConfigurationError with the end of its log when none does."""
+        """Use the server that runs for the folder, or start one; returns when it answers.
+
+        Raises `ConfigurationError`, with the end of the server's log, when it does not.
+        """
         self._make_folder()
         use = self._use or FileLock(self.folder / "users.lock")
         starting = FileLock(self.folder / "start.lock")
@@ -89,13 +92,13 @@ class LocalServer:
             starting.release()
 
     def leave(self) -> None:
-        """Use the server no longer; it ends a second later unless another process uses it."""
+        """Use the server no longer; it ends within about a second unless another process uses it."""
         self._state = None
         if self._use:
             self._use.release()
 
     async def stop(self) -> None:
-        """Leave the server and wait until it has ended; returns at once when another process still uses it."""
+        """Leave the server and wait until it has ended; returns at once when another process uses it."""
         self.leave()
         deadline = time.monotonic() + 2 * GRACE_SECONDS
         while is_locked(self.folder / "server.lock") and not self._has_users() and time.monotonic() < deadline:
@@ -120,7 +123,7 @@ class LocalServer:
             ) from error
 
     def _has_users(self) -> bool:
-        """Whether others share the lock. That the guard holds it alone, while it ends the server, is no use."""
+        """Whether other users share the lock; the guard, which holds it alone while it ends the server, is none."""
         probe = FileLock(self.folder / "users.lock")
         shared = probe.try_acquire("shared")
         probe.release()
@@ -133,7 +136,7 @@ class LocalServer:
         if self._port not in (None, state.port):
             raise ConfigurationError(
                 f"The embedded server of {str(self.folder)!r} runs at {state.address}, expected port {self._port}: "
-                "leave --port away, end the perdure processes that use it, or take another --data-dir."
+                "omit --port, end the perdure processes that use the server, or use another --data-dir."
             )
         await connect_locally(state.address)
         return state

@@ -1,4 +1,4 @@
-"""How Temporal's dev server is started: fast enough to work with, and durable."""
+"""The settings with which Temporal's dev server is started: fast, and durable."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ FAST = (
     "history.timerProcessorMaxPollRPS=2000",
     'history.timerProcessorMaxTimeShift="10ms"',
 )
-"""Dynamic configuration: by default the server dispatches 20 tasks per second and rounds timers up to 1 s."""
+"""Dynamic configuration: without it the server dispatches 20 tasks per second and rounds timers up to 1 s."""
 
 _SQLITE = ("journal_mode=wal", "synchronous=1")
-"""A commit survives the death of the process, as it does by default; a power cut may undo the last ones."""
+"""A commit survives the end of the process, as it does by default; a power cut may undo the last ones."""
 
 
 def dynamic_config(*settings: str) -> list[str]:
@@ -23,7 +23,7 @@ def dynamic_config(*settings: str) -> list[str]:
 
 
 def dev_server_arguments(database: Path, *, port: int, ui_port: int) -> list[str]:
-    """The arguments with which the Temporal CLI serves `database` and its UI on loopback."""
+    """The arguments with which the Temporal CLI serves `database`, and the UI, on the loopback interface."""
     attributes = [f"{key.name}={_type_name(key.indexed_value_type.name)}" for key in search_attributes.ALL]
     return [
         *("server", "start-dev", "--ip", "127.0.0.1"),
@@ -37,5 +37,5 @@ def dev_server_arguments(database: Path, *, port: int, ui_port: int) -> list[str
 
 
 def _type_name(value_type: str) -> str:
-    """`KEYWORD_LIST` → `KeywordList`, the spelling of the command line."""
+    """The CLI's spelling of an attribute's type: `KEYWORD_LIST` → `KeywordList`."""
     return value_type.title().replace("_", "")

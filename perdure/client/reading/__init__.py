@@ -1,1 +1,1 @@
-"""Reads runs from outside: events, conversation and status, of open and of closed ones."""
+"""Reads runs from outside: their events, conversation and status, whether they are open or closed."""

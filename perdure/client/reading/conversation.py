@@ -1,13 +1,16 @@
-"""The conversation of a run, put together from what its histories recorded."""
+"""Puts the conversation of a run together from what its histories record."""
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
 from temporalio.client import Client
 from temporalio.workflow import NondeterminismError
 
-from ...history.chain import Link, closing_tail, read_links
+from ...conversation import Operation
+from ...history.chain import closing_tail, read_links
+from ...history.link import RecordedLink
 from ...history.transcript import Transcript
 from ...messages import Message
 from .log import RunLog
@@ -17,9 +20,10 @@ logger = logging.getLogger("perdure")
 
 
 async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> list[Message]:
-    """Every message of the run, those included that were trimmed from the model's view.
+    """Every message of the run, including those that were trimmed from the model's view.
 
-    An open run is asked through `log`, which knows what no history has recorded yet.
+    An open run is asked through `log`, which knows what no history records yet. Raises `RPCError` when there is no such
+    run, and what `replay` raises.
     """
     transcript: Transcript | None = None
     async for link in read_links(client, workflow_id):
@@ -27,31 +31,37 @@ async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> li
             await log.refresh()
             return list(log.transcript.messages)
         if transcript is None:
-            transcript = Transcript(link.recorded.seed)
+            transcript = Transcript(link.seed)
         else:
-            transcript.begin_link(link.recorded.seed)
-        conversation = link.recorded.conversation()
+            transcript.begin_link(link.seed)
+        conversation = link.conversation()
         transcript.follow(conversation.operations)
-        if link.next_run_id is not None:
-            continue
-        if tail := await closing_tail(client, link):
-            transcript.follow(tail.operations)
-        else:
-            whole = await replay(workflow_id, link.history, client.data_converter)
-            transcript.follow(whole.operations_since(conversation.version))
+        if link.next_run_id is None:
+            transcript.follow(await _last_operations(client, workflow_id, link, conversation.version))
     return transcript.messages if transcript else []
 
 
-async def conversation_at_end(client: Client, workflow_id: str, link: Link) -> list[Message]:
-    """The conversation as the model would see it next, when its last link has closed."""
+async def _last_operations(client: Client, workflow_id: str, link: RecordedLink, version: int) -> Sequence[Operation]:
+    """What the end of the run's last link has added to the conversation since `version`."""
+    if tail := await closing_tail(client, link):
+        return tail.operations
+    run = await replay(workflow_id, link.history, client.data_converter)
+    return run.operations_since(version)
+
+
+async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLink) -> list[Message]:
+    """The conversation as the model would see it next; `link` is the last one of a run that has ended.
+
+    Where its end can't be read, that is logged, and the conversation goes as far as the history records it.
+    """
     tail = await closing_tail(client, link)
-    conversation = link.recorded.conversation()
+    conversation = link.conversation()
     if tail is not None:
         conversation.follow(tail)
         return conversation.messages
     try:
         return (await replay(workflow_id, link.history, client.data_converter)).conversation
     except (NondeterminismError, ValueError) as error:
-        # Another version of perdure made this history, or its run failed before it began.
+        # Another version of perdure made this history, or the run failed before it began.
         logger.warning("the end of the conversation of %s can't be read: %s", workflow_id, error)
     return conversation.messages

@@ -1,4 +1,4 @@
-"""A reader's copy of a run's events, link after link, kept up to date on demand."""
+"""A reader's copy of a run's events, link after link, brought up to date on demand."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from ...events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
-from ...history.chain import Link, first_run_id, is_running, read_link
+from ...history.chain import first_run_id, is_running
+from ...history.link import RecordedLink, read_link
 from ...history.transcript import Transcript
 from ...protocol.names import EVENTS
 from .query import ask
@@ -16,16 +17,16 @@ from .replay import replay
 
 
 class RunLog:
-    """Everything that a run has said so far.
+    """Every event of a run, as of the last `refresh`.
 
-    Open links answer a query, which costs no history; closed ones, and open ones without a worker,
-    are replayed here.
+    An open link answers a query, which adds nothing to its history; a closed one, and an open one without a worker, is
+    replayed here.
     """
 
     def __init__(self, client: Client, workflow_id: str) -> None:
         self._client = client
         self._id = workflow_id
-        self._link: Link | None = None
+        self._link: RecordedLink | None = None
         self._reader = EventReader([])
         self._refreshing = asyncio.Lock()
         self.events: list[RunEvent] = []
@@ -34,24 +35,27 @@ class RunLog:
 
     @property
     def last_seq(self) -> int:
+        """The `seq` of the last event; 0 before the first."""
         return self.events[-1].seq if self.events else 0
 
     @property
     def ended(self) -> bool:
-        """Whether the terminal event was read: nothing comes after it."""
+        """Whether the last event is a terminal one: nothing comes after it."""
         return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
 
     @property
-    def run_id(self) -> str | None:
-        """The link that was read last."""
-        return self._link.run_id if self._link else None
-
-    @property
-    def link(self) -> Link | None:
+    def link(self) -> RecordedLink:
+        """The link that was read last; only after `refresh`."""
+        if self._link is None:
+            raise RuntimeError("RunLog.refresh() comes first")
         return self._link
 
+    def events_after(self, seq: int) -> list[RunEvent]:
+        """The events whose `seq` is above the given one."""
+        return self.events[max(seq + 1 - self.events[0].seq, 0) :] if self.events else []
+
     async def refresh(self) -> None:
-        """Read what is new. Raises `RPCError` when there is no such run."""
+        """Read what is new. Raises `RPCError` when there is no such run, and what `replay` raises."""
         async with self._refreshing:
             if not self.ended:
                 await self._refresh()
@@ -67,9 +71,9 @@ class RunLog:
                 return
             link = await self._open(link.next_run_id)
 
-    async def _open(self, run_id: str) -> Link:
+    async def _open(self, run_id: str) -> RecordedLink:
         link = await read_link(self._client, self._id, run_id)
-        carried, seed = link.recorded.input.carried, link.recorded.seed
+        carried, seed = link.input.carried, link.seed
         self._reader = EventReader(seed, version=carried.version if carried else 0)
         if self._link is None:
             self.transcript = Transcript(seed)
@@ -78,8 +82,8 @@ class RunLog:
         self._link = link
         return link
 
-    async def _query(self, link: Link) -> bool:
-        """Ask the workflow for what is new; False when nobody could answer in time."""
+    async def _query(self, link: RecordedLink) -> bool:
+        """Ask the workflow for what is new; False when no worker answered in time."""
         handle = self._client.get_workflow_handle(self._id, run_id=link.run_id)
         while True:
             page = await ask(handle, EVENTS, self.last_seq, answer=EventPage)
@@ -89,12 +93,12 @@ class RunLog:
             if not page.more:
                 break
         if self.ended and await is_running(self._client, self._id, link.run_id):
-            # Not recorded yet: the run takes its end back when a message has come meanwhile.
+            # The end is not recorded yet: the run takes it back when a message has come meanwhile.
             self.events.pop()
         return True
 
-    async def _replay(self, link: Link) -> Link:
-        """Read what is new by replaying the link's history as it is now."""
+    async def _replay(self, link: RecordedLink) -> RecordedLink:
+        """Read what is new by replaying the link's history as it is now; returns the link as it is now."""
         if link.is_open:
             link = self._link = await read_link(self._client, self._id, link.run_id)
         run = await replay(self._id, link.history, self._client.data_converter)
@@ -112,9 +116,9 @@ class RunLog:
         self.transcript.follow(page.operations)
 
 
-def _ended_from_outside(link: Link, seq: int) -> RunEvent:
-    """The terminal event of a run that was ended without being asked: terminated, or timed out by Temporal."""
-    closing = link.recorded.closing
+def _ended_from_outside(link: RecordedLink, seq: int) -> RunEvent:
+    """The terminal event of a run that could not emit one itself: terminated, or timed out by Temporal."""
+    closing = link.closing
     assert closing is not None
     kind = EventType.Name(closing.event_type).removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_").lower()
     return RunEvent(

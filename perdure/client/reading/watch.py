@@ -1,42 +1,96 @@
-"""Follows a run live: the history's long poll rings, and then the events are read. Costs the run nothing."""
+"""Follows a run live: waits until its history has grown, then reads the new events. The run does no work for it."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 
-from temporalio.api.enums.v1 import EventType, PendingActivityState
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from ...events import RunEvent
-from ...protocol import activities
-from ...protocol.activities import STREAM_SECONDS, StreamedText
+from ...history.link import CLOSING_EVENTS
+from ...protocol.activities import STREAM_SECONDS
+from .live_text import LiveText
 from .log import RunLog
 
-RINGS = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
-    }
-)
+RINGING_EVENTS = CLOSING_EVENTS | {EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
+"""Run events can only come from these: whatever a workflow emits, it emits in a workflow task."""
+
+
+async def watch(client: Client, workflow_id: str, log: RunLog, after: int) -> AsyncIterator[RunEvent]:
+    """The events after `after`, as they come; ends with the run. Raises `RPCError` when there is no such run."""
+    watcher = _Watcher(client, workflow_id, log, after)
+    try:
+        while True:
+            await log.refresh()
+            for event in watcher.recorded():
+                yield event
+            if watcher.has_all:
+                return
+            for event in await watcher.wait():
+                yield event
+    finally:
+        await watcher.close()
+
+
+class _Watcher:
+    """One reader of a run: which events it was given, and what it waits with."""
+
+    def __init__(self, client: Client, workflow_id: str, log: RunLog, after: int) -> None:
+        self._client = client
+        self._id = workflow_id
+        self._log = log
+        self._given = after
+        self._live: LiveText | None = None
+        self._bell: Doorbell | None = None
+
+    @property
+    def has_all(self) -> bool:
+        """Whether the run has ended and every event was given."""
+        return self._log.ended and self._given >= self._log.last_seq
+
+    def recorded(self) -> Iterator[RunEvent]:
+        """The events in the log that were not given yet, without the text that was given live."""
+        for event in self._log.events_after(self._given):
+            self._given = event.seq
+            unread = self._live.unread(event) if self._live else event
+            if unread is not None:
+                yield unread
+
+    async def wait(self) -> list[RunEvent]:
+        """Wait until the log may have grown; returns what the model said meanwhile."""
+        link = self._log.link
+        if self._live is None and link.input.options.stream:
+            self._live = LiveText(self._client, self._id)
+        if self._bell is None or self._bell.run_id != link.run_id:
+            # The history may have grown before it was listened to: the caller looks once more, then waits.
+            await self.close()
+            self._bell = Doorbell(self._client, self._id, link.run_id)
+            return []
+        await self._bell.wait(STREAM_SECONDS if self._live else None)
+        return await self._live.read(self._given + 1) if self._live else []
+
+    async def close(self) -> None:
+        if self._bell:
+            await self._bell.close()
 
 
 class Doorbell:
-    """Rings when a link's history grows by something that can have made events."""
+    """Rings when a link's history grows by something that may have made events."""
 
     def __init__(self, client: Client, workflow_id: str, run_id: str) -> None:
+        self.run_id = run_id
         self._handle = client.get_workflow_handle(workflow_id, run_id=run_id)
         self._rung = asyncio.Event()
         self._listening = asyncio.create_task(self._listen())
 
     async def wait(self, seconds: float | None) -> None:
-        """Return when it has rung since the last time, or after so many seconds."""
+        """Return when it has rung since the last time, or after so many seconds; None waits for as long as it takes.
+
+        Raises what listening has raised: `RPCError` when the server is gone.
+        """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
@@ -45,6 +99,7 @@ class Doorbell:
             self._listening.result()
 
     async def close(self) -> None:
+        """Listen no longer."""
         self._listening.cancel()
         with suppress(asyncio.CancelledError):
             await self._listening
@@ -52,97 +107,7 @@ class Doorbell:
     async def _listen(self) -> None:
         try:
             async for event in self._handle.fetch_history_events(wait_new_event=True):
-                if event.event_type in RINGS:
+                if event.event_type in RINGING_EVENTS:
                     self._rung.set()
         finally:
             self._rung.set()
-
-
-class Tokens:
-    """The text that a model call under way has said so far, as its activity's heartbeats tell it."""
-
-    def __init__(self, client: Client, workflow_id: str) -> None:
-        self._client = client
-        self._handle = client.get_workflow_handle(workflow_id)
-        self._said = StreamedText(iteration=0, attempt=0)
-
-    async def read(self, seq: int) -> list[RunEvent]:
-        """What was said since the last time; a retried call begins anew."""
-        said = await self._read()
-        if said is None:
-            return []
-        before, self._said = self._said, said
-        if (before.iteration, before.attempt) != (said.iteration, said.attempt):
-            before = StreamedText(iteration=said.iteration, attempt=said.attempt)
-        return [*_token(seq, "thinking", said, before.thinking), *_token(seq, "token", said, before.text)]
-
-    def rest(self, event: RunEvent) -> RunEvent | None:
-        """A recorded `token` event without what was read here already; None when nothing is left of it."""
-        if self._said.iteration != event.iteration or not event.data["token"].startswith(self._said.text):
-            return event
-        text = event.data["token"][len(self._said.text) :]
-        return event.model_copy(update={"data": {"token": text}}) if text else None
-
-    async def _read(self) -> StreamedText | None:
-        description = await self._handle.describe()
-        for pending in description.raw_description.pending_activities:
-            if pending.activity_type.name != activities.CALL_MODEL or not pending.heartbeat_details.payloads:
-                continue
-            if pending.state != PendingActivityState.PENDING_ACTIVITY_STATE_STARTED:
-                continue
-            values = await self._client.data_converter.decode(list(pending.heartbeat_details.payloads), [StreamedText])
-            said: StreamedText = values[0]
-            return said
-        return None
-
-
-def _token(seq: int, type: str, said: StreamedText, before: str) -> list[RunEvent]:
-    text = said.thinking if type == "thinking" else said.text
-    if len(text) <= len(before):
-        return []
-    return [
-        RunEvent.model_validate(
-            {"seq": seq, "type": type, "iteration": said.iteration, "data": {"token": text[len(before) :]}}
-        )
-    ]
-
-
-async def watch(client: Client, workflow_id: str, log: RunLog, after: int) -> AsyncIterator[RunEvent]:
-    """The events behind `after`, as they come; ends with the run."""
-    tokens: Tokens | None = None
-    bell: Doorbell | None = None
-    bell_of: str | None = None
-    given = after
-    try:
-        while True:
-            await log.refresh()
-            for event in log.events[_index(log, given) :]:
-                given = event.seq
-                seen = tokens.rest(event) if tokens and event.type == "token" else event
-                if seen is not None:
-                    yield seen
-            if log.ended:
-                return
-            assert log.link is not None
-            if log.link.recorded.closing is not None:
-                return
-            if tokens is None and log.link.recorded.input.options.stream:
-                tokens = Tokens(client, workflow_id)
-            if bell_of != log.run_id:
-                if bell:
-                    await bell.close()
-                bell, bell_of = Doorbell(client, workflow_id, log.link.run_id), log.run_id
-                continue
-            assert bell is not None
-            await bell.wait(STREAM_SECONDS if tokens else None)
-            if tokens:
-                for token in await tokens.read(given + 1):
-                    yield token
-    finally:
-        if bell:
-            await bell.close()
-
-
-def _index(log: RunLog, after: int) -> int:
-    """Where the events behind `after` begin in the log."""
-    return max(after + 1 - log.events[0].seq, 0) if log.events else 0

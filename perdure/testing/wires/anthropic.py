@@ -1,4 +1,4 @@
-"""The Anthropic Messages format: reads requests, finds what the real API would refuse, writes answers (§7.5, §8)."""
+"""The Anthropic Messages format: reads requests, finds what the real API would refuse, writes responses (§7.5, §8)."""
 
 from __future__ import annotations
 
@@ -8,117 +8,20 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...messages import Message, ToolCall
-from .answer import Answer, argument_pieces, typed_frames, words
 from .chat import text_of
+from .writing import CountedReply, argument_pieces, typed_frames, words
 
 Event = dict[str, Any]
-
-
-def answer(given: Answer) -> dict[str, Any]:
-    return _message(given) | {"content": _content(given), "stop_reason": _stop_reason(given)}
-
-
-def stream(given: Answer) -> Iterator[bytes]:
-    return typed_frames(_events(given))
-
-
-def error(status: int, message: str) -> dict[str, Any]:
-    kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
-    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"}
-
-
-_ERRORS = {
-    401: "authentication_error",
-    403: "permission_error",
-    404: "not_found_error",
-    413: "request_too_large",
-    429: "rate_limit_error",
-    504: "timeout_error",
-    529: "overloaded_error",
-}
-
-
-def _events(given: Answer) -> Iterator[Event]:
-    start = _message(given)
-    yield {"type": "message_start", "message": start | {"usage": start["usage"] | {"output_tokens": 1}}}
-    yield {"type": "ping"}
-    arguments = iter(call.arguments for call in given.reply.tool_calls)
-    for index, block in enumerate(_content(given)):
-        empty, deltas = _opened(block, arguments)
-        yield {"type": "content_block_start", "index": index, "content_block": empty}
-        yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
-        yield {"type": "content_block_stop", "index": index}
-    if given.reply.error is not None:
-        yield {"type": "error"} | given.reply.error
-        return
-    delta = {"stop_reason": _stop_reason(given), "stop_sequence": None}
-    yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": given.output_tokens}}
-    yield {"type": "message_stop"}
-
-
-def _opened(block: dict[str, Any], arguments: Iterator[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The block as its start event shows it, and the deltas that fill it."""
-    if block["type"] == "thinking":
-        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in words(block["thinking"])]
-        signature = {"type": "signature_delta", "signature": block["signature"]}
-        return block | {"thinking": "", "signature": ""}, [*deltas, signature]
-    if block["type"] == "text":
-        return block | {"text": ""}, [{"type": "text_delta", "text": piece} for piece in words(block["text"])]
-    pieces = ["", *argument_pieces(next(arguments))]
-    return block | {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
-
-
-def _message(given: Answer) -> dict[str, Any]:
-    return {
-        "id": f"msg_scripted_{given.step}",
-        "type": "message",
-        "role": "assistant",
-        "model": given.model,
-        "content": [],
-        "stop_reason": None,
-        "stop_sequence": None,
-        "usage": {
-            "input_tokens": given.input_tokens,
-            "output_tokens": given.output_tokens,
-            "cache_creation_input_tokens": 0,
-            "cache_read_input_tokens": 0,
-        },
-    }
-
-
-def _content(given: Answer) -> list[dict[str, Any]]:
-    reply, blocks = given.reply, list[dict[str, Any]]()
-    if reply.thinking is not None:
-        signature = base64.b64encode(f"signed by step {given.step}".encode()).decode()
-        blocks.append({"type": "thinking", "thinking": reply.thinking, "signature": signature})
-    if reply.text:
-        blocks.append({"type": "text", "text": reply.text})
-    blocks += [
-        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)} for call in reply.tool_calls
-    ]
-    return blocks
-
-
-def _input(call: ToolCall) -> Any:
-    try:
-        given = json.loads(call.arguments)
-    except ValueError:
-        return call.arguments
-    return given if isinstance(given, dict) else call.arguments
-
-
-def _stop_reason(given: Answer) -> str:
-    return given.reply.finish_reason or ("tool_use" if given.reply.tool_calls else "end_turn")
-
-
 Block = dict[str, Any]
 
 
 def count_turns(body: dict[str, Any]) -> int:
+    """The assistant turns in the conversation of a request."""
     return sum(message.get("role") == "assistant" for message in body.get("messages", []))
 
 
 def read_messages(body: dict[str, Any]) -> list[Message]:
+    """The conversation of a request in the neutral form."""
     messages = [Message.system(text_of(body["system"]))] if body.get("system") else []
     for wire in body.get("messages", []):
         messages.extend(_assistant(wire) if wire["role"] == "assistant" else _user(wire))
@@ -175,3 +78,103 @@ def _unanswered(index: int, missing: list[str]) -> str:
         f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
         "message."
     )
+
+
+def answer(given: CountedReply) -> dict[str, Any]:
+    """The body of a response that is not streamed."""
+    return _message(given) | {"content": _content(given), "stop_reason": _stop_reason(given)}
+
+
+def stream(given: CountedReply) -> Iterator[bytes]:
+    """The server-sent events of a streamed response."""
+    return typed_frames(_events(given))
+
+
+def error(status: int, message: str) -> dict[str, Any]:
+    """The body of an error response, in the provider's shape."""
+    kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
+    return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"}
+
+
+_ERRORS = {
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def _events(given: CountedReply) -> Iterator[Event]:
+    start = _message(given)
+    yield {"type": "message_start", "message": start | {"usage": start["usage"] | {"output_tokens": 1}}}
+    yield {"type": "ping"}
+    arguments = iter(call.arguments for call in given.reply.tool_calls)
+    for index, block in enumerate(_content(given)):
+        empty, deltas = _opened(block, arguments)
+        yield {"type": "content_block_start", "index": index, "content_block": empty}
+        yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
+        yield {"type": "content_block_stop", "index": index}
+    if given.reply.error is not None:
+        yield {"type": "error"} | given.reply.error
+        return
+    delta = {"stop_reason": _stop_reason(given), "stop_sequence": None}
+    yield {"type": "message_delta", "delta": delta, "usage": {"output_tokens": given.output_tokens}}
+    yield {"type": "message_stop"}
+
+
+def _opened(block: dict[str, Any], arguments: Iterator[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The block as its start event shows it, and the deltas that fill it."""
+    if block["type"] == "thinking":
+        deltas = [{"type": "thinking_delta", "thinking": piece} for piece in words(block["thinking"])]
+        signature = {"type": "signature_delta", "signature": block["signature"]}
+        return block | {"thinking": "", "signature": ""}, [*deltas, signature]
+    if block["type"] == "text":
+        return block | {"text": ""}, [{"type": "text_delta", "text": piece} for piece in words(block["text"])]
+    pieces = ["", *argument_pieces(next(arguments))]
+    return block | {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
+
+
+def _message(given: CountedReply) -> dict[str, Any]:
+    return {
+        "id": f"msg_scripted_{given.step}",
+        "type": "message",
+        "role": "assistant",
+        "model": given.model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": {
+            "input_tokens": given.input_tokens,
+            "output_tokens": given.output_tokens,
+            "cache_creation_input_tokens": 0,
+            "cache_read_input_tokens": 0,
+        },
+    }
+
+
+def _content(given: CountedReply) -> list[dict[str, Any]]:
+    reply, blocks = given.reply, list[dict[str, Any]]()
+    if reply.thinking is not None:
+        signature = base64.b64encode(f"signed by step {given.step}".encode()).decode()
+        blocks.append({"type": "thinking", "thinking": reply.thinking, "signature": signature})
+    if reply.text:
+        blocks.append({"type": "text", "text": reply.text})
+    blocks += [
+        {"type": "tool_use", "id": call.id, "name": call.name, "input": _input(call)} for call in reply.tool_calls
+    ]
+    return blocks
+
+
+def _input(call: ToolCall) -> Any:
+    try:
+        given = json.loads(call.arguments)
+    except ValueError:
+        return call.arguments
+    return given if isinstance(given, dict) else call.arguments
+
+
+def _stop_reason(given: CountedReply) -> str:
+    return given.reply.finish_reason or ("tool_use" if given.reply.tool_calls else "end_turn")

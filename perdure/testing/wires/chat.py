@@ -1,4 +1,4 @@
-"""The Chat Completions format: reads requests, finds what the real API would refuse, writes answers (§7.1, §8)."""
+"""The Chat Completions format: reads requests, finds what the real API would refuse, writes responses (§7.1, §8)."""
 
 from __future__ import annotations
 
@@ -6,86 +6,16 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...messages import Message, ToolCall
-from .answer import Answer, argument_pieces, frame, words
-
-
-def answer(given: Answer) -> dict[str, Any]:
-    reply = given.reply
-    message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
-    if reply.thinking is not None:
-        message["reasoning_content"] = reply.thinking
-    if reply.tool_calls:
-        message["content"] = reply.text or None
-        message["tool_calls"] = [call.to_metadata() for call in reply.tool_calls]
-    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(given)}
-    return _envelope(given, "chat.completion") | {"choices": [choice], "usage": _usage(given)}
-
-
-def stream(given: Answer) -> Iterator[bytes]:
-    yield _chunk(given, {"role": "assistant", "content": ""})
-    for piece in words(given.reply.thinking or ""):
-        yield _chunk(given, {"reasoning_content": piece})
-    for piece in words(given.reply.text):
-        yield _chunk(given, {"content": piece})
-    for index, call in enumerate(given.reply.tool_calls):
-        for delta in _call_deltas(index, call):
-            yield _chunk(given, {"tool_calls": [delta]})
-    if given.reply.error is not None:
-        yield frame(given.reply.error)
-        return
-    yield _chunk(given, {}, finish_reason=_finish_reason(given))
-    if given.include_usage:
-        yield frame(_envelope(given, "chat.completion.chunk") | {"choices": [], "usage": _usage(given)})
-    yield b"data: [DONE]\n\n"
-
-
-def error(status: int, message: str) -> dict[str, Any]:
-    kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
-    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
-
-
-_ERRORS: dict[int, tuple[str, str | None]] = {
-    401: ("invalid_request_error", "invalid_api_key"),
-    404: ("invalid_request_error", "model_not_found"),
-    429: ("requests", "rate_limit_exceeded"),
-}
-
-
-def _envelope(given: Answer, kind: str) -> dict[str, Any]:
-    return {"id": f"chatcmpl-scripted-{given.step}", "object": kind, "created": 0, "model": given.model}
-
-
-def _chunk(given: Answer, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
-    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
-    chunk = _envelope(given, "chat.completion.chunk") | {"choices": [choice]}
-    return frame(chunk | {"usage": None} if given.include_usage else chunk)
-
-
-def _call_deltas(index: int, call: ToolCall) -> Iterator[dict[str, Any]]:
-    yield {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
-    for piece in argument_pieces(call.arguments):
-        yield {"index": index, "function": {"arguments": piece}}
-
-
-def _finish_reason(given: Answer) -> str:
-    return given.reply.finish_reason or ("tool_calls" if given.reply.tool_calls else "stop")
-
-
-def _usage(given: Answer) -> dict[str, Any]:
-    return {
-        "prompt_tokens": given.input_tokens,
-        "completion_tokens": given.output_tokens,
-        "total_tokens": given.input_tokens + given.output_tokens,
-        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": len(given.reply.thinking or "") // 4, "audio_tokens": 0},
-    }
+from .writing import CountedReply, argument_pieces, frame, words
 
 
 def count_turns(body: dict[str, Any]) -> int:
+    """The assistant turns in the conversation of a request."""
     return sum(message.get("role") == "assistant" for message in body.get("messages", []))
 
 
 def read_messages(body: dict[str, Any]) -> list[Message]:
+    """The conversation of a request in the neutral form."""
     return [_message(message) for message in body.get("messages", [])]
 
 
@@ -122,3 +52,78 @@ def find_fault(body: dict[str, Any]) -> str | None:
         "An assistant message with 'tool_calls' must be followed by tool messages responding to each 'tool_call_id'. "
         f"The following tool_call_ids did not have response messages: {', '.join(unanswered)}"
     )
+
+
+def answer(given: CountedReply) -> dict[str, Any]:
+    """The body of a response that is not streamed."""
+    reply = given.reply
+    message: dict[str, Any] = {"role": "assistant", "content": reply.text, "refusal": None}
+    if reply.thinking is not None:
+        message["reasoning_content"] = reply.thinking
+    if reply.tool_calls:
+        message["content"] = reply.text or None
+        message["tool_calls"] = [call.to_metadata() for call in reply.tool_calls]
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish_reason(given)}
+    return _envelope(given, "chat.completion") | {"choices": [choice], "usage": _usage(given)}
+
+
+def stream(given: CountedReply) -> Iterator[bytes]:
+    """The server-sent events of a streamed response."""
+    yield _chunk(given, {"role": "assistant", "content": ""})
+    for piece in words(given.reply.thinking or ""):
+        yield _chunk(given, {"reasoning_content": piece})
+    for piece in words(given.reply.text):
+        yield _chunk(given, {"content": piece})
+    for index, call in enumerate(given.reply.tool_calls):
+        for delta in _call_deltas(index, call):
+            yield _chunk(given, {"tool_calls": [delta]})
+    if given.reply.error is not None:
+        yield frame(given.reply.error)
+        return
+    yield _chunk(given, {}, finish_reason=_finish_reason(given))
+    if given.include_usage:
+        yield frame(_envelope(given, "chat.completion.chunk") | {"choices": [], "usage": _usage(given)})
+    yield b"data: [DONE]\n\n"
+
+
+def error(status: int, message: str) -> dict[str, Any]:
+    """The body of an error response, in the provider's shape."""
+    kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
+    return {"error": {"message": message, "type": kind, "param": None, "code": code}}
+
+
+_ERRORS: dict[int, tuple[str, str | None]] = {
+    401: ("invalid_request_error", "invalid_api_key"),
+    404: ("invalid_request_error", "model_not_found"),
+    429: ("requests", "rate_limit_exceeded"),
+}
+
+
+def _envelope(given: CountedReply, kind: str) -> dict[str, Any]:
+    return {"id": f"chatcmpl-scripted-{given.step}", "object": kind, "created": 0, "model": given.model}
+
+
+def _chunk(given: CountedReply, delta: dict[str, Any], finish_reason: str | None = None) -> bytes:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish_reason}
+    chunk = _envelope(given, "chat.completion.chunk") | {"choices": [choice]}
+    return frame(chunk | {"usage": None} if given.include_usage else chunk)
+
+
+def _call_deltas(index: int, call: ToolCall) -> Iterator[dict[str, Any]]:
+    yield {"index": index, "id": call.id, "type": "function", "function": {"name": call.name, "arguments": ""}}
+    for piece in argument_pieces(call.arguments):
+        yield {"index": index, "function": {"arguments": piece}}
+
+
+def _finish_reason(given: CountedReply) -> str:
+    return given.reply.finish_reason or ("tool_calls" if given.reply.tool_calls else "stop")
+
+
+def _usage(given: CountedReply) -> dict[str, Any]:
+    return {
+        "prompt_tokens": given.input_tokens,
+        "completion_tokens": given.output_tokens,
+        "total_tokens": given.input_tokens + given.output_tokens,
+        "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+        "completion_tokens_details": {"reasoning_tokens": len(given.reply.thinking or "") // 4, "audio_tokens": 0},
+    }

@@ -1,4 +1,4 @@
-"""The Responses format: reads requests, finds what the real API would refuse, writes answers (§7.4, §8)."""
+"""The Responses format: reads requests, finds what the real API would refuse, writes responses (§7.4, §8)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,77 @@ from itertools import chain
 from typing import Any
 
 from ...messages import Message, ToolCall
-from .answer import Answer, argument_pieces, typed_frames, words
 from .chat import text_of
+from .writing import CountedReply, argument_pieces, typed_frames, words
 
 Event = dict[str, Any]
 
 
-def answer(given: Answer) -> dict[str, Any]:
+def count_turns(body: dict[str, Any]) -> int:
+    """Groups of items that the model wrote: reasoning, text and calls with no other item between are one turn."""
+    by_model = [_is_by_model(item) for item in _items(body)]
+    return sum(now and not before for before, now in zip([False, *by_model], by_model, strict=False))
+
+
+def read_messages(body: dict[str, Any]) -> list[Message]:
+    """The conversation of a request in the neutral form."""
+    messages = [Message.system(body["instructions"])] if body.get("instructions") else []
+    previous_is_by_model = False
+    for item in _items(body):
+        if _is_by_model(item) and not previous_is_by_model:
+            messages.append(Message.assistant())
+        previous_is_by_model = _is_by_model(item)
+        _read_item(item, messages)
+    return messages
+
+
+def find_fault(body: dict[str, Any]) -> str | None:
+    """Why the real API would answer 400, or None: every function call needs its output, every output its call."""
+    unanswered: list[str] = []
+    for item in _items(body):
+        if item.get("type") == "function_call":
+            unanswered.append(item["call_id"])
+        elif item.get("type") == "function_call_output":
+            if item["call_id"] not in unanswered:
+                return f"No tool call found for function call output with call_id {item['call_id']}."
+            unanswered.remove(item["call_id"])
+    return f"No tool output found for function call {unanswered[0]}." if unanswered else None
+
+
+def _items(body: dict[str, Any]) -> list[dict[str, Any]]:
+    given = body.get("input", [])
+    return [{"role": "user", "content": given}] if isinstance(given, str) else given
+
+
+def _is_by_model(item: dict[str, Any]) -> bool:
+    return item.get("type") in ("function_call", "reasoning") or item.get("role") == "assistant"
+
+
+def _read_item(item: dict[str, Any], messages: list[Message]) -> None:
+    kind = item.get("type", "message")
+    if kind == "message" and item["role"] == "assistant":
+        messages[-1] = Message.assistant(messages[-1].text + text_of(item.get("content")), messages[-1].tool_calls)
+    elif kind == "message":
+        messages.append(Message(role=item["role"], parts=text_of(item.get("content"))))
+    elif kind == "function_call":
+        call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
+        messages[-1] = Message.assistant(messages[-1].text, [*messages[-1].tool_calls, call])
+    elif kind == "function_call_output":
+        text = text_of(item["output"])
+        messages.append(Message(role="tool", parts=text, metadata={"tool_call_id": item["call_id"]}))
+
+
+def answer(given: CountedReply) -> dict[str, Any]:
+    """The body of a response that is not streamed."""
     return _response(given, _final_status(given), _output(given))
 
 
-def stream(given: Answer) -> Iterator[bytes]:
+def stream(given: CountedReply) -> Iterator[bytes]:
+    """The server-sent events of a streamed response."""
     return typed_frames(event | {"sequence_number": number} for number, event in enumerate(_events(given)))
 
 
-def _events(given: Answer) -> Iterator[Event]:
+def _events(given: CountedReply) -> Iterator[Event]:
     started = _response(given, "in_progress", [])
     yield {"type": "response.created", "response": started}
     yield {"type": "response.in_progress", "response": started}
@@ -35,11 +91,11 @@ def _events(given: Answer) -> Iterator[Event]:
     yield {"type": f"response.{status}", "response": _response(given, status, items)}
 
 
-def _final_status(given: Answer) -> str:
+def _final_status(given: CountedReply) -> str:
     return "incomplete" if given.reply.finish_reason else "completed"
 
 
-def _response(given: Answer, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
+def _response(given: CountedReply, status: str, output: list[dict[str, Any]]) -> dict[str, Any]:
     reason = given.reply.finish_reason if status == "incomplete" else None
     return {
         "id": f"resp_scripted_{given.step}",
@@ -59,7 +115,7 @@ def _response(given: Answer, status: str, output: list[dict[str, Any]]) -> dict[
     }
 
 
-def _usage(given: Answer) -> dict[str, Any]:
+def _usage(given: CountedReply) -> dict[str, Any]:
     return {
         "input_tokens": given.input_tokens,
         "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
@@ -69,7 +125,7 @@ def _usage(given: Answer) -> dict[str, Any]:
     }
 
 
-def _output(given: Answer) -> list[dict[str, Any]]:
+def _output(given: CountedReply) -> list[dict[str, Any]]:
     reply, items = given.reply, list[dict[str, Any]]()
     if reply.thinking is not None:
         summary = [{"type": "summary_text", "text": reply.thinking}]
@@ -122,56 +178,3 @@ _CONTENT: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], Iterator[Ev
     "function_call": ({"status": "in_progress", "arguments": ""}, _call_events),
 }
 """Kind of output item → what it lacks while it is under way, and the events between its first and its last."""
-
-
-def count_turns(body: dict[str, Any]) -> int:
-    """Groups of items that the model wrote: reasoning, text and calls with no other item between are one turn."""
-    by_model = [_is_by_model(item) for item in _items(body)]
-    return sum(now and not before for before, now in zip([False, *by_model], by_model, strict=False))
-
-
-def read_messages(body: dict[str, Any]) -> list[Message]:
-    messages = [Message.system(body["instructions"])] if body.get("instructions") else []
-    previous_is_by_model = False
-    for item in _items(body):
-        if _is_by_model(item) and not previous_is_by_model:
-            messages.append(Message.assistant())
-        previous_is_by_model = _is_by_model(item)
-        _read_item(item, messages)
-    return messages
-
-
-def find_fault(body: dict[str, Any]) -> str | None:
-    """Why the real API would answer 400, or None: every function call needs its output, every output its call."""
-    unanswered: list[str] = []
-    for item in _items(body):
-        if item.get("type") == "function_call":
-            unanswered.append(item["call_id"])
-        elif item.get("type") == "function_call_output":
-            if item["call_id"] not in unanswered:
-                return f"No tool call found for function call output with call_id {item['call_id']}."
-            unanswered.remove(item["call_id"])
-    return f"No tool output found for function call {unanswered[0]}." if unanswered else None
-
-
-def _items(body: dict[str, Any]) -> list[dict[str, Any]]:
-    given = body.get("input", [])
-    return [{"role": "user", "content": given}] if isinstance(given, str) else given
-
-
-def _is_by_model(item: dict[str, Any]) -> bool:
-    return item.get("type") in ("function_call", "reasoning") or item.get("role") == "assistant"
-
-
-def _read_item(item: dict[str, Any], messages: list[Message]) -> None:
-    kind = item.get("type", "message")
-    if kind == "message" and item["role"] == "assistant":
-        messages[-1] = Message.assistant(messages[-1].text + text_of(item.get("content")), messages[-1].tool_calls)
-    elif kind == "message":
-        messages.append(Message(role=item["role"], parts=text_of(item.get("content"))))
-    elif kind == "function_call":
-        call = ToolCall(id=item["call_id"], name=item["name"], arguments=item["arguments"])
-        messages[-1] = Message.assistant(messages[-1].text, [*messages[-1].tool_calls, call])
-    elif kind == "function_call_output":
-        text = text_of(item["output"])
-        messages.append(Message(role="tool", parts=text, metadata={"tool_call_id": item["call_id"]}))

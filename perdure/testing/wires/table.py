@@ -9,12 +9,12 @@ from typing import Any
 from ...messages import Message
 from ..script import Api
 from . import anthropic, chat, responses
-from .answer import Answer
+from .writing import CountedReply
 
 
 @dataclass(frozen=True)
 class Wire:
-    """How one API's requests are read and its answers written."""
+    """How one API's requests are read and its responses written."""
 
     api: Api
     path: str
@@ -23,8 +23,8 @@ class Wire:
     count_turns: Callable[[dict[str, Any]], int]
     read_messages: Callable[[dict[str, Any]], list[Message]]
     find_fault: Callable[[dict[str, Any]], str | None]
-    answer: Callable[[Answer], dict[str, Any]]
-    stream: Callable[[Answer], Iterator[bytes]]
+    answer: Callable[[CountedReply], dict[str, Any]]
+    stream: Callable[[CountedReply], Iterator[bytes]]
     error: Callable[[int, str], dict[str, Any]]
 
 
@@ -66,5 +66,5 @@ WIRES = (
 
 
 def wire_for(path: str) -> Wire | None:
-    """The wire format of a request path (its query string is ignored); None when there is none."""
+    """The wire format of a request path, whose query string is ignored; None when no API has that path."""
     return next((wire for wire in WIRES if path.partition("?")[0].endswith(wire.path)), None)

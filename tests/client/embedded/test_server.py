@@ -111,7 +111,7 @@ async def test_a_running_server_on_another_port_is_named(tmp_path: Path) -> None
 
 
 async def test_a_server_that_dies_shows_the_end_of_its_log(tmp_path: Path) -> None:
-    (tmp_path / "temporal.db").write_text("this is no database")
+    (tmp_path / "temporal.db").write_text("this is not a database")
     with pytest.raises(ConfigurationError) as caught:
         await LocalServer(tmp_path).start()
     assert "file is not a database" in str(caught.value)

@@ -1,4 +1,4 @@
-"""What every wire format needs to write an answer down: the reply with its counts, text in pieces, and SSE frames."""
+"""What every wire format needs to write a reply: its token counts, its text in pieces, and server-sent events."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _ARGUMENT_PIECE = 16
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A reply with what a provider adds to it."""
+class CountedReply:
+    """A reply with what a provider adds to it: the model's name, and the token counts."""
 
     reply: ScriptedReply
     step: int
@@ -27,7 +27,8 @@ class Answer:
     """Whether a streamed chat completion ends with its usage (`stream_options.include_usage`)."""
 
     @classmethod
-    def to(cls, request: ScriptedRequest, reply: ScriptedReply, *, request_bytes: int) -> Answer:
+    def to(cls, request: ScriptedRequest, reply: ScriptedReply, *, request_bytes: int) -> CountedReply:
+        """The reply to a request; tokens that the script does not count are estimated from the bytes."""
         counted = len(reply.text) + len(reply.thinking or "") + sum(len(call.arguments) for call in reply.tool_calls)
         options = request.body.get("stream_options") or {}
         return cls(
@@ -41,15 +42,17 @@ class Answer:
 
 
 def words(text: str) -> list[str]:
-    """`text` in pieces of about a token; joined they are `text` again."""
+    """`text` in pieces of about a token each; joined, they are `text` again."""
     return re.findall(r"\s*\S+|\s+", text)
 
 
 def argument_pieces(arguments: str) -> list[str]:
+    """A tool call's arguments in the pieces of a stream; [] for empty arguments."""
     return [arguments[start : start + _ARGUMENT_PIECE] for start in range(0, len(arguments), _ARGUMENT_PIECE)]
 
 
 def to_json(value: Any) -> bytes:
+    """The value as compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -60,5 +63,5 @@ def frame(data: Any, event: str | None = None) -> bytes:
 
 
 def typed_frames(events: Iterator[dict[str, Any]]) -> Iterator[bytes]:
-    """Server-sent events named after their own `type`."""
+    """Server-sent events, each named after its own `type`."""
     return (frame(event, event["type"]) for event in events)

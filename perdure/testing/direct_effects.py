@@ -1,0 +1,174 @@
+"""The loop's effects as direct calls in this process (see `perdure.loop.effects`)."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ..activities.hooks import Hooks, conversation_text
+from ..agent import Agent
+from ..conversation import Conversation
+from ..errors import ModelError
+from ..events import CONVERSATION_EVENTS, EventType
+from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
+from ..loop.effects import Cancelled, Effects
+from ..loop.state import LoopState
+from ..loop.tools import CANCELLED_TEXT
+from ..messages import Message, ModelReply, ToolResult
+from ..options import RunOptions
+from ..prompty.load import load
+from ..prompty.prepare import prepare
+from ..tool_calls import Approval, ToolRequest, ToolSpec
+from ..tools.context import ToolContext
+from ..tools.dispatch import ToolBox
+from .direct_model import PROVIDER, ModelFunction, read_reply
+from .script import ScriptedReply
+from .waits import Waits
+
+logger = logging.getLogger(__name__)
+
+Value = TypeVar("Value")
+
+EventCallback = Callable[[str, dict[str, Any]], None]
+ApproveFunction = Callable[[ToolRequest], Approval | Awaitable[Approval]]
+
+
+@dataclass(kw_only=True, eq=False)
+class DirectEffects(Effects):
+    """Calls the model, the tools and the user's callbacks, and lets a caller steer and cancel from any thread."""
+
+    agent: Agent
+    conversation: Conversation
+    model: ModelFunction
+    toolbox: ToolBox
+    inputs: Mapping[str, Any]
+    options: RunOptions
+    guardrails: Guardrails | None = None
+    compactor: Compactor | None = None
+    approve_call: ApproveFunction | None = None
+    on_event: EventCallback | None = None
+    on_checkpoint: Callable[[LoopState], None] | None = None
+    specs: Mapping[str, ToolSpec] = field(default_factory=dict)
+    """The tools that the model is offered, by name."""
+    waits: Waits = field(default_factory=Waits)
+    steering: deque[str] = field(default_factory=deque)
+
+    def __post_init__(self) -> None:
+        self._hooks = Hooks({"": self.guardrails or Guardrails()}, {"": self.compactor} if self.compactor else {})
+
+    def cancel(self) -> None:
+        """Cancel the run; from any thread, at any time."""
+        self.waits.cancel()
+
+    def cancelled(self) -> bool:
+        return self.waits.cancelled
+
+    def has_steering(self) -> bool:
+        return bool(self.steering)
+
+    def drain_steering(self) -> list[str]:
+        return [self.steering.popleft() for _ in range(len(self.steering))] if self.steering else []
+
+    def now(self) -> float:
+        return time.time()
+
+    def random(self) -> float:
+        return random.random()
+
+    def emit(self, type: EventType, iteration: int, data: dict[str, Any], *, call_id: str | None = None) -> None:
+        if self.on_event is None:
+            return
+        if type in CONVERSATION_EVENTS:
+            data = {**data, "messages": list(self.conversation.messages)}
+        try:
+            self.on_event(type, data)
+        except Exception:
+            logger.exception("on_event failed for a %s event; the run goes on", type)
+
+    async def checkpoint(self, state: LoopState) -> None:
+        if self.on_checkpoint:
+            self.on_checkpoint(state)
+        await asyncio.sleep(0)  # Others get their turn, even when neither model nor tools ever wait.
+
+    async def sleep(self, seconds: float, why: str) -> None:
+        await self._unless_cancelled(asyncio.sleep(seconds))
+
+    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+        agent = self.agent if with_tools else self.agent.model_copy(update={"tools": None})
+        return await self._ask(agent, list(conversation.messages))
+
+    async def _ask(self, agent: Agent, messages: list[Message]) -> ModelReply:
+        try:
+            reply = self.model(agent, messages)
+            if not isinstance(reply, (ModelReply, ScriptedReply)):
+                reply = await self._unless_cancelled(reply)
+            if isinstance(reply, ModelReply):
+                return reply
+            if reply.delay:
+                await self._unless_cancelled(asyncio.sleep(reply.delay))
+            return read_reply(agent, reply)
+        except (ModelError, Cancelled):
+            raise
+        except Exception as error:
+            text = f"the model function raised {error!r}"
+            raise ModelError(text, kind="invalid_response", provider=PROVIDER) from error
+
+    async def run_tool(self, request: ToolRequest) -> ToolResult:
+        execution = self.toolbox.execute(
+            self.agent,
+            request.name,
+            request.arguments,
+            self.inputs,
+            ToolContext(iteration=request.iteration, call_id=request.call_id),
+            timeout=self.specs[request.name].timeout or self.options.tool_timeout,
+        )
+        try:
+            return await self.waits.until(execution, grace=self.options.cancel_grace)
+        except Cancelled:
+            return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+
+    async def judge(
+        self, point: GuardrailPoint, conversation: Conversation | None, subject: Message | ToolRequest | None
+    ) -> GuardrailResult:
+        arguments: tuple[Any, ...] = (subject,)
+        if isinstance(subject, ToolRequest):
+            arguments = (subject.name, subject.arguments)
+        elif point == "input" and conversation is not None:
+            arguments = (conversation.messages,)
+        # Copies, as on a worker: what a guardrail does to them changes nothing.
+        return await self._unless_cancelled(self._hooks.judge("", point, *deepcopy(arguments)))
+
+    async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
+        dropped = deepcopy(conversation.messages[head : head + drop])
+        if not callable(self.compactor):
+            return (await self._ask(*_compaction(self.compactor, dropped))).message.text
+        summary = self.compactor(dropped)
+        return str(await self._unless_cancelled(summary) if inspect.isawaitable(summary) else summary)
+
+    async def approve(self, request: ToolRequest) -> Approval:
+        if self.approve_call is None:
+            return Approval(approved=False, reason="nobody is there to approve it")
+        approval = self.approve_call(request)
+        return approval if isinstance(approval, Approval) else await self._unless_cancelled(approval)
+
+    async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
+        """The effect's result; gives it up with `Cancelled` when the run is cancelled first."""
+        if not self.waits.cancelled:
+            return await self.waits.until(effect)
+        if inspect.iscoroutine(effect):
+            effect.close()
+        raise Cancelled
+
+
+def _compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:
+    """The agent that summarises, and what it is told."""
+    agent = compactor if isinstance(compactor, Agent) else load(compactor)
+    return agent, prepare(agent, {"conversation": conversation_text(dropped)})

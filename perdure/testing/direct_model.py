@@ -1,0 +1,84 @@
+"""The model of a run in this process: a list of replies that are given in order, or a function."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from ..agent import Agent
+from ..errors import ModelError
+from ..messages import Message, ModelReply, Usage
+from ..providers.errors import error_from_http
+from ..providers.structured import StructuredResult, output_faults, structured_value
+from .script import ScriptedReply
+
+Reply = ScriptedReply | ModelReply
+ModelFunction = Callable[[Agent, list[Message]], Reply | Awaitable[Reply]]
+"""Gets the agent (without tools where the model may call none) and the conversation. May raise `ModelError`."""
+
+Model = ModelFunction | Sequence[Reply | ModelError]
+"""A function, or the outcomes of the model calls, one for each attempt; a `ModelError` is raised."""
+
+PROVIDER = "in process"
+
+
+def model_function(model: Model) -> ModelFunction:
+    """The model as a function."""
+    return model if callable(model) else _Player(model)
+
+
+class _Player:
+    """Gives the replies of a list in order."""
+
+    def __init__(self, replies: Sequence[Reply | ModelError]) -> None:
+        self._replies = replies
+        self._calls = 0
+
+    def __call__(self, agent: Agent, messages: list[Message]) -> Reply:
+        self._calls += 1
+        if self._calls > len(self._replies):
+            text = f"the script has {len(self._replies)} replies, and this is model call {self._calls}"
+            raise ModelError(text, kind="bad_request", provider=PROVIDER)
+        reply = self._replies[self._calls - 1]
+        if isinstance(reply, ModelError):
+            raise reply
+        return reply
+
+
+def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
+    """The reply as a provider reads it from a response. Raises `ModelError` when the script says that the call fails.
+
+    Tokens that the script does not count are 0; `thinking` and what only HTTP has are ignored.
+    """
+    _raise_fault(reply)
+    output, warnings = _output(agent, reply)
+    return ModelReply(
+        message=Message.assistant(reply.text, reply.tool_calls),
+        usage=_usage(reply),
+        finish_reason=reply.finish_reason,
+        output=output,
+        warnings=warnings,
+    )
+
+
+def _raise_fault(reply: ScriptedReply) -> None:
+    if reply.drop_after is not None:
+        raise ModelError("the script drops the connection", kind="connection", provider=PROVIDER)
+    if reply.error is not None or reply.status != 200:
+        text = f"scripted error {reply.status}"
+        raise error_from_http(reply.status, reply.headers, reply.error, provider=PROVIDER, fallback=text)
+
+
+def _output(agent: Agent, reply: ScriptedReply) -> tuple[Any, list[str]]:
+    """The structured value of the answer, and what is wrong with it; None where the text is the output."""
+    if reply.tool_calls or not agent.outputs:
+        return None, []
+    value = structured_value(reply.text)
+    if not isinstance(value, StructuredResult):
+        return None, ["The answer is not a JSON object, although the agent declares outputs"]
+    return value, output_faults(value, agent.outputs)
+
+
+def _usage(reply: ScriptedReply) -> Usage:
+    sent, written = reply.input_tokens or 0, reply.output_tokens or 0
+    return Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written)

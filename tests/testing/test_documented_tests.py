@@ -1,0 +1,78 @@
+"""The tests that docs/testing-agents.md shows are run, each as it stands there."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+PAGE = Path(__file__).parents[2] / "docs" / "testing-agents.md"
+BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+TESTS = [block for block in BLOCKS if "def test_" in block]
+
+AGENT = """---
+name: weather
+model:
+  id: any
+  connection: {kind: key, apiKey: "${env:NOT_SET_ANYWHERE}"}
+inputs:
+  question: {kind: string, default: How is Paris?}
+tools:
+  - name: weather
+    kind: function
+    parameters:
+      city: {kind: string, required: true}
+---
+user:
+{{question}}
+"""
+
+TOOLS = """
+def weather(city: str) -> str:
+    return f"sunny in {city}"
+"""
+
+
+@pytest.fixture
+def beside_the_agent(tmp_path: Path, address: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A folder with the agent and its tools, and an environment that names the session's server."""
+    (tmp_path / "weather.prompty").write_text(AGENT)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    yield
+    sys.modules.pop("tools", None)
+
+
+def defined_test(block: str) -> Any:
+    """The test function of a block."""
+    names: dict[str, Any] = {}
+    exec(compile(block, str(PAGE), "exec"), names)
+    [test] = [value for name, value in names.items() if name.startswith("test_")]
+    return test
+
+
+@pytest.mark.usefixtures("beside_the_agent")
+@pytest.mark.parametrize("block", TESTS, ids=lambda block: re.findall(r"def (test_\w+)", block)[0])
+async def test_it_passes(block: str) -> None:
+    outcome = defined_test(block)()
+    if inspect.isawaitable(outcome):
+        await outcome
+
+
+@pytest.mark.usefixtures("beside_the_agent")
+async def test_the_shortest_one_can_fail() -> None:
+    with pytest.raises(AssertionError):
+        defined_test(TESTS[0].replace("sunny in Paris", "rain in Paris"))()
+
+
+def test_the_shortest_one_has_five_lines() -> None:
+    assert len([line for line in TESTS[0].splitlines() if line.strip()]) == 5
+    assert max(map(len, TESTS[0].splitlines())) <= 120
