@@ -12,11 +12,11 @@ from temporalio.worker import Worker
 
 from perdure.client import start_run
 from perdure.options import RunOptions
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.worker import PerdurePlugin, create_worker
 from perdure.worker.plugin import WORKER_DEFAULTS
 
-from ..workflows.agents import QUESTION, asks, call, says, scripted_agent
+from ..workflows.agents import QUESTION, scripted_agent
 
 TEXT = " ".join(f"word{number}" for number in range(40))
 
