@@ -137,16 +137,14 @@ class AgentLoop:
 
     async def _trim_context(self) -> None:
         """§13.3"""
-        budget = self._options.context_budget
-        if budget is None:
-            return
-        plan = plan_trim(self._conversation.messages, self._conversation.sizes, budget)
+        messages, budget = self._conversation.messages, self._options.context_budget
+        plan = None if budget is None else plan_trim(messages, self._conversation.sizes, budget)
         if plan is None:
             return
         summary = ""
         if self._compacted:
             summary = await compactor_summary(plan, self._conversation, self._effects, self._emit)
-        built_in = summarize_dropped(plan.dropped(self._conversation.messages))
+        built_in = summarize_dropped(plan.dropped(messages))
         self._conversation.trim(plan.head, plan.drop, summary_message(summary or built_in))
         self._emit_messages()
 
