@@ -9,7 +9,7 @@ from typing import Literal
 from typing_extensions import TypedDict
 
 from .json_types import JsonObject
-from .messages import Message, Usage
+from .messages import Message
 
 EventType = Literal[
     "token",
@@ -111,16 +111,6 @@ class UsageData(TypedDict):
     total_tokens: int
     cached_input_tokens: int
     reasoning_tokens: int
-
-
-def usage_data(usage: Usage) -> UsageData:
-    return UsageData(
-        input_tokens=usage.input_tokens,
-        output_tokens=usage.output_tokens,
-        total_tokens=usage.total_tokens,
-        cached_input_tokens=usage.cached_input_tokens,
-        reasoning_tokens=usage.reasoning_tokens,
-    )
 
 
 class LlmCompleteData(TypedDict):

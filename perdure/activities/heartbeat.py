@@ -1,4 +1,4 @@
-"""Tells Temporal that an activity is alive, and watchers what a model is saying."""
+"""An activity under way: tells Temporal that it is alive, and watchers what a model says; learns of a cancellation."""
 
 from __future__ import annotations
 
@@ -15,6 +15,21 @@ HEARTBEAT_SECONDS = 1.0
 """Between two heartbeats. An activity learns from the answer to one that it was cancelled."""
 MAX_SAID_CHARS = 250_000
 """Each beat carries everything said so far, and Temporal takes 2 MB; what comes after this is seen with the result."""
+
+
+async def cancelled_meanwhile() -> bool:
+    """Whether the run was cancelled since this activity's first attempt was lost: then nothing may start any more.
+
+    Costs a request to the server on a further attempt, and nothing on the first. The server is asked because the
+    workflow, which would cancel the activity, may have had no worker either. Raises RPCError.
+    """
+    info = activity.info()
+    if info.attempt == 1:
+        return False
+    assert info.workflow_id is not None
+    handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+    description = await handle.describe()
+    return description.raw_description.workflow_extended_info.cancel_requested
 
 
 @asynccontextmanager

@@ -18,12 +18,11 @@ from ..protocol.run import Inventory
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import cut_middle
-from .current import LinkKey, cancelled_meanwhile, current_link
 from .failures import typed_failures
-from .heartbeat import heartbeats
+from .heartbeat import cancelled_meanwhile, heartbeats
 from .hooks import Hooks, conversation_text
 from .model import ask_model, summarize
-from .run_cache import KnownRun, RunCache
+from .run_cache import KnownRun, LinkKey, RunCache, current_link
 
 MAX_SUMMARY_BYTES = 64 * 1024
 
@@ -73,7 +72,10 @@ class RunActivities:
 
     @activity.defn(name=activities.CALL_MODEL)
     async def call_model(self, input: activities.ModelInput) -> ModelReply:
-        """One attempt of one model call, on the conversation at exactly the version that the workflow means."""
+        """One attempt of one model call, on the conversation at exactly the version that the workflow means.
+
+        Raises RunCancelled in a further attempt, when the run was cancelled meanwhile.
+        """
         with typed_failures():
             async with heartbeats() as heart:
                 if await cancelled_meanwhile():

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import suppress
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -17,7 +17,6 @@ from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..protocol.run import RunInput
-from .current import LinkKey, current_link
 
 Value = TypeVar("Value")
 
@@ -26,6 +25,21 @@ HEADS_SHARE = 8
 """One eighth of the memory is for what runs are (agent, inputs, options), the rest for their conversations."""
 MESSAGE_OVERHEAD = 4000
 """Bytes that a parsed message takes in addition to its text, with what was made of it for the provider."""
+
+
+class LinkKey(NamedTuple):
+    """Identifies one link of a run."""
+
+    workflow_id: str
+    run_id: str
+
+
+def current_link() -> LinkKey:
+    """The link that the running activity belongs to."""
+    info = activity.info()
+    assert info.workflow_id is not None
+    assert info.workflow_run_id is not None
+    return LinkKey(info.workflow_id, info.workflow_run_id)
 
 
 class KnownRun:

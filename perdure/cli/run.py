@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -68,7 +68,7 @@ def run(
     from ..options import RunOptions
 
     if detach and scripted:
-        raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
+        _refuse_detached_script()
     code = load_user_code(tools or (), guardrails or (), compactor or ())
     chosen = RunOptions(
         max_iterations=max_iterations,
@@ -93,6 +93,10 @@ def run(
         quiet=quiet,
     )
     execute(_perform(request))
+
+
+def _refuse_detached_script() -> NoReturn:
+    raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
 
 
 def _only_name(option: str, named: Mapping[str, Any]) -> str | None:

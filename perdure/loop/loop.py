@@ -20,7 +20,6 @@ from ..event_data import (
     LoggedMessagesUpdatedData,
     StatusData,
     TokenData,
-    usage_data,
 )
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
@@ -30,7 +29,7 @@ from .compaction import compactor_summary
 from .effects import Cancelled, Effects
 from .limits import partial_text, reached_limit
 from .retry import call_with_retry
-from .state import LoopState
+from .state import LoopState, usage_data
 from .tools import ToolRound
 from .verdicts import checked, with_text
 

@@ -8,6 +8,7 @@ from hashlib import blake2b
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
+from ..event_data import UsageData
 from ..json_types import JsonObject
 from ..messages import ToolCall, Usage
 
@@ -83,3 +84,13 @@ def _bounded(calls: str) -> str:
         return calls
     digest = blake2b(calls.encode(errors="surrogatepass"), digest_size=16).hexdigest()
     return f"{calls[:SHOWN_CALL_CHARS]}… ({len(calls)} characters, {digest})"
+
+
+def usage_data(usage: Usage) -> UsageData:
+    return UsageData(
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        total_tokens=usage.total_tokens,
+        cached_input_tokens=usage.cached_input_tokens,
+        reasoning_tokens=usage.reasoning_tokens,
+    )

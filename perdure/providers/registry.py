@@ -51,7 +51,7 @@ def provider_for(
     text, and ValueError for an unknown API type.
     """
     model = agent.model
-    key = provider or (model.provider_key if model else DEFAULT_PROVIDER)
+    key = provider or (model and model.provider) or DEFAULT_PROVIDER
     found = _provider(key, api_type or (model and model.api_type) or "chat")
     if found is None:
         raise InvokerError(f"No {component} registered for key: {key}")

@@ -155,6 +155,7 @@ class TemporalEffects:
         )
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
+        """As `Effects.compact`. Raises CompactionError when the compactor failed or took too long."""
         await record_ahead(conversation)
         handle = workflow.start_activity(
             activities.COMPACT,

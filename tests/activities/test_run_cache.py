@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
-from perdure.activities.current import LinkKey
-from perdure.activities.run_cache import HEADS_SHARE, KnownRun, RunCache
+from perdure.activities.run_cache import HEADS_SHARE, KnownRun, LinkKey, RunCache
 from perdure.agent import Agent
 from perdure.conversation import Conversation
 from perdure.messages import Message
@@ -26,7 +25,7 @@ def add(cache: RunCache, workflow_id: str, size: int, *, run_id: str = FIRST_LIN
 
 
 def _conversation(size: int) -> Conversation:
-    return Conversation([Message.user("x" * (size // 2))])
+    return Conversation.recorded([Message.user("x" * (size // 2))])
 
 
 async def holds(cache: RunCache, workflow_id: str, size: int) -> bool:

@@ -45,7 +45,7 @@ class RunLog:
 
     @property
     def link(self) -> RecordedLink:
-        """The link that was read last; only after `refresh`."""
+        """The link that was read last. Raises RuntimeError before the first `refresh`."""
         if self._link is None:
             raise RuntimeError("RunLog.refresh() comes first")
         return self._link
