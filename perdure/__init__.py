@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from .arguments import parse_tool_arguments as parse_tool_arguments
     from .client.invoke import invoke_agent as invoke_agent
     from .client.invoke import invoke_agent_async as invoke_agent_async
+    from .client.run_input import run_input as run_input
     from .client.tokens import CancellationToken as CancellationToken
     from .client.tokens import Steering as Steering
     from .errors import ConfigurationError as ConfigurationError
@@ -69,6 +70,7 @@ else:
             ".agent": "Agent",
             ".arguments": "parse_tool_arguments",
             ".client.invoke": "invoke_agent invoke_agent_async",
+            ".client.run_input": "run_input",
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError LoadError"
             " MaxIterationsError ModelError PayloadTooLargeError RenderError RunCancelled RunError ToolArgumentError"

@@ -6,7 +6,7 @@ import re
 import secrets
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import Any, Unpack
 from weakref import WeakSet
 
 from temporalio.client import Client
@@ -19,14 +19,13 @@ from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..payloads.limits import require_sendable
-from ..prompty.load import load
-from ..prompty.portable import portable
-from ..prompty.prepare import prepare
 from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
-from ..protocol.search_attributes import AGENT
+from ..protocol.search_attributes import AGENT, ALL, TENANT
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
+from .run_input import new_run
+from .start_options import StartOptions, start_arguments
 
 _without_attributes: WeakSet[Any] = WeakSet()
 """Connections to a namespace that perdure's search attributes are not registered with."""
@@ -41,47 +40,31 @@ async def start_run(
     id: str | None = None,
     options: RunOptions | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
+    **start: Unpack[StartOptions],
 ) -> RunHandle:
     """Start a run and return without waiting for it.
 
     The prompt is rendered here (`prepare`) unless `messages` gives the conversation to start from, as for the
-    next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one.
+    next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one. `start` are the fields of
+    `StartOptions`.
 
-    Raises what `load` and `prepare` raise, `ConfigurationError` for a literal secret in the agent,
-    `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is under way.
+    Raises what `load` and `prepare` raise, `ConfigurationError` for a literal secret in the agent, `ValueError` for
+    a priority or tenant that can't be, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that
+    id is under way.
     """
     client = with_converter(client)
-    loaded = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
-    given = dict(inputs or {})
-    input = RunInput(
-        agent=portable(loaded),
-        messages=prepare(loaded, given) if messages is None else [_message(message) for message in messages],
-        inputs=_bound_inputs(loaded, given),
-        options=options or RunOptions(),
-    )
+    input = new_run(agent, inputs, options, messages)
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
-    workflow_id = id or readable_id(loaded.name)
-    await _start(client, input, workflow_id, task_queue)
+    workflow_id = id or readable_id(input.agent.name)
+    arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input), **start_arguments(start)}
+    arguments["memo"] = {**(start.get("memo") or {}), **arguments["memo"]}
+    await _start(client, input, start, arguments)
     return RunHandle(client, workflow_id)
 
 
 def get_run(client: Client, id: str) -> RunHandle:
     """A handle on the run of that id. Nothing is asked yet: the handle's first call shows whether the run exists."""
     return RunHandle(with_converter(client), id)
-
-
-def _message(value: Message | Mapping[str, Any]) -> Message:
-    return value if isinstance(value, Message) else Message.model_validate(value)
-
-
-def _bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that a tool's binding refers to (§9.6); the rendered messages already have the others."""
-    bound = {binding.input for tool in agent.tools or [] for binding in (tool.bindings or {}).values()}
-    if not bound:
-        return {}
-    defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
-    known = {**defaults, **inputs}
-    return {name: known[name] for name in sorted(bound) if name in known}
 
 
 def readable_id(name: str) -> str:
@@ -95,18 +78,27 @@ def _start_from_less(messages: Sequence[Message]) -> str:
     return f"Start from less ({size} bytes of it, before compression, are the conversation)"
 
 
-async def _start(client: Client, input: RunInput, workflow_id: str, task_queue: str) -> None:
-    arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input)}
+async def _start(client: Client, input: RunInput, start: StartOptions, arguments: dict[str, Any]) -> None:
+    given = list(start.get("search_attributes") or TypedSearchAttributes.empty)
     if client.service_client not in _without_attributes:
-        attributes = TypedSearchAttributes([SearchAttributePair(AGENT, _name(input.agent))])
+        own = _own_attributes(input, start)
         try:
-            await client.start_workflow(WORKFLOW, input, search_attributes=attributes, **arguments)
+            attributes = {pair.key.name: pair for pair in (*own, *given)}
+            everything = TypedSearchAttributes(list(attributes.values()))
+            await client.start_workflow(WORKFLOW, input, search_attributes=everything, **arguments)
             return
         except RPCError as error:
-            if error.status != RPCStatusCode.INVALID_ARGUMENT or AGENT.name not in error.message:
+            if error.status != RPCStatusCode.INVALID_ARGUMENT or not any(each.name in error.message for each in ALL):
                 raise
             _without_attributes.add(client.service_client)
-    await client.start_workflow(WORKFLOW, input, **arguments)
+    await client.start_workflow(WORKFLOW, input, search_attributes=TypedSearchAttributes(given), **arguments)
+
+
+def _own_attributes(input: RunInput, start: StartOptions) -> list[SearchAttributePair[Any]]:
+    pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(AGENT, _name(input.agent))]
+    if tenant := start.get("tenant"):
+        pairs.append(SearchAttributePair(TENANT, tenant))
+    return pairs
 
 
 def _described(input: RunInput) -> dict[str, Any]:

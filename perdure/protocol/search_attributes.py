@@ -7,5 +7,8 @@ from temporalio.common import SearchAttributeKey
 AGENT = SearchAttributeKey.for_keyword("PerdureAgent")
 """The name of the run's agent."""
 
-ALL = (AGENT,)
+TENANT = SearchAttributeKey.for_keyword("PerdureTenant")
+"""On whose behalf the run is (`start_run`)."""
+
+ALL = (AGENT, TENANT)
 """These must be registered in a namespace before a run starts there: to upsert an unknown one blocks a run for ever."""

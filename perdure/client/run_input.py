@@ -1,0 +1,64 @@
+"""What a run is started with: the argument of the workflow `perdure.AgentRun`, for any Temporal SDK."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from typing import Any
+
+from ..agent import Agent
+from ..messages import Message
+from ..options import RunOptions
+from ..prompty.load import load
+from ..prompty.portable import portable
+from ..prompty.prepare import prepare
+from ..protocol.run import RunInput
+
+
+def run_input(
+    agent: Agent | str | PathLike[str],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    options: RunOptions | None = None,
+    messages: Sequence[Message | Mapping[str, Any]] | None = None,
+) -> dict[str, Any]:
+    """The argument of the workflow `perdure.AgentRun`, as JSON: for a child workflow, a schedule or another SDK.
+
+    It is what `start_run` sends for the same arguments. Nothing is sent here; a path is read. Inside a workflow give
+    an `Agent` and `messages`: files and templates are for outside. Raises what `load` and
+    `prepare` raise, and `ConfigurationError` for a literal secret in the agent.
+    """
+    argument: dict[str, Any] = json.loads(new_run(agent, inputs, options, messages).model_dump_json(by_alias=True))
+    return argument
+
+
+def new_run(
+    agent: Agent | str | PathLike[str],
+    inputs: Mapping[str, Any] | None,
+    options: RunOptions | None,
+    messages: Sequence[Message | Mapping[str, Any]] | None,
+) -> RunInput:
+    """The same as a model. Raises like `run_input`."""
+    loaded = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
+    given = dict(inputs or {})
+    return RunInput(
+        agent=portable(loaded),
+        messages=prepare(loaded, given) if messages is None else [_message(message) for message in messages],
+        inputs=_bound_inputs(loaded, given),
+        options=options or RunOptions(),
+    )
+
+
+def _message(value: Message | Mapping[str, Any]) -> Message:
+    return value if isinstance(value, Message) else Message.model_validate(value)
+
+
+def _bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that a tool's binding refers to (§9.6); the rendered messages already have the others."""
+    bound = {binding.input for tool in agent.tools or [] for binding in (tool.bindings or {}).values()}
+    if not bound:
+        return {}
+    defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
+    known = {**defaults, **inputs}
+    return {name: known[name] for name in sorted(bound) if name in known}

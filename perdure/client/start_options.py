@@ -1,0 +1,53 @@
+"""What a caller may choose about the start of a run, beside what the run itself is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import timedelta
+from typing import Any, TypedDict
+
+from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
+
+MAX_TENANT_BYTES = 64
+"""Temporal's limit for the key by which it shares workers fairly."""
+
+
+class StartOptions(TypedDict, total=False):
+    """Keyword arguments of `start_run`; None is the same as an absent one."""
+
+    tenant: str | None
+    """On whose behalf the run is: workers serve tenants in turn, and the run is found by it."""
+    priority: int | None
+    """1 is served first, 5 last; 3 without one. The run's model and tool calls inherit it."""
+    search_attributes: TypedSearchAttributes | None
+    """Further ones, which the namespace must know."""
+    memo: Mapping[str, Any] | None
+    """Values that are shown with the run; perdure's own names in it are `agent` and `perdure`."""
+    execution_timeout: timedelta | float | None
+    """How long the run may take in all, in seconds; then Temporal ends it. `RunOptions.max_seconds` ends it kindly."""
+    id_reuse_policy: WorkflowIDReusePolicy | None
+    """Whether an id may be used again after its run has ended; by default it may."""
+    id_conflict_policy: WorkflowIDConflictPolicy | None
+    """What to do while a run of that id is under way; by default the start fails."""
+
+
+def start_arguments(options: StartOptions) -> dict[str, Any]:
+    """The arguments of `Client.start_workflow`, without memo and search attributes. Raises `ValueError`."""
+    timeout = options.get("execution_timeout")
+    arguments = {
+        "priority": _priority(options.get("priority"), options.get("tenant")),
+        "execution_timeout": timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout,
+        "id_reuse_policy": options.get("id_reuse_policy"),
+        "id_conflict_policy": options.get("id_conflict_policy"),
+    }
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _priority(priority: int | None, tenant: str | None) -> Priority | None:
+    if priority is not None and priority not in range(1, 6):
+        raise ValueError(f"priority={priority!r}: expected a number from 1, served first, to 5, served last")
+    if tenant is not None and not 0 < len(tenant.encode()) <= MAX_TENANT_BYTES:
+        raise ValueError(f"tenant={tenant!r}: expected a name of 1 to {MAX_TENANT_BYTES} bytes")
+    if priority is None and tenant is None:
+        return None
+    return Priority(priority_key=priority, fairness_key=tenant)
