@@ -19,7 +19,7 @@ RICH_KINDS = frozenset({"thread", "image", "file", "audio"})
 class Node(BaseModel):
     """A part of the file, with Python names here and camelCase names in files and JSON."""
 
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, validate_assignment=False)
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, validate_assignment=False, extra="allow")
 
     @classmethod
     def file_keys(cls) -> list[str]:

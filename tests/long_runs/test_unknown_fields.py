@@ -13,12 +13,12 @@ from perdure.loop.state import LoopState
 from perdure.messages import Message
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.run import Carried, Inventory, RunInput
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tool_calls import ToolSpec
 
 from ..protocol.unknown_fields import places_without, with_unknown_fields
-from ..workflows.agents import asks, call, says, scripted_agent
+from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from typing import Any
 
 UNKNOWN = {"since": "9.0"}
-CLOSED = ("agent", "usage", "hooks")
-"""What can't have such a field: the agent is its author's, usage is added up, hooks are a map of names."""
+CLOSED = ("usage", "hooks")
+"""What can't have such a field: usage is added up, hooks are a map of names."""
 
 
 def with_unknown_fields(value: Any) -> Any:

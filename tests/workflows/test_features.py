@@ -17,13 +17,13 @@ from perdure.messages import Message
 from perdure.protocol.features import KNOWN_FEATURES
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.run import RunInput, RunOutput
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 from perdure.worker import PerdurePlugin
 from perdure.workflows.agent_run import AgentRun
 from tests.conftest import wait_for
 
-from .agents import says, scripted_agent
+from .agents import scripted_agent
 from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
