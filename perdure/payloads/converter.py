@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 
 import zstandard
+from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import PydanticPayloadConverter
@@ -12,11 +14,15 @@ from temporalio.converter import CompositePayloadConverter, DataConverter, Exter
 
 from .storage import open_storage, storage_from_environment
 
+logger = logging.getLogger("perdure.payloads")
+
 ENCODING = b"binary/zstd"
 COMPRESS_FROM_BYTES = 16 * 1024
 """Smaller payloads stay as they are, so that the Temporal UI shows them."""
 COMPRESSION_LEVEL = 9
 """1 MB takes 25 ms; values that large are rare, and kept for long."""
+MAX_UNPACKED_BYTES = 64 * 1024 * 1024
+"""A payload that would unpack to more is not unpacked, nor made: a few kilobytes can hold gigabytes."""
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
@@ -35,7 +41,9 @@ class SharedPayloadConverter(CompositePayloadConverter):
 class ZstdCodec(PayloadCodec):
     """Compresses payloads of `from_bytes` and more, where that makes them smaller; reads what it compressed.
 
-    Every other payload passes through as it is, in both directions.
+    Every other payload passes through as it is, in both directions. So does one that only claims to be compressed:
+    anybody may send a run a signal, all payloads of a workflow task are decoded at once, and an error here would fail
+    that task for ever. Who reads the payload finds an encoding that it does not know, and drops it.
     """
 
     def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES) -> None:
@@ -48,7 +56,7 @@ class ZstdCodec(PayloadCodec):
         return [self._decompressed(payload) for payload in payloads]
 
     def _compressed(self, payload: Payload) -> Payload:
-        if payload.ByteSize() < self._from_bytes:
+        if not self._from_bytes <= payload.ByteSize() <= MAX_UNPACKED_BYTES:
             return payload
         data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(payload.SerializeToString())
         if len(data) >= payload.ByteSize():
@@ -58,7 +66,19 @@ class ZstdCodec(PayloadCodec):
     def _decompressed(self, payload: Payload) -> Payload:
         if payload.metadata.get("encoding") != ENCODING:
             return payload
-        return Payload.FromString(zstandard.ZstdDecompressor().decompress(payload.data))
+        try:
+            return Payload.FromString(_unpack(payload.data))
+        except (zstandard.ZstdError, DecodeError) as error:
+            logger.warning("a payload that can't be unpacked is passed on as it is: %s", error)
+            return payload
+
+
+def _unpack(data: bytes) -> bytes:
+    """The data uncompressed. Raises `ZstdError` when it is not zstd, or more than `MAX_UNPACKED_BYTES`."""
+    size = zstandard.frame_content_size(data)
+    if size > MAX_UNPACKED_BYTES:
+        raise zstandard.ZstdError(f"{size} bytes unpacked, at most {MAX_UNPACKED_BYTES} are possible")
+    return zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_UNPACKED_BYTES)
 
 
 def data_converter(
