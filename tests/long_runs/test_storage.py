@@ -137,7 +137,7 @@ async def test_a_reader_without_the_storage(
     async with stage.worker():
         run = await stage.start(scripted_agent(scripted([says("done")])), [Message.user(noise(LARGE, "seed"))])
         await run.result()
-    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE as it was"):
+    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE to what it was"):
         await get_run(short_histories.client, run.id).messages()
 
 

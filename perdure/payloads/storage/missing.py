@@ -48,5 +48,5 @@ class Elsewhere(StorageDriver):
     def _not_configured(self) -> ConfigurationError:
         return ConfigurationError(
             f"A value of this run was stored in {self._form} ({self._name}), which is not the storage that this "
-            "process was told to use: set PERDURE_STORAGE as it was where the run was started"
+            "process was told to use: set PERDURE_STORAGE to what it was where the run was started"
         )
