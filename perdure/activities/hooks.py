@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
@@ -14,7 +13,7 @@ from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..tools.signature import is_async
-from ..tools.threads import call_in_thread
+from ..tools.user_loop import ThisLoop, UserLoop, with_advice
 
 HookKind = Literal["plain", "async"]
 """A plain hook answers at once, an async one may wait."""
@@ -24,8 +23,9 @@ POINTS: tuple[GuardrailPoint, ...] = get_args(GuardrailPoint)
 class Hooks:
     """The guardrails and compactors that were registered on the worker, by the names that `RunOptions` asks for.
 
-    With `in_threads`, plain functions run in threads of their own. One that blocks the event loop would keep every
-    activity of the worker from its heartbeat, and so have all of them started again elsewhere.
+    With `in_threads`, plain functions run in threads of their own. Async ones run on `loop`, without one on the event
+    loop of whoever asks. A worker gives both: what blocks its own event loop would keep every activity of the worker
+    from its heartbeat, and so have all of them started again elsewhere.
     """
 
     def __init__(
@@ -34,10 +34,12 @@ class Hooks:
         compactors: Mapping[str, Compactor],
         *,
         in_threads: bool = False,
+        loop: UserLoop | None = None,
     ) -> None:
         self._guardrails = guardrails
         self._compactors = compactors
         self._in_threads = in_threads
+        self._loop = loop or ThisLoop()
 
     def kinds(self, options: RunOptions) -> dict[str, HookKind]:
         """The hooks of a run with these options, by point or `compactor`: a part of its inventory.
@@ -61,7 +63,7 @@ class Hooks:
         compactor: Compactor = _named("compactor", name, self._compactors)
         return compactor
 
-    async def judge(self, name: str, point: GuardrailPoint, *subject: Any) -> GuardrailResult:
+    async def judge(self, name: str, point: GuardrailPoint, *subject: Any, run_id: str = "") -> GuardrailResult:
         """The guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
 
         Raises `ConfigurationError` for a name that is not registered.
@@ -70,23 +72,21 @@ class Hooks:
         deadline = asyncio.timeout(JUDGE_SECONDS)
         try:
             async with deadline:
-                return _verdict(await self.call(callback, *subject))
+                return _verdict(await self.call(callback, *subject, title=f"{point} guardrail of run {run_id}"))
         except Exception as error:
-            problem = f"{type(error).__name__}: {error}"
+            problem = with_advice(f"{type(error).__name__}: {error}")
             if deadline.expired():
                 problem = f"no verdict within {JUDGE_SECONDS:g} s"
             return GuardrailResult(allowed=False, reason=f"the {point} guardrail failed: {problem}")
 
-    async def call(self, callback: Callable[..., Any], *arguments: Any) -> Any:
-        """What the callback returns, plain or async. Raises what it raises, a SystemExit as a RuntimeError."""
-        try:
-            if self._in_threads and not is_async(callback):
-                value = await call_in_thread(partial(callback, *arguments), "hook")
-            else:
-                value = callback(*arguments)
-            return await value if inspect.isawaitable(value) else value
-        except SystemExit as error:
-            raise RuntimeError(f"SystemExit {error}".strip()) from error
+    async def call(self, callback: Callable[..., Any], *arguments: Any, title: str = "hook") -> Any:
+        """What the callback returns, plain or async; `title` names it in a thread list and in the log.
+
+        Raises what it raises; what is no `Exception`, such as SystemExit or its own cancellation, as a RuntimeError.
+        """
+        in_loop = is_async(callback) or not self._in_threads
+        ended = await self._loop.end_of(partial(callback, *arguments), title, is_async=in_loop)
+        return ended.result()
 
 
 def _verdict(value: Any) -> GuardrailResult:

@@ -118,7 +118,9 @@ class RunActivities:
     async def _judge(self, input: activities.JudgeInput) -> GuardrailResult:
         run, subject = await self._subject(input)
         assert run.options.guardrails is not None
-        verdict = await self._hooks.judge(run.options.guardrails, input.point, *subject)
+        verdict = await self._hooks.judge(
+            run.options.guardrails, input.point, *subject, run_id=current_link().workflow_id
+        )
         require_recordable(verdict, f"The rewrite of the {input.point} guardrail")
         return verdict
 
@@ -140,7 +142,8 @@ class RunActivities:
             compactor = self._hooks.compactor(run.options.compactor)
             dropped = _copies(messages[input.head : input.head + input.drop])
             if callable(compactor):
-                return cut_middle(str(await self._hooks.call(compactor, dropped)), MAX_SUMMARY_BYTES)
+                title = f"compactor of run {current_link().workflow_id}"
+                return cut_middle(str(await self._hooks.call(compactor, dropped, title=title)), MAX_SUMMARY_BYTES)
             return await summarize(compactor, conversation_text(dropped), run.options)
 
     @activity.defn(name=activities.RECORD)

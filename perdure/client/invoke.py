@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
@@ -20,6 +21,7 @@ from ..options import RunOptions
 from ..worker import create_worker
 from .blocking import blocking
 from .connection import connect, environment_names_a_server
+from .elsewhere import running_elsewhere
 from .embedded.server import LocalServer
 from .relay import relayed
 from .runs import start_run
@@ -77,6 +79,10 @@ async def invoke_agent_async(
     The run is a real, durable one. It takes place on the server that the environment names, or else on the embedded
     one, with a worker in this process that has the given tools, guardrails and compactor.
 
+    The async ones among these run on the event loop of the caller, where the clients live that they use, plain ones
+    in threads, and `on_event` is called on the caller's loop. The worker itself is in a thread with another loop:
+    what blocks the caller's does it no harm.
+
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `more`
     are further fields of `RunOptions`.
@@ -102,11 +108,12 @@ async def invoke_agent_async(
             tools=tools or (),
             guardrails={OWN_HOOKS: guardrails} if guardrails else None,
             compactors={OWN_HOOKS: compactor} if compactor else None,
+            tool_loop=asyncio.get_running_loop(),
         )
         run = await start_run(
             connected, path_or_agent, inputs, task_queue=task_queue, id=id, options=options, messages=messages
         )
-        async with relayed(run, cancel, steering), worker:
+        async with relayed(run, cancel, steering), running_elsewhere(worker):
             if on_event is not None:
                 async for event in run.stream():
                     _call(on_event, event)

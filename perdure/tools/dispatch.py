@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -21,7 +20,8 @@ from .context import ToolContext
 from .registry import KindHandler, get_tool, get_tool_handler
 from .results import SizeLimits, to_result
 from .signature import InvalidArguments, signature_of
-from .threads import call_in_thread
+from .threads import Ended
+from .user_loop import ThisLoop, UserLoop, with_advice
 from .validation import find_problems, without_absent
 
 
@@ -49,6 +49,7 @@ class ToolBox:
         tools: A mapping from name to function; or functions, and modules with `@tool` functions.
         kinds: A mapping from a tool kind to the handler for its tools.
         limits: How large a result may be.
+        loop: Where async tools run; None runs them on the event loop of whoever calls `execute`.
 
     Raises ConfigurationError for two tools of one name, and for a function without a name.
     """
@@ -59,10 +60,12 @@ class ToolBox:
         *,
         kinds: Mapping[str, KindHandler] | None = None,
         limits: SizeLimits | None = None,
+        loop: UserLoop | None = None,
     ) -> None:
         self._tools = dict(tools) if isinstance(tools, Mapping) else collect_tools(tools)
         self._kinds = dict(kinds or {})
         self._limits = limits or SizeLimits()
+        self._loop = loop or ThisLoop()
 
     @property
     def names(self) -> list[str]:
@@ -130,38 +133,39 @@ class ToolBox:
         timeout: float | None,
     ) -> ToolResult:
         name = handler.tool.name
-        deadline = asyncio.timeout(timeout)
         try:
             call = _fill_in(handler, agent, arguments, inputs)
-            async with deadline:
-                value = await _call(call, handler.function, name, context)
-            return to_result(value, self._limits)
+            async with asyncio.timeout(timeout):
+                ended = await self._end_of(call, handler.function, name, context)
         except InvalidArguments as error:
             return self._failure(f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments")
-        except TimeoutError as error:
-            if deadline.expired():
-                text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds"
-                return ToolResult.failure(text, kind="timeout", status="timeout")
-            return self._raised(name, error)
-        except asyncio.CancelledError as error:
-            if _is_being_cancelled():
-                raise
-            return self._raised(name, error)
-        except (Exception, SystemExit) as error:
-            return self._raised(name, error)
+        except TimeoutError:
+            text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds"
+            return ToolResult.failure(text, kind="timeout", status="timeout")
+        except Exception as error:
+            ended = Ended(raised=error)
+        return self._raised(name, ended.raised) if ended.raised is not None else ended.value
+
+    async def _end_of(
+        self, call: Callable[..., Any], function: Callable[..., Any], name: str, context: ToolContext
+    ) -> Ended:
+        """How the call ends: with a ToolResult, or with what the tool raised."""
+        signature = signature_of(function)
+        if signature.context_name:
+            call = partial(call, **{signature.context_name: _for_threads(context)})
+        title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
+        finish = partial(to_result, limits=self._limits)
+        return await self._loop.end_of(call, title, is_async=signature.is_async, finish=finish)
 
     def _raised(self, name: str, error: BaseException) -> ToolResult:
         kind = type(error).__name__
-        return self._failure(f"Error: Tool '{name}' failed: {str(error) or kind}", kind)
+        text = str(error) or kind
+        if isinstance(error, StopIteration) or not isinstance(error, Exception | SystemExit):
+            text = f"{kind} {error}".strip()
+        return self._failure(f"Error: Tool '{name}' failed: {with_advice(text)}", kind)
 
     def _failure(self, text: str, kind: str) -> ToolResult:
         return to_result(ToolResult.failure(text, kind=kind), self._limits)
-
-
-def _is_being_cancelled() -> bool:
-    """Whether the caller is cancelled, as opposed to a tool that lets an inner cancellation escape."""
-    task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
 
 
 def _fill_in(
@@ -178,18 +182,6 @@ def _fill_in(
     if handler.is_for_kind:
         return partial(handler.function, handler.tool, bound, agent, dict(inputs))
     return partial(handler.function, **signature_of(handler.function).fit(bound))
-
-
-async def _call(call: Callable[..., Any], function: Callable[..., Any], name: str, context: ToolContext) -> Any:
-    """What the call gives: of an async function in this event loop, of a plain one in a thread of its own."""
-    signature = signature_of(function)
-    context_name = signature.context_name
-    if signature.is_async:
-        return await (call(**{context_name: context}) if context_name else call())
-    if context_name:
-        call = partial(call, **{context_name: _for_threads(context)})
-    value = await call_in_thread(call, f"tool {name}")
-    return await value if inspect.isawaitable(value) else value
 
 
 def _for_threads(context: ToolContext) -> ToolContext:

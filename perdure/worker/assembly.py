@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
@@ -26,6 +27,7 @@ def create_worker(
     prompt_root: str | PathLike[str] | None = None,
     conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
     workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
+    tool_loop: asyncio.AbstractEventLoop | None = None,
     **worker_options: Any,
 ) -> Worker:
     """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -43,6 +45,7 @@ def create_worker(
         prompt_root=prompt_root,
         conversation_cache_bytes=conversation_cache_bytes,
         workflow_cache_bytes=workflow_cache_bytes,
+        tool_loop=tool_loop,
     )
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
     return Worker(with_converter(client), task_queue=task_queue, **worker_options)

@@ -24,6 +24,8 @@ from ..payloads.storage import close_storage
 from ..protocol.activities import STREAM_SECONDS
 from ..providers.clients import close_clients
 from ..tools.dispatch import ToolBox
+from ..tools.user_loop import UserLoop
+from ..tools.watchdog import watchdog
 from ..workflows.agent_run import AgentRun
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 
@@ -52,6 +54,9 @@ class PerdurePlugin(SimplePlugin):
         conversation_cache_bytes: How much memory the activities may keep conversations in; 0 keeps none.
         workflow_cache_bytes: How much memory runs that wait may take, in addition to the limit of
             `max_cached_workflows`.
+        tool_loop: The event loop on which async tools, guardrails and compactors run, where the clients that they
+            share with other code live. It has to be running all the time. None gives them a loop in a thread of its
+            own, so that code that blocks it does no harm to other runs.
     """
 
     def __init__(
@@ -63,11 +68,15 @@ class PerdurePlugin(SimplePlugin):
         prompt_root: str | PathLike[str] | None = None,
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
         workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
+        tool_loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         self.runs = RunCache(conversation_cache_bytes)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
+        self.user_loop = UserLoop(tool_loop)
         self.activities_of_runs = RunActivities(
-            ToolBox(tools), Hooks(guardrails or {}, compactors or {}, in_threads=True), self.runs
+            ToolBox(tools, loop=self.user_loop),
+            Hooks(guardrails or {}, compactors or {}, in_threads=True, loop=self.user_loop),
+            self.runs,
         )
         self.prompt_root = prompt_root
         super().__init__(
@@ -85,8 +94,9 @@ class PerdurePlugin(SimplePlugin):
         return cast(WorkerConfig, {**config, **_defaults_for(config)})
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        async with self.workflows_held.watching(worker):
-            await super().run_worker(worker, next)
+        async with self.workflows_held.watching(worker), self.user_loop.held():
+            with watchdog.watching("the worker's event loop"):
+                await super().run_worker(worker, next)
 
 
 def _defaults_for(config: WorkerConfig) -> dict[str, Any]:

@@ -7,7 +7,8 @@ the model are reached as always, over sockets. A file counts when
 - one of its functions is entered or resumed, on any thread, from the loop's step `_call_model` to the step after it.
 
 The first run has imported everything and opened the connections, so that neither counts. `perdure.testing` does not
-count either, nor does the worker's look at its memory, which comes every second, whatever is being done.
+count either, nor do the worker's looks at its memory and at its event loops, which come again and again, whatever is
+being done.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from perdure.cli.entry import run
 from perdure.client import start_run
 from perdure.loop.loop import AgentLoop
 from perdure.testing import ScriptedModel, ScriptedReply
+from perdure.tools.watchdog import Watchdog
 from perdure.worker.workflow_memory import WorkflowMemory
 
 PACKAGE = Path(perdure.__file__).parent
@@ -50,7 +52,7 @@ TOOLS = "from perdure import tool\n\n\n@tool\ndef unused() -> str:\n    return '
 START: CodeType = start_run.__code__
 FIRST: CodeType = AgentLoop._call_model.__code__
 NEXT: CodeType = AgentLoop._check_output.__code__
-TIMER: CodeType = WorkflowMemory._watch.__code__
+TIMERS: frozenset[CodeType] = frozenset({WorkflowMemory._watch.__code__, Watchdog._look.__code__})
 
 
 class Trace:
@@ -66,7 +68,7 @@ class Trace:
         if frame.f_code is START:
             self._add(*reversed(list(_stack(frame))))
         self._is_calling = (self._is_calling or frame.f_code is FIRST) and frame.f_code is not NEXT
-        if self._is_calling and TIMER not in _stack(frame):
+        if self._is_calling and TIMERS.isdisjoint(_stack(frame)):
             self._add(frame.f_code)
 
     def _add(self, *codes: CodeType) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -46,8 +47,9 @@ class Stage:
 
     @asynccontextmanager
     async def worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
-        """A worker in this process, for as long as the block runs."""
-        async with create_worker(self.client, task_queue=self.task_queue, tools=tools, **more) as worker:
+        """A worker in this process, for as long as the block runs; its tools share the event loop of the test."""
+        settings = {"tool_loop": asyncio.get_running_loop(), **more}
+        async with create_worker(self.client, task_queue=self.task_queue, tools=tools, **settings) as worker:
             yield worker
 
     async def replay(self) -> None:

@@ -1,0 +1,194 @@
+"""Runs the user's code where it can't block the worker: plain functions in threads, async ones on a loop of their own.
+
+A worker whose event loop stands still counts as lost after a few seconds, with everything that it does at that moment.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import inspect
+from collections.abc import AsyncIterator, Callable
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from .loop_thread import LoopThread
+from .threads import Ended, end_in_thread
+from .watchdog import watchdog
+
+CLEANUP_SECONDS = 1.0
+"""How long code that is cancelled is awaited. One that goes on after that is left to itself."""
+
+Call = Callable[[], Any]
+Finish = Callable[[Any], Any] | None
+FOREIGN = ("is bound to a different event loop", "attached to a different loop", "Event loop is closed")
+"""What asyncio says of an object that was made for another event loop than the one that uses it."""
+USER_CODE = "the event loop of tools and guardrails"
+SHARED_LOOP = "the event loop that was passed as tool_loop"
+
+
+class UserLoop:
+    """The event loop for the user's async code: one in a thread of its own, from the first use on, or a given one.
+
+    All of it shares one loop, so that clients, locks and queues of one tool can be used by another.
+    """
+
+    def __init__(self, given: asyncio.AbstractEventLoop | None = None, *, name: str = "perdure-user-code") -> None:
+        self._given = given
+        self._name = name
+        self._own: LoopThread | None = None
+        self._holders = 0
+        self._lock = Lock()
+
+    def get(self) -> asyncio.AbstractEventLoop:
+        """The loop, running. Raises RuntimeError when it is a given one that is not running."""
+        if self._given is not None:
+            if not self._given.is_running():
+                raise RuntimeError("the event loop that was passed as tool_loop is not running: keep it running")
+            return self._given
+        with self._lock:
+            if self._own is None or not self._own.is_alive:
+                self._own = LoopThread(self._name, USER_CODE)
+            return self._own.loop
+
+    async def end_of(self, call: Call, title: str, *, is_async: bool, finish: Finish = None) -> Ended:
+        """How the call ends, and then `finish` with its value; `title` names it in a thread list and in the log.
+
+        Raises what `get` raises, and CancelledError when the caller is cancelled.
+        """
+        if not is_async:
+            ended = await end_in_thread(partial(_finished, call, finish), title)
+            if not inspect.isawaitable(ended.value):
+                return ended
+            call = partial(_value_of, ended)
+        return await self._end_of_async(partial(_awaited, call, finish), title)
+
+    async def _end_of_async(self, call: Call, title: str) -> Ended:
+        return await end_on(self.get(), call, title)
+
+    @contextlib.asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """For the time in which the loop may be used: when the last holder leaves, its thread ends."""
+        with self._lock:
+            self._holders += 1
+        self._on_given(watchdog.watch, self._given, SHARED_LOOP)
+        try:
+            yield
+        finally:
+            self._on_given(watchdog.forget, self._given)
+            await self._leave()
+
+    def _on_given(self, function: Callable[..., None], *arguments: Any) -> None:
+        if self._given is not None:
+            with contextlib.suppress(RuntimeError):  # closed
+                self._given.call_soon_threadsafe(function, *arguments)
+
+    async def _leave(self) -> None:
+        with self._lock:
+            self._holders -= 1
+            closing = None if self._holders else self._own
+            self._own = self._own if self._holders else None
+        if closing is not None:
+            await closing.close()
+
+
+class ThisLoop(UserLoop):
+    """The event loop of whoever calls: for runs in one process, where nobody counts heartbeats."""
+
+    async def _end_of_async(self, call: Call, title: str) -> Ended:
+        try:
+            return Ended(value=await call())
+        except KeyboardInterrupt:
+            raise
+        except asyncio.CancelledError as raised:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            return Ended(raised=raised)
+        except BaseException as raised:
+            return Ended(raised=raised)
+
+
+def _finished(call: Call, finish: Finish) -> Any:
+    value = call()
+    return value if finish is None or inspect.isawaitable(value) else finish(value)
+
+
+async def _awaited(call: Call, finish: Finish) -> Any:
+    value = call()
+    if inspect.isawaitable(value):
+        value = await value
+    return value if finish is None else finish(value)
+
+
+def _value_of(ended: Ended) -> Any:
+    return ended.value
+
+
+async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title: str) -> Ended:
+    """How the coroutine that `call` makes ends, as a task of that name on `loop`, with the caller's context variables.
+
+    When the caller is cancelled, so is the task. If that does not end it within `CLEANUP_SECONDS`, or ends it by
+    cancellation, this raises CancelledError; otherwise its end counts.
+    """
+    execution = _Execution(call, title, loop)
+    loop.call_soon_threadsafe(execution.start)
+    try:
+        await asyncio.wait([execution.done])
+    except asyncio.CancelledError:
+        with contextlib.suppress(RuntimeError):  # The loop was closed: nothing runs there any more.
+            loop.call_soon_threadsafe(execution.cancel)
+        await asyncio.wait([execution.done], timeout=CLEANUP_SECONDS)
+        if not execution.done.done() or isinstance(execution.done.result().raised, asyncio.CancelledError):
+            raise
+    return execution.done.result()
+
+
+class _Execution:
+    """One call on its way to another event loop, where it becomes a task, and its end on the way back."""
+
+    def __init__(self, call: Callable[[], Any], title: str, loop: asyncio.AbstractEventLoop) -> None:
+        self._call = call
+        self._title = title
+        self._loop = loop
+        self._context = contextvars.copy_context()
+        self._caller = asyncio.get_running_loop()
+        self._task: asyncio.Task[None] | None = None
+        self._ended = Ended(raised=asyncio.CancelledError())
+        self.done: asyncio.Future[Ended] = self._caller.create_future()
+
+    def start(self) -> None:
+        self._task = self._loop.create_task(self._run(), name=self._title, context=self._context)
+        self._task.add_done_callback(self._tell)
+
+    def cancel(self) -> None:
+        assert self._task is not None  # the loop takes what it is told in order
+        self._task.cancel()
+
+    async def _run(self) -> None:
+        # Nothing leaves the task: SystemExit and KeyboardInterrupt would end the loop, and a task that cancels itself
+        # would count as cancelled by its caller.
+        try:
+            self._ended = Ended(value=await self._call())
+        except BaseException as raised:
+            self._ended = Ended(raised=raised)
+
+    def _tell(self, task: asyncio.Task[None]) -> None:
+        with contextlib.suppress(RuntimeError):  # The caller's loop was closed meanwhile: nobody waits any more.
+            self._caller.call_soon_threadsafe(self._deliver)
+
+    def _deliver(self) -> None:
+        if not self.done.done():
+            self.done.set_result(self._ended)
+
+
+def with_advice(text: str) -> str:
+    """An error's text, and what to do where it speaks of a client that belongs to another event loop."""
+    if not any(words in text for words in FOREIGN):
+        return text
+    return (
+        f"{text}. Tools and guardrails run on an event loop of their own: open the client in the function that uses "
+        "it, or pass the client's loop, create_worker(tool_loop=…)"
+    )
