@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import warnings
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from .problems import UsageProblem
+from .console import say
+from .problems import Failure, UsageProblem
 
 if TYPE_CHECKING:
     from ..agent import Agent
+    from ..prompty.check.check import Problem
     from ..testing import Script, ScriptedModel
 
 
@@ -19,16 +22,52 @@ def load_agent(path: Path) -> Agent:
     from ..prompty.load import load
 
     require_file(path)
-    return load(path, defer_environment=True)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # `check` lists them, with their lines
+        return load(path, defer_environment=True)
+
+
+def load_checked(
+    path: Path, functions: Collection[str] = (), *, has_model: bool = True, elsewhere: bool = False, quiet: bool = False
+) -> Agent:
+    """The agent in the file, once everything that is known to keep it from running, or looks wrong, has been said.
+
+    `further_checks` explains the arguments; when `quiet`, only errors are said. Raises what `load_agent` does, and
+    `Failure` when the file has an error.
+    """
+    from ..prompty.check.check import check
+    from .surroundings import further_checks
+
+    agent = load_agent(path)
+    problems = check(path, also=further_checks(functions, has_model=has_model, elsewhere=elsewhere))
+    errors = [problem for problem in problems if problem.severity == "error"]
+    tell(path, errors if quiet else problems)
+    if errors:
+        raise Failure(f"no run was started: correct {str(path)!r} first; `perdure validate {path}` checks it again")
+    return agent
+
+
+def tell(path: Path, problems: Sequence[Problem]) -> None:
+    """Say what is wrong with the agent's file, a line for each problem."""
+    for problem in problems:
+        place = f"{path}:{problem.line}" if problem.line else str(path)
+        field = f"{problem.field}: " if problem.field else ""
+        say(f"{place}: {problem.severity}: {field}{problem.message}", "bad" if problem.severity == "error" else "plain")
 
 
 def require_file(path: Path) -> None:
-    """Raises `UsageProblem`, which says what agents are here, unless the file exists."""
-    if not path.is_file():
-        found = ", ".join(sorted(str(each) for each in Path().glob("*.prompty"))) or "none"
-        raise UsageProblem(
-            f"there is no file {str(path)!r} in {str(Path.cwd())!r}. Expected an agent's .prompty file; here: {found}"
-        )
+    """Raises `UsageProblem`, which says what agents are here, unless the path is a file that may be an agent's."""
+    if path.suffix in (".py", ".pyi", ".pyc"):
+        raise UsageProblem(f"{str(path)!r} is Python code. Expected an agent's .prompty file; tools: --tools {path}")
+    if path.is_file():
+        return
+    folder = path if path.is_dir() else Path()
+    found = ", ".join(sorted(str(each) for each in folder.glob("*.prompty") if each.is_file())) or "none"
+    if path.is_dir():
+        raise UsageProblem(f"{str(path)!r} is a folder. Expected an agent's .prompty file; in there: {found}")
+    raise UsageProblem(
+        f"there is no file {str(path)!r} in {str(Path.cwd())!r}. Expected an agent's .prompty file; here: {found}"
+    )
 
 
 @contextmanager
@@ -54,7 +93,7 @@ def _load_script(source: str) -> Script:
     if source.endswith(".json"):
         try:
             return read_script(Path(source).read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             raise UsageProblem(f"--scripted {source!r}: expected a JSON list of replies: {error}") from error
     scripts: list[Script] = list(load_named("--scripted", [source]).values())
     if len(scripts) != 1:

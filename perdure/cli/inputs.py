@@ -5,16 +5,26 @@ from __future__ import annotations
 import base64
 import json
 import mimetypes
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..spelling import did_you_mean
 from .problems import UsageProblem
 
 if TYPE_CHECKING:
     from ..agent import Agent
 
 _MEDIA = ("image", "audio", "file")
+_JSON_TYPES: dict[str, tuple[type, ...]] = {
+    "integer": (int,),
+    "float": (int, float),
+    "boolean": (bool,),
+    "array": (list,),
+    "object": (dict,),
+    "thread": (list, dict),
+}
 
 
 def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> dict[str, Any]:
@@ -26,7 +36,8 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> d
         if not separator or not name:
             raise UsageProblem(f"--input {pair!r}: expected name=value or name=@file, such as {_example(kinds)}")
         if kinds and name not in kinds:
-            raise UsageProblem(f"--input {pair!r}: the agent has no input {name!r}, only {', '.join(kinds)}")
+            hint = did_you_mean(name, kinds)
+            raise UsageProblem(f"--input {pair!r}: the agent has no input {name!r}, only {', '.join(kinds)}{hint}")
         inputs[name] = _value(pair, kinds.get(name, "string"), text)
     missing = [each.name for each in agent.inputs or [] if each.required and each.default is None]
     if missing := [name for name in missing if name not in inputs]:
@@ -38,7 +49,7 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> d
 
 def _read_json_file(path: Path) -> dict[str, Any]:
     try:
-        inputs = json.loads(_read(f"--inputs-json {str(path)!r}", path))
+        inputs = _json(_read(f"--inputs-json {str(path)!r}", path))
     except ValueError as error:
         raise UsageProblem(f"--inputs-json {str(path)!r}: not valid JSON: {error}") from error
     if not isinstance(inputs, dict):
@@ -51,18 +62,46 @@ def _read_json_file(path: Path) -> dict[str, Any]:
 def _value(pair: str, kind: str, text: str) -> Any:
     """The value of `text`, or of the file that `@path` names, in the form that the input's kind calls for."""
     if text.startswith("@"):
-        path = Path(text[1:]).expanduser()
+        path = Path(text[1:])
         if kind in _MEDIA:
             return _data_uri(pair, path)
-        text = _read(f"--input {pair!r}", path).decode("utf-8", "replace")
+        text = _text(pair, _read(f"--input {pair!r}", path))
+    else:
+        text = _text(pair, os.fsencode(text))
     if kind == "string" or kind in _MEDIA:
         return text
     try:
-        return json.loads(text)
+        value = _json(text)
     except ValueError as error:
         if kind == "union":
             return text
         raise UsageProblem(f"--input {pair!r}: expected a value of kind {kind} as JSON ({error})") from error
+    expected = _JSON_TYPES.get(kind)
+    if expected and (not isinstance(value, expected) or (isinstance(value, bool) and bool not in expected)):
+        raise UsageProblem(f"--input {pair!r}: expected a value of kind {kind} as JSON, got a {type(value).__name__}")
+    return value
+
+
+def _json(text: str | bytes) -> Any:
+    """The value. Raises ValueError for anything that is not JSON, or nests too deeply."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant)
+    except RecursionError:
+        raise ValueError("nested too deeply") from None
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a JSON value")
+
+
+def _text(pair: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise UsageProblem(
+            f"--input {pair!r}: not UTF-8 text (byte 0x{content[error.start]:02x} at position {error.start}). Expected "
+            "text; an input for other data is declared with `kind: file`, image or audio"
+        ) from None
 
 
 def _data_uri(pair: str, path: Path) -> str:
@@ -72,9 +111,10 @@ def _data_uri(pair: str, path: Path) -> str:
 
 def _read(option: str, path: Path) -> bytes:
     try:
-        return path.read_bytes()
-    except OSError as error:
-        raise UsageProblem(f"{option}: the file can't be read ({error.strerror}). Expected its path.") from error
+        return path.expanduser().read_bytes()
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home folder for `~name`
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise UsageProblem(f"{option}: the file can't be read ({reason}). Expected its path.") from error
 
 
 def _example(kinds: Mapping[str, str]) -> str:

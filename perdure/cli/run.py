@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from . import options
-from .agent_file import load_agent, scripted_agent
+from .agent_file import load_checked, scripted_agent
 from .console import answer, say
 from .follow import follow
 from .inputs import read_inputs
@@ -127,7 +127,7 @@ async def _perform(request: RunRequest) -> int:
     """Start the run and, unless it is detached, follow it; returns the exit code."""
     from ..client.runs import readable_id, start_run
 
-    loaded = load_agent(request.agent_file)
+    loaded = _load(request)
     inputs = read_inputs(loaded, request.inputs, request.inputs_json)
     run_id = request.id or readable_id(loaded.name or request.agent_file.stem)
     async with AsyncExitStack() as stack:
@@ -143,6 +143,20 @@ async def _perform(request: RunRequest) -> int:
         if not request.quiet:
             _announce(session, handle, agent, request, inside=inside)
         return await _follow(session, handle, queue, request, inside=inside)
+
+
+def _load(request: RunRequest) -> Agent:
+    """The agent; what can't work is refused here, before anything is started."""
+    from ..client.connection import environment_names_a_server
+
+    elsewhere = not request.code and not request.script and (request.detach or environment_names_a_server())
+    return load_checked(
+        request.agent_file,
+        request.code.tools,
+        has_model=request.script is None,
+        elsewhere=elsewhere,
+        quiet=request.quiet,
+    )
 
 
 async def _follow(session: Session, handle: RunHandle, queue: str, request: RunRequest, *, inside: bool) -> int:

@@ -30,9 +30,10 @@ def validate(
     """
     from ..prompty.check.check import check
     from .agent_file import require_file
+    from .surroundings import further_checks
 
     require_file(agent_file)
-    problems = check(agent_file)
+    problems = check(agent_file, also=further_checks())
     request = None
     has_error = any(problem.severity == "error" for problem in problems)
     if show_request and not has_error:
@@ -57,10 +58,9 @@ def _request(agent_file: Path, pairs: list[str], inputs_json: Path | None) -> di
 
 
 def _print(agent_file: Path, problems: list[Problem], request: dict[str, Any] | None) -> None:
-    for problem in problems:
-        place = f"{agent_file}:{problem.line}" if problem.line else str(agent_file)
-        field = f"{problem.field}: " if problem.field else ""
-        say(f"{place}: {problem.severity}: {field}{problem.message}", "bad" if problem.severity == "error" else "plain")
+    from .agent_file import tell
+
+    tell(agent_file, problems)
     if not problems:
         say(f"{agent_file}: no problems found", "good")
     if request is not None:

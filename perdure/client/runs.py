@@ -22,6 +22,7 @@ from ..payloads.limits import require_sendable
 from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT, ALL, TENANT
+from ..providers.availability import require_model
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
 from .run_input import new_run
@@ -48,12 +49,14 @@ async def start_run(
     next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one. `start` are the fields of
     `StartOptions`.
 
-    Raises what `load` and `prepare` raise, `ConfigurationError` for a literal secret in the agent, `ValueError` for
-    a priority or tenant that can't be, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that
-    id is under way.
+    Raises what `load` and `prepare` raise, `InvokerError` for a provider that is not installed here, `LoadError` for
+    an API that no agent can use, `ConfigurationError` for a literal secret in the agent, `ValueError` for a priority
+    or tenant that can't be, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is under
+    way.
     """
     client = with_converter(client)
     input = new_run(agent, inputs, options, messages)
+    require_model(input.agent)
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
     workflow_id = id or readable_id(input.agent.name)
     arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input), **start_arguments(start)}

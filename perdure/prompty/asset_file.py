@@ -12,6 +12,9 @@ from ..errors import LoadError
 from .places import Place, dotted, nearest
 from .yaml_text import read_yaml
 
+MAX_BYTES = 64 * 2**20
+"""A larger file is not read."""
+_PYTHON = frozenset({".py", ".pyi", ".pyc"})
 _OPENER = re.compile(r"\s*(---|\+\+\+)[^\S\n]*(?:\n|\Z)")
 _CLOSER = re.compile(r"^(?:---|\+\+\+)[^\S\n]*(?:\n|\Z)", re.MULTILINE)
 
@@ -29,6 +32,7 @@ class WrittenAsset:
     """The line of each place in `data`, counted from 1 at the top of the file."""
     body_line: int = 1
     """The line that the body begins on."""
+    has_frontmatter: bool = True
 
     def located(self, error: LoadError, place: Place) -> LoadError:
         """A copy of the error that names the file, and the field and line of `place`."""
@@ -37,13 +41,19 @@ class WrittenAsset:
 
 
 def read_asset(file: Path) -> WrittenAsset:
-    """Read the file. Raises LoadError when it is not UTF-8 text, or its frontmatter is not a map in YAML."""
+    """Read the file.
+
+    Raises LoadError when it is Python code, or no UTF-8 text, or its frontmatter is not a map in YAML.
+    """
+    if file.suffix in _PYTHON:
+        raise LoadError("the file is Python code. Expected properties between two lines `---`, then text", file=file)
     try:
         text = split_frontmatter(read_text(file))
         data, lines = read_frontmatter(text.frontmatter or "", text.frontmatter_line)
+        _require_text(text)
     except LoadError as error:
         raise LoadError(error.message, file=file, line=error.line) from None
-    return WrittenAsset(data, text.body, file, lines, text.body_line)
+    return WrittenAsset(data, text.body, file, lines, text.body_line, text.frontmatter is not None)
 
 
 def read_frontmatter(yaml: str, first_line: int) -> tuple[dict[str, Any], dict[Place, int]]:
@@ -62,19 +72,38 @@ def read_frontmatter(yaml: str, first_line: int) -> tuple[dict[str, Any], dict[P
     return data, lines
 
 
+def _require_text(text: SplitText) -> None:
+    if "\0" in text.body:
+        line = text.body_line + text.body[: text.body.index("\0")].count("\n")
+        raise LoadError("the file has a NUL character. Expected a text file in UTF-8", line=line)
+
+
 def read_text(file: Path) -> str:
     """The text of a regular file, without a byte order mark.
 
-    Raises LoadError when it can't be read, or is not UTF-8.
+    Raises LoadError, with the line where there is one, when it can't be read, or is not UTF-8 text.
     """
+    content = _read(file)
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        utf16 = content[:2] in (b"\xff\xfe", b"\xfe\xff")
+        raise LoadError(
+            f"the file is not UTF-8 text: {error.reason} at byte {error.start}. "
+            f"{'It looks like UTF-16: save it as UTF-8' if utf16 else 'Expected a text file in UTF-8'}",
+            line=1 + content.count(b"\n", 0, error.start),
+        ) from None
+
+
+def _read(file: Path) -> bytes:
     try:
         if not file.is_file():
-            raise LoadError(f"{file} is not a regular file")
-        return file.read_bytes().decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        raise LoadError(f"{file} is not UTF-8 text: {error.reason} at byte {error.start}") from None
+            raise LoadError("the file is not a regular file. Expected a text file")
+        if file.stat().st_size > MAX_BYTES:
+            raise LoadError(f"the file has {file.stat().st_size} bytes. Expected a text of {MAX_BYTES} at most")
+        return file.read_bytes()
     except OSError as error:
-        raise LoadError(f"can't read {file}: {error.strerror}") from None
+        raise LoadError(f"the file can't be read: {error.strerror or error}") from None
 
 
 class SplitText(NamedTuple):

@@ -35,6 +35,11 @@ class FromEnvironment(str):
         return text
 
 
+def is_unset(value: object) -> bool:
+    """Whether a value of an asset is a reference to a variable that is not set here."""
+    return isinstance(value, FromEnvironment) and value == value.reference
+
+
 class References:
     """Resolves the references of one asset. Only a whole string is a reference; unknown protocols are left alone."""
 
@@ -127,7 +132,10 @@ def read_referenced(path: Path) -> Any:
     """
     if not os.path.exists(path):
         raise ReferencedFileNotFoundError(f"Referenced file not found: {path}")
-    text = read_text(path)
+    try:
+        text = read_text(path)
+    except LoadError as error:
+        raise LoadError(f"{path}: {error.message}") from None
     if path.suffix.lower() == ".json":
         return _parse_json(text, path)
     return _parse_yaml(text, path) if path.suffix.lower() in _YAML else text

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
 from ..agent import Agent, EnvReference
-from .check.findings import did_you_mean
+from ..spelling import did_you_mean
 from .places import Place, last_name, map_strings, maps_in, pointer, strings
 from .references import FromEnvironment
 from .secrets import is_secret_key

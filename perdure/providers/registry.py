@@ -34,12 +34,13 @@ def _anthropic(key: str, api_type: str) -> Provider:
     return AnthropicMessages(key)
 
 
-_FACTORIES: dict[str, ProviderFactory] = {
+PROVIDERS: dict[str, ProviderFactory] = {
     "openai": _openai,
     "azure": _openai,
     "foundry": _openai,
     "anthropic": _anthropic,
 }
+"""Those that come with perdure, by key."""
 
 
 def provider_for(
@@ -60,7 +61,7 @@ def provider_for(
 
 @lru_cache(maxsize=256)
 def _provider(key: str, api_type: str) -> Provider | None:
-    factory = _FACTORIES.get(key) or _installed(key)
+    factory = PROVIDERS.get(key) or _installed(key)
     return factory(key, api_type) if factory else None
 
 

@@ -38,7 +38,7 @@ def test_all_problems_are_told(write: WriteFile) -> None:
 name: 5
 modle: m
 model:
-  apiType: chatt
+  apiType: chat
   connection:
     kind: keyy
     apiKey: literal
@@ -66,7 +66,6 @@ tool:
     assert told(file) == [
         "2 error name: expected a string, got 5",
         "3 warning modle: unknown property 'modle' has no effect and is kept as metadata (did you mean 'model'?)",
-        "5 error model.apiType: Unsupported API type: chatt (did you mean 'chat'?)",
         "7 error model.connection.kind: expected 'key', 'reference', 'remote', 'anonymous', 'foundry' or 'oauth', "
         "got 'keyy' (did you mean 'key'?)",
         "8 error model.connection.apiKey: is a secret itself, which every run would record: "

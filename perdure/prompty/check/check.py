@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -12,11 +12,14 @@ from ...errors import LoadError
 from ..asset_file import WrittenAsset, read_asset
 from ..load import Roots, canonical, root_paths
 from ..places import Place, dotted, nearest
-from ..references import FromEnvironment, References
+from ..references import References, is_unset
 from ..validation import InvalidAssetError, to_agent
 from .fields import field_findings
 from .findings import Finding
 from .template import template_findings
+
+FurtherCheck = Callable[[Mapping[str, Any], Path], Iterable[Finding]]
+"""Finds more in an asset in canonical form, given the folder of its file."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +34,13 @@ class Problem:
     severity: Literal["error", "warning"]
 
 
-def check(path: str | os.PathLike[str], *, allowed_file_roots: Roots = ()) -> list[Problem]:
+def check(
+    path: str | os.PathLike[str], *, allowed_file_roots: Roots = (), also: Iterable[FurtherCheck] = ()
+) -> list[Problem]:
     """The problems of the file, in the order of its lines; [] when there are none.
 
-    `allowed_file_roots` is that of `load`. Raises FileNotFoundError when there is no such file.
+    `allowed_file_roots` is that of `load`. `also` are checks that know more than the file: what this process or its
+    folder has. Raises FileNotFoundError when there is no such file.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
@@ -43,11 +49,11 @@ def check(path: str | os.PathLike[str], *, allowed_file_roots: Roots = ()) -> li
         written = read_asset(file)
     except LoadError as error:
         return [Problem(error.line, error.field or "", error.message, "error")]
-    problems = list(_problems(written, file.parent, allowed_file_roots))
+    problems = list(_problems(written, file.parent, allowed_file_roots, also))
     return sorted(dict.fromkeys(problems), key=lambda problem: problem.line or 0)
 
 
-def _problems(written: WrittenAsset, folder: Path, roots: Roots) -> Iterator[Problem]:
+def _problems(written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[FurtherCheck]) -> Iterator[Problem]:
     unresolved: list[Finding] = []
 
     def fail(error: LoadError, place: Place) -> None:
@@ -55,9 +61,13 @@ def _problems(written: WrittenAsset, folder: Path, roots: Roots) -> Iterator[Pro
 
     references = References(folder, root_paths(roots), fail=fail, keep_unset=lambda place: True)
     asset, shorthands = canonical(written, references)
+    if not written.has_frontmatter:
+        text = "no properties: expected `---`, properties as YAML, `---`, and then the text. All of it is taken as text"
+        yield Problem(1, "", text, "warning")
     for finding in unresolved:
         yield _problem(written, finding.place, finding)
-    for finding in (*_type_findings(asset), *field_findings(asset, written.data)):
+    further = (finding for find in also for finding in find(asset, folder))
+    for finding in (*_type_findings(asset), *field_findings(asset, written.data), *further):
         yield _problem(written, shorthands.written(finding.place), finding)
     for finding in template_findings(asset, written.body_line):
         yield _problem(written, shorthands.written(finding.place), finding)
@@ -83,4 +93,4 @@ def _is_unset(asset: Any, place: Place) -> bool:
             asset = asset[step]
         except (LookupError, TypeError):
             return False
-    return isinstance(asset, FromEnvironment) and asset == asset.reference
+    return is_unset(asset)

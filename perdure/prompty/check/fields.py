@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any, get_args
 
-from ...agent import Agent, Binding, ModelOptions, Node, Property
+from ...agent import Agent, Binding, Connection, CustomTool, ModelOptions, Node, Property
+from ...spelling import did_you_mean
 from ..places import Place, last_name, maps_in, strings
 from ..references import FromEnvironment
 from ..secrets import (
@@ -18,9 +19,10 @@ from ..secrets import (
     is_literal_secret,
     is_secret_key,
 )
-from .findings import Finding, did_you_mean, warning
+from .findings import Finding, warning
 
-_API_TYPES = ("chat", "responses", "embedding", "image")
+_FREE = (Connection, CustomTool)
+"""These may have fields of somebody else's, for somebody else's code."""
 _REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
 
 
@@ -29,7 +31,8 @@ def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iter
     yield from _unknown_top_level(written)
     yield from _unknown_keys(asset, Agent, ())
     yield from _maps_without_kind(written.get("inputs"))
-    yield from _model(written, asset.get("model"))
+    if written.get("model") is None:
+        yield warning((), "no `model` is named")
     yield from _bindings(asset)
     for place, text in strings({key: value for key, value in asset.items() if key != "instructions"}):
         yield from _environment(place, text) if isinstance(text, FromEnvironment) else _literal(place, text)
@@ -67,8 +70,9 @@ def _unknown_keys(value: Mapping[str, Any], model: type[Node], place: Place) -> 
         hint = did_you_mean(key, known)
         if model is ModelOptions and not hint:
             hint = ": write it under `additionalProperties` to send it"
-        if hint or model.model_config.get("extra") != "allow":
-            yield warning((*place, key), f"unknown property {key!r} has no effect{hint}")
+        if hint or model not in _FREE:
+            expected = hint or f". Expected {', '.join(known)}"
+            yield warning((*place, key), f"unknown property {key!r} has no effect{expected}")
 
 
 def _unknown_within(value: Any, types: list[type[Node]], place: Place) -> Iterator[Finding]:
@@ -109,15 +113,6 @@ def _maps_without_kind(inputs: Any) -> Iterator[Finding]:
     for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
         if isinstance(spec, Mapping) and "kind" not in spec and known & spec.keys():
             yield warning(("inputs", name), "has no `kind`, so the whole map is the default value of an object")
-
-
-def _model(written: Mapping[str, Any], model: Any) -> Iterator[Finding]:
-    if written.get("model") is None:
-        yield warning((), "no `model` is named")
-    api_type = model.get("apiType") if isinstance(model, Mapping) else None
-    if isinstance(api_type, str) and api_type not in _API_TYPES:
-        hint = did_you_mean(api_type, _API_TYPES)
-        yield Finding(("model", "apiType"), f"Unsupported API type: {api_type}{hint}")
 
 
 def _bindings(asset: Mapping[str, Any]) -> Iterator[Finding]:

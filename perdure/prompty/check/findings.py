@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -25,9 +23,3 @@ class Finding:
 def warning(place: Place, message: str, line: int | None = None) -> Finding:
     """A finding that does not keep the agent from running."""
     return Finding(place, message, "warning", line)
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint to append to a message, with the known word that is most like `word`; "" when none is."""
-    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
-    return f" (did you mean {near[0]!r}?)" if near else ""

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...errors import RenderError
+from ...spelling import did_you_mean
 from ..jinja import parse_jinja, used_variables
 from ..markers import ROLES, find_markers
 from ..places import maps_in
 from ..render import RENDERERS
 from .fields import bindings_of, names_of
-from .findings import Finding, did_you_mean, warning
+from .findings import Finding, warning
 
 _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 

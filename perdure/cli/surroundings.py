@@ -1,0 +1,109 @@
+"""Checks an agent against what is at hand: providers, what executes its tools, the files of its sub-agents."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..prompty.check.findings import Finding, warning
+from ..prompty.places import Place, maps_in
+from ..prompty.references import is_unset
+from ..spelling import did_you_mean
+
+if TYPE_CHECKING:
+    from ..prompty.check.check import FurtherCheck
+
+_KINDS = ("function", "prompty", "mcp", "openapi", "a2a", "activity", "workflow")
+"""The kinds of tools that files may have; of these, workers execute functions by themselves."""
+
+
+def further_checks(
+    functions: Collection[str] = (), *, has_model: bool = True, elsewhere: bool = False
+) -> list[FurtherCheck]:
+    """The checks, for `prompty.check`.
+
+    `functions` are the names of the tools that have one. Without `has_model`, something else answers in the place of
+    the agent's model. When the workers are `elsewhere`, they may have what is missing here.
+    """
+    tools = partial(_tools, functions=functions, elsewhere=elsewhere)
+    return [*([_model] if has_model else []), tools, partial(_sub_agents, elsewhere=elsewhere, around=frozenset())]
+
+
+def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+    from ..agent import DEFAULT_PROVIDER
+    from ..providers.availability import model_problem
+
+    model = asset.get("model")
+    fields = model if isinstance(model, Mapping) else {}
+    provider, api_type = fields.get("provider") or DEFAULT_PROVIDER, fields.get("apiType", "chat")
+    if not isinstance(provider, str) or not isinstance(api_type, str) or is_unset(provider) or is_unset(api_type):
+        return
+    if problem := model_problem(provider, api_type):
+        yield Finding(("model", problem.field), problem.text)
+
+
+def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:
+    from ..tools.registry import get_tool, get_tool_handler
+
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        name, kind = tool.get("name"), tool.get("kind", "function")
+        if not isinstance(name, str) or not isinstance(kind, str) or kind == "function":
+            continue
+        if name in functions or get_tool(name) or get_tool_handler(kind):
+            continue
+        yield _no_handler((*place, "kind"), name, kind, elsewhere=elsewhere)
+
+
+def _no_handler(place: Place, name: str, kind: str, *, elsewhere: bool) -> Finding:
+    """An error, unless another process may have a handler for the kind."""
+    hint = did_you_mean(kind, _KINDS) if kind not in _KINDS else ""
+    when = "yet" if kind in _KINDS else "here"
+    text = (
+        f"nothing executes tools of kind {kind!r} {when}{hint}. Expected kind function, or a worker that has a "
+        f"function named {name!r} or a handler for the kind: perdure.tools.register_tool_handler({kind!r}, …)"
+    )
+    may_be_elsewhere = elsewhere if kind in _KINDS else not hint
+    return warning(place, text) if may_be_elsewhere else Finding(place, text)
+
+
+def _sub_agents(
+    asset: Mapping[str, Any], folder: Path, *, elsewhere: bool, around: frozenset[Path]
+) -> Iterator[Finding]:
+    """`around` has the files of the agents that this one is a part of."""
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        path = tool.get("path")
+        if tool.get("kind") != "prompty" or not isinstance(path, str) or is_unset(path):
+            continue
+        if text := _missing(path, folder):
+            yield warning((*place, "path"), text) if elsewhere else Finding((*place, "path"), text)
+        else:
+            yield from _within((*place, "path"), (folder / path).resolve(), around)
+
+
+def _missing(path: str, folder: Path) -> str | None:
+    try:
+        if (folder / path).is_file():
+            return None
+        here = sorted(each.name for each in folder.glob("*.prompty"))
+    except (OSError, ValueError) as error:
+        return f"can't look for the sub-agent {path!r}: {error}"
+    hint = did_you_mean(Path(path).stem, [name.removesuffix(".prompty") for name in here])
+    return (
+        f"there is no file {path!r} in {str(folder)!r}{hint}. Expected the sub-agent's .prompty file; "
+        f"there: {', '.join(here)}"
+    )
+
+
+def _within(place: Place, file: Path, around: frozenset[Path]) -> Iterator[Finding]:
+    """The errors of a sub-agent's own file."""
+    from ..prompty.check.check import check
+
+    if file in around:
+        return
+    deeper = partial(_sub_agents, elsewhere=False, around=around | {file})
+    for problem in check(file, also=[_model, deeper]):
+        if problem.severity == "error":
+            where = ":".join(str(part) for part in (file.name, problem.line) if part)
+            yield Finding(place, f"the sub-agent is wrong: {where}: {problem.field or 'the file'}: {problem.message}")

@@ -1,0 +1,78 @@
+"""Says, before anything is started, whether there is a provider for an agent's model."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+from typing import Literal, NamedTuple
+
+from ..agent import Agent, Model
+from ..errors import InvokerError, LoadError
+from ..spelling import did_you_mean
+from .registry import ENTRY_POINT_GROUP, PROVIDERS, provider_for
+
+_API_TYPES = ("chat", "responses")
+_NO_AGENTS = {
+    "embedding": "an embedding model answers with numbers",
+    "image": "an image model answers with a picture",
+}
+
+
+class ModelProblem(NamedTuple):
+    """Why no agent can use a model."""
+
+    field: Literal["provider", "apiType"]
+    """The field of `model` that has to change."""
+    text: str
+
+
+def model_problem(provider: str, api_type: str) -> ModelProblem | None:
+    """Why this process has nothing that calls such a model; None when it has. Never raises."""
+    if provider not in PROVIDERS and provider not in (known := _known_providers()):
+        return ModelProblem(
+            "provider",
+            f"No executor registered for key: {provider}{did_you_mean(provider, known)}. Expected "
+            f"{', '.join(known)}, or the provider of a package that is installed here (docs/providers.md)",
+        )
+    try:
+        _find(provider, api_type)
+    except (ImportError, AttributeError) as error:
+        return ModelProblem("provider", f"the package that adds the provider {provider!r} can't be imported: {error}")
+    except ValueError:
+        return ModelProblem("apiType", _unsupported(provider, api_type))
+    return None
+
+
+def require_model(agent: Agent) -> None:
+    """Raises InvokerError for a provider that this process does not know, and LoadError for an API that it lacks."""
+    model = agent.model or Model()
+    problem = model_problem(model.provider_key, model.api_type)
+    if problem is None:
+        return
+    if problem.field == "provider":
+        raise InvokerError(problem.text)
+    raise LoadError(problem.text, field="model.apiType")
+
+
+def _known_providers() -> list[str]:
+    return sorted({*PROVIDERS, *(entry_point.name for entry_point in entry_points(group=ENTRY_POINT_GROUP))})
+
+
+def _find(provider: str, api_type: str) -> None:
+    provider_for(Agent(), provider=provider, api_type=api_type)
+
+
+def _unsupported(provider: str, api_type: str) -> str:
+    text = f"Unsupported API type: {api_type}"
+    if api_type in _NO_AGENTS:
+        return f"{text}. Expected chat or responses: {_NO_AGENTS[api_type]} and is no agent. Call it with its own SDK"
+    offered = [each for each in _API_TYPES if _offers(provider, each)]
+    expected = " or ".join(offered) or "an API that it has"
+    return f"{text}{did_you_mean(api_type, offered)}. Expected {expected} with the provider {provider!r}"
+
+
+def _offers(provider: str, api_type: str) -> bool:
+    try:
+        _find(provider, api_type)
+    except ValueError:
+        return False
+    return True
