@@ -1,33 +1,220 @@
-"""Removes secrets from texts that come from outside, such as a provider's error that repeats the key it was given."""
+"""Takes secrets out of what enters a history, an event or a log: the one redactor, used at every door."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from functools import lru_cache
+from threading import Lock
+from typing import Any, NamedTuple, TypeVar
+
+from pydantic import BaseModel
 
 from .agent import Agent
 
-_SECRET_VARIABLE = re.compile(r"(API_?KEY|TOKEN|SECRET|PASSWORD)", re.IGNORECASE)
-_SHORTEST = 8
-"""A shorter value may be an ordinary word of the text."""
+Value = TypeVar("Value")
+
+REDACTED = "[REDACTED]"
+SHORTEST = 16
+"""A shorter value of an environment variable may be an ordinary word of the text."""
+SHORTEST_OF_AGENT = 8
+"""The same for what stands in a connection of the agent itself: a key, however short."""
+
+_SECRET_VARIABLE = re.compile(r"API_?KEY|_KEY$|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE", re.IGNORECASE)
+_URL_VARIABLE = re.compile(r"URL|URI|DSN|PROXY|ENDPOINT|CONNECTION", re.IGNORECASE)
+_ENV_NAME = re.compile(r"\$\{env:([^:}]*)")
+_USERINFO = re.compile(r"(?<=://)[^/?#@\s\"']+(?=@)")
+_LITERAL = re.compile(
+    r"\bsk-[\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}"
+    r"|\bAKIA[0-9A-Z]{16}\b|\bAIza[\w-]{30,}|\bhf_\w{20,}|\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]*"
+    r"|-----BEGIN [A-Z ]*PRIVATE KEY-----[\s\S]*?(?:-----END [A-Z ]*PRIVATE KEY-----|\Z)"
+    r"|\bBearer\s+[\w.~+/=-]{16,}"
+)
+_QUERY_SECRET = re.compile(
+    r"(?<=[?&])((?:[\w-]*(?:api[-_]?key|token|secret|password|signature)|key|sig|code)=)([^&#\s\"']{8,})", re.IGNORECASE
+)
+_CLIENT_KEYS = ("api_key", "auth_token", "admin_api_key", "webhook_secret")
 
 
-def redact(text: str, agent: Agent) -> str:
-    """The text with the reference in place of each secret: `${env:NAME}` for the value of NAME.
+class Secret(NamedTuple):
+    """A text that must not be recorded, and what is recorded in its place."""
 
-    Secrets are what the agent's environment references stand for, endpoints excepted, and the values of all variables
-    of this process whose names say so.
+    value: str
+    placeholder: str
+
+
+_SECRET_NAME = re.compile(
+    r"secret|passw|passphrase|pwd$|api[-_ ]?key|auth(?!or(?!iz))|token(?!s|iz)|credential|cookie|bearer"
+    r"|(?:access|account|license|private|shared|signing|subscription)[-_ ]?key",
+    re.IGNORECASE,
+)
+
+MAX_REFERENCES = 1000
+
+_lock = Lock()
+_clients: dict[str, Any] = {}
+_references: dict[Secret, None] = {}
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a value under this name is a secret, to be redacted wherever it is shown or recorded (§15, §18-11)."""
+    return _SECRET_NAME.search(name) is not None
+
+
+def know_agent(agent: Agent) -> None:
+    """From now on, what the agent's environment references stand for are secrets, for every door of this process."""
+    with _lock:
+        for secret in _of_agent(agent):
+            _references.pop(secret, None)
+            _references[secret] = None
+        for oldest in list(_references)[:-MAX_REFERENCES]:
+            del _references[oldest]
+
+
+def know_client(name: str, client: Any) -> None:
+    """From now on, the keys of this client, registered under that name, are secrets; None forgets them."""
+    with _lock:
+        if client is None:
+            _clients.pop(name, None)
+        else:
+            _clients[name] = client
+
+
+def redact(text: str, agent: Agent | None = None) -> str:
+    """A text that people and logs read, such as an error's, without secrets: those that are known, and what looks so.
+
+    `${env:NAME}` stands in place of the value of NAME. What looks like a secret: keys in the format of a well-known
+    service, user information in a URL, and keys in its query. Never raises.
     """
-    for placeholder, secret in _secrets(agent):
-        text = text.replace(secret, placeholder)
-    return text
+    text = redactor(agent).text(text)
+    if "://" in text:
+        text = _USERINFO.sub(REDACTED, text)
+        text = _QUERY_SECRET.sub(rf"\1{REDACTED}", text)
+    return _LITERAL.sub(REDACTED, text)
 
 
-def _secrets(agent: Agent) -> Iterator[tuple[str, str]]:
-    for pointer, reference in agent._references.items():
-        if len(reference.value) >= _SHORTEST and not pointer.endswith("/endpoint"):
-            yield reference.text, reference.value
-    for name, value in os.environ.items():
-        if len(value) >= _SHORTEST and _SECRET_VARIABLE.search(name):
-            yield f"${{env:{name}}}", value
+def looks_secret(text: str) -> bool:
+    """Whether the text holds a key in the format of a well-known service, or a key in the query of a URL."""
+    return _LITERAL.search(text) is not None or ("://" in text and _QUERY_SECRET.search(text) is not None)
+
+
+def redactor(agent: Agent | None = None) -> Redactor:
+    """The redactor of this process, which knows its environment and its registered clients; and the agent's secrets."""
+    known = (*_of_clients(), *_references, *_of_environment(frozenset(_secret_variables())))
+    return _compiled(known if agent is None else (*_of_agent(agent), *known))
+
+
+class Redactor:
+    """Replaces known secrets, and nothing else: data is data."""
+
+    def __init__(self, secrets: Iterable[Secret]) -> None:
+        known: dict[str, str] = {}
+        for secret in secrets:
+            for form in _forms(secret.value):
+                known.setdefault(form, secret.placeholder)
+        # The longest first: one may be a part of another.
+        self._known = sorted(known.items(), key=lambda item: -len(item[0]))
+
+    def text(self, text: str) -> str:
+        """The text without known secrets; the same object when there is none in it."""
+        for secret, placeholder in self._known:
+            if secret in text:
+                text = text.replace(secret, placeholder)
+        return text
+
+    def value(self, value: Value) -> Value:
+        """The value without known secrets in any of its strings, however deep; the same object when there is none.
+
+        It may be a pydantic model, or nested maps and lists.
+        """
+        changed: Any = value
+        if isinstance(value, str):
+            changed = self.text(value)
+        elif isinstance(value, Mapping):
+            pairs = {self.value(key): self.value(child) for key, child in value.items()}
+            same = all(pairs.get(key) is child for key, child in value.items())
+            changed = value if same else pairs
+        elif isinstance(value, list | tuple):
+            items = [self.value(child) for child in value]
+            same = all(new is old for new, old in zip(items, value, strict=True))
+            changed = value if same else items if isinstance(value, list) else tuple(items)
+        elif isinstance(value, BaseModel):
+            changes = {name: new for name, old in value if (new := self.value(old)) is not old}
+            changed = value.model_copy(update=changes) if changes else value
+        result: Value = changed
+        return result
+
+
+def _secret_variables() -> Iterator[tuple[str, str]]:
+    for name in os.environ:
+        if _may_hold_secret(name) and len(value := os.environ.get(name, "")) >= SHORTEST:
+            yield name, value
+
+
+@lru_cache(maxsize=1024)
+def _may_hold_secret(name: str) -> bool:
+    return _SECRET_VARIABLE.search(name) is not None or _URL_VARIABLE.search(name) is not None
+
+
+@lru_cache(maxsize=4)
+def _of_environment(variables: frozenset[tuple[str, str]]) -> tuple[Secret, ...]:
+    found: list[Secret] = []
+    for name, value in sorted(variables):
+        if _SECRET_VARIABLE.search(name):
+            found.append(Secret(value, f"${{env:{name}}}"))
+        found += _in_url(value, SHORTEST)
+    return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def _compiled(secrets: tuple[Secret, ...]) -> Redactor:
+    return Redactor(secrets)
+
+
+def _of_clients() -> Iterator[Secret]:
+    for name, client in list(_clients.items()):
+        for attribute in _CLIENT_KEYS:
+            value = getattr(client, attribute, None)
+            if isinstance(value, str) and len(value) >= SHORTEST_OF_AGENT:
+                yield Secret(value, f"[key of connection {name!r}]")
+
+
+def _of_agent(agent: Agent) -> Iterator[Secret]:
+    for pointer, reference in list(agent._references.items()):
+        place = pointer.rpartition("/")[2]
+        shortest = SHORTEST_OF_AGENT if is_secret_name(place) else SHORTEST
+        if "://" in reference.value:
+            yield from _in_url(reference.value, SHORTEST_OF_AGENT)
+        elif len(reference.value) >= shortest and place != "endpoint":
+            # Without the reference's default, which may be the very secret.
+            name = _ENV_NAME.match(reference.text)
+            yield Secret(reference.value, f"${{env:{name[1]}}}" if name else REDACTED)
+    connection = agent.model.connection if agent.model else None
+    for literal in (connection.api_key, connection.client_secret) if connection else ():
+        if literal and len(literal) >= SHORTEST_OF_AGENT and not _ENV_NAME.match(literal):
+            yield Secret(literal, REDACTED)
+
+
+def _in_url(value: str, shortest: int) -> Iterator[Secret]:
+    """The user information in a URL, and keys in its query."""
+    if "://" not in value:
+        return
+    for userinfo in _USERINFO.findall(value):
+        parts = (userinfo, *userinfo.partition(":")[::2])
+        yield from (Secret(part, REDACTED) for part in parts if len(part) >= shortest)
+    yield from (Secret(match[2], REDACTED) for match in _QUERY_SECRET.finditer(value) if len(match[2]) >= shortest)
+
+
+def _forms(value: str) -> set[str]:
+    """The secret as it is, and as it stands in JSON and in a URL."""
+    bare = value.strip()
+    in_url = "".join(map(_percent_encoded, bare))
+    return {bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1], in_url}
+
+
+def _percent_encoded(character: str) -> str:
+    if character.isascii() and (character.isalnum() or character in "_.-~"):
+        return character
+    return "".join(f"%{byte:02X}" for byte in character.encode(errors="replace"))

@@ -11,7 +11,7 @@ from perdure.redaction import redact
 
 def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_OWN_NAME", "sk-0123456789")
-    monkeypatch.setenv("SOME_API_KEY", "ambient-secret")
+    monkeypatch.setenv("SOME_API_KEY", "ambient-secret-value")
     agent = load_dict(
         {
             "name": "a",
@@ -19,6 +19,6 @@ def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
             "instructions": "hi",
         }
     )
-    text = "wrong key sk-0123456789, wrong key ambient-secret, right word secret"
+    text = "wrong key sk-0123456789, wrong key ambient-secret-value, right word secret"
     assert redact(text, agent) == "wrong key ${env:MY_OWN_NAME}, wrong key ${env:SOME_API_KEY}, right word secret"
     assert redact("nothing to hide", Agent()) == "nothing to hide"

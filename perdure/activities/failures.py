@@ -11,6 +11,7 @@ from temporalio.service import RPCError
 from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
 from ..protocol import activities
+from ..redaction import redact
 
 
 @contextmanager
@@ -26,13 +27,13 @@ def typed_failures() -> Iterator[None]:
         # Without its cause: the provider's own words may contain the key that it was given.
         raise _model_failure(error) from None
     except (ConfigurationError, InvokerError) as error:
-        raise ApplicationError(str(error), type=activities.CONFIGURATION_ERROR, non_retryable=True) from error
+        raise ApplicationError(redact(str(error)), type=activities.CONFIGURATION_ERROR, non_retryable=True) from error
     except RunError as error:
-        raise ApplicationError(str(error), type=error.kind, non_retryable=True) from error
+        raise ApplicationError(redact(str(error)), type=error.kind, non_retryable=True) from error
     except (RPCError, DigestMismatchError, ApplicationError):
         raise
     except Exception as error:
-        text = f"{type(error).__name__}: {error}"
+        text = redact(f"{type(error).__name__}: {error}")
         raise ApplicationError(text, type=activities.INTERNAL_ERROR, non_retryable=True) from error
 
 

@@ -13,7 +13,7 @@ from ..payloads.limits import MAX_RESULT_BYTES, size_of
 from ..providers.base import Delta, Provider
 from ..providers.memo import Unchanging
 from ..providers.registry import provider_for
-from ..redaction import redact
+from ..redaction import redact, redactor
 from .heartbeat import Heart
 
 
@@ -28,6 +28,7 @@ async def ask_model(
         return await _ask(agent, messages, options, heart, with_tools=with_tools)
     except ModelError as error:
         error.message = redact(error.message, agent)
+        error.request_id = error.request_id and redact(error.request_id, agent)
         raise
 
 
@@ -49,7 +50,7 @@ async def _ask(
     )
     reply = provider.reply(agent, response)
     if options.raw:
-        reply.raw = response
+        reply.raw = redactor(agent).value(response)
     return _bounded(reply, provider)
 
 

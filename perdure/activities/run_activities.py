@@ -15,6 +15,7 @@ from ..messages import Message, ModelReply, ToolResult
 from ..payloads.limits import require_recordable
 from ..protocol import activities
 from ..protocol.run import Inventory
+from ..redaction import redactor
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import cut_middle
@@ -102,9 +103,10 @@ class RunActivities:
                     attempt=activity.info().attempt,
                     heartbeat=heart.tell,
                 )
-                return await self._toolbox.execute(
+                result = await self._toolbox.execute(
                     run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
                 )
+                return redactor().value(result)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:
@@ -121,6 +123,7 @@ class RunActivities:
         verdict = await self._hooks.judge(
             run.options.guardrails, input.point, *subject, run_id=current_link().workflow_id
         )
+        verdict = redactor().value(verdict)
         require_recordable(verdict, f"The rewrite of the {input.point} guardrail")
         return verdict
 
@@ -143,7 +146,8 @@ class RunActivities:
             dropped = _copies(messages[input.head : input.head + input.drop])
             if callable(compactor):
                 title = f"compactor of run {current_link().workflow_id}"
-                return cut_middle(str(await self._hooks.call(compactor, dropped, title=title)), MAX_SUMMARY_BYTES)
+                summary = str(await self._hooks.call(compactor, dropped, title=title))
+                return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
             return await summarize(compactor, conversation_text(dropped), run.options)
 
     @activity.defn(name=activities.RECORD)

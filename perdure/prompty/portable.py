@@ -7,6 +7,7 @@ from typing import Any
 
 from ..agent import Agent, EnvReference
 from ..errors import ConfigurationError
+from ..redaction import know_agent
 from .places import Place, dotted, map_strings, pointer
 from .secrets import LITERAL_SECRET, env_name, env_value, is_env_reference, is_literal_secret, is_resolved_late
 
@@ -54,6 +55,7 @@ def resolve_environment(agent: Agent) -> Agent:
 
     rewritten = _rewritten(agent, resolved)
     rewritten._references = {**agent._references, **found}
+    know_agent(rewritten)
     return rewritten
 
 

@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 from .._version import __version__
 from ..agent import Connection
 from ..errors import ModelError
+from ..redaction import know_client
 
 NO_KEY = "no-key"
 """Sent to a server that needs no key: the SDKs refuse to start without one."""
@@ -95,6 +96,7 @@ async def close_clients() -> None:
 
 def register_connection(name: str, client: Any) -> None:
     """Registers an asynchronous SDK client (AsyncOpenAI, AsyncAnthropic) under a name, in place of an earlier one."""
+    know_client(name, client)
     with _lock:
         _known_connections[name] = client
 
@@ -108,6 +110,8 @@ def get_connection(name: str) -> Any:
 def clear_connections() -> None:
     """Forgets every registered client, without closing any."""
     with _lock:
+        for name in _known_connections:
+            know_client(name, None)
         _known_connections.clear()
 
 

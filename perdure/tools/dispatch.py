@@ -17,6 +17,7 @@ from ..tool_calls import ToolSpec
 from .binding import apply_bindings
 from .collect import collect_tools
 from .context import ToolContext
+from .failed import describe, log_raised, log_timeout
 from .registry import KindHandler, get_tool, get_tool_handler
 from .results import SizeLimits, to_result
 from .signature import InvalidArguments, signature_of
@@ -140,11 +141,12 @@ class ToolBox:
         except InvalidArguments as error:
             return self._failure(f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments")
         except TimeoutError:
+            log_timeout(name, timeout or 0, context)
             text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds"
             return ToolResult.failure(text, kind="timeout", status="timeout")
         except Exception as error:
             ended = Ended(raised=error)
-        return self._raised(name, ended.raised) if ended.raised is not None else ended.value
+        return ended.value if ended.raised is None else self._raised(name, ended.raised, context)
 
     async def _end_of(
         self, call: Callable[..., Any], function: Callable[..., Any], name: str, context: ToolContext
@@ -157,12 +159,10 @@ class ToolBox:
         finish = partial(to_result, limits=self._limits)
         return await self._loop.end_of(call, title, is_async=signature.is_async, finish=finish)
 
-    def _raised(self, name: str, error: BaseException) -> ToolResult:
-        kind = type(error).__name__
-        text = str(error) or kind
-        if isinstance(error, StopIteration) or not isinstance(error, Exception | SystemExit):
-            text = f"{kind} {error}".strip()
-        return self._failure(f"Error: Tool '{name}' failed: {with_advice(text)}", kind)
+    def _raised(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:
+        log_raised(name, error, context)
+        text = f"Error: Tool '{name}' failed: {with_advice(describe(error))}"
+        return self._failure(text, type(error).__name__)
 
     def _failure(self, text: str, kind: str) -> ToolResult:
         return to_result(ToolResult.failure(text, kind=kind), self._limits)

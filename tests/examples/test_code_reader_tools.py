@@ -89,7 +89,9 @@ async def test_searching_never_leaves_the_tree(call: Any) -> None:
 
 async def test_a_bad_regular_expression_is_explained(call: Any) -> None:
     result = await call("search_text", query="(", is_regex=True)
-    assert result.text.startswith("Error: Tool 'search_text' failed: '(' is not a regular expression: missing )")
+    assert result.text.startswith(
+        "Error: Tool 'search_text' failed: ValueError: '(' is not a regular expression: missing )"
+    )
 
 
 def test_an_endless_regular_expression_is_stopped(tools: ToolBox, root: Path) -> None:

@@ -105,9 +105,9 @@ async def test_a_tool_that_raises_is_a_result_and_its_siblings_survive(parallel:
     tools = {"broken": broken, "leak": leak, "leave": leave, "fine": lambda: "fine"}
     stage = await answer(*[call(name) for name in tools], tools=tools, parallel_tool_calls=parallel)
     assert stage.results() == [
-        "Error: Tool 'broken' failed: no such page",
+        "Error: Tool 'broken' failed: LookupError: no such page",
         "Error: Tool 'leak' failed: CancelledError",
-        "Error: Tool 'leave' failed: 3",
+        "Error: Tool 'leave' failed: SystemExit: 3",
         "fine",
     ]
     assert {data["message"] for data in stage.data("error")} == set(stage.results()[:3])

@@ -83,7 +83,7 @@ async def test_what_a_tool_raises_is_told_to_the_model() -> None:
         raise KeyError
 
     failed = await run(broken)
-    assert failed.text == failed.error_message == "Error: Tool 't' failed: no such city: Atlantis"
+    assert failed.text == failed.error_message == "Error: Tool 't' failed: FileNotFoundError: no such city: Atlantis"
     assert (failed.status, failed.error_kind) == ("error", "FileNotFoundError")
     assert (await run(broken_async)).text == "Error: Tool 't' failed: KeyError"
     assert (await run(sys.exit, {})).error_kind == "SystemExit"
@@ -136,7 +136,7 @@ async def test_a_timeout_error_of_the_tool_itself_is_a_failure() -> None:
 
     result = await run(broken, timeout=5)
     assert (result.status, result.error_kind) == ("error", "TimeoutError")
-    assert result.text == "Error: Tool 't' failed: the weather service did not answer"
+    assert result.text == "Error: Tool 't' failed: TimeoutError: the weather service did not answer"
 
 
 async def test_cancellation_of_the_caller_is_never_converted() -> None:

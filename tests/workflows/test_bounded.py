@@ -58,7 +58,7 @@ async def test_a_tool_that_always_raises(stage: Stage, scripted: Scripted) -> No
         run = await stage.start(scripted_agent(scripted(always(call("broken"))), ["broken"]), max_iterations=4)
         error = await failed(run)
     assert isinstance(error, MaxIterationsError)
-    assert error.messages[-1].text == "Error: Tool 'broken' failed: as always"
+    assert error.messages[-1].text == "Error: Tool 'broken' failed: ValueError: as always"
     assert error.reason is not None
     assert "4 times in a row" in error.reason
 

@@ -88,7 +88,7 @@ async def test_runs_parallel_tools_together_and_keeps_the_order_asked_for(stage:
         result = await run.result()
     assert [message.text for message in result.messages if message.role == "tool"] == [
         "a",
-        "Error: Tool 'wait' failed: b broke",
+        "Error: Tool 'wait' failed: RuntimeError: b broke",
         "c",
     ]
 
