@@ -18,6 +18,7 @@ from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR
 from ..protocol.names import APPROVAL, STATUS, STEER
 from ..protocol.run import CallApproval, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
+from ..redaction import redactor
 from .reading.conversation import complete_messages, conversation_at_end
 from .reading.log import RunLog
 from .reading.query import ask
@@ -71,13 +72,13 @@ class RunHandle:
 
         Raises `PayloadTooLargeError` when the text does not fit into one message to Temporal.
         """
-        message = SteeringMessage(text=text)
+        message = redactor().value(SteeringMessage(text=text))
         await require_sendable(self._client, message, "The steering message", lambda: "Send less")
         await self._workflow.signal(STEER, message)
 
     async def cancel(self, reason: str = "") -> None:
         """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish."""
-        await self._workflow.cancel(reason=reason)
+        await self._workflow.cancel(reason=redactor().text(reason))
 
     async def approve(self, call_id: str, *, arguments: dict[str, Any] | None = None) -> None:
         """Let a tool call that waits for approval be executed, with other arguments if any are given.
@@ -91,6 +92,7 @@ class RunHandle:
         await self._send(CallApproval(call_id=call_id, approved=False, reason=reason))
 
     async def _send(self, approval: CallApproval) -> None:
+        approval = redactor().value(approval)
         await require_sendable(self._client, approval, "The approval", lambda: "Give shorter arguments")
         await self._workflow.signal(APPROVAL, approval)
 

@@ -14,6 +14,7 @@ from ..prompty.load import load
 from ..prompty.portable import portable
 from ..prompty.prepare import prepare
 from ..protocol.run import RunInput
+from ..redaction import redactor
 
 
 def run_input(
@@ -42,10 +43,12 @@ def new_run(
     """The same as a model. Raises like `run_input`."""
     loaded = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
     given = dict(inputs or {})
+    known = redactor(loaded)
+    first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     return RunInput(
         agent=portable(loaded),
-        messages=prepare(loaded, given) if messages is None else [_message(message) for message in messages],
-        inputs=_bound_inputs(loaded, given),
+        messages=known.value(first),
+        inputs=known.value(_bound_inputs(loaded, given)),
         options=options or RunOptions(),
     )
 

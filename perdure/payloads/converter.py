@@ -12,6 +12,7 @@ from temporalio.client import Client
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import CompositePayloadConverter, DataConverter, ExternalStorage, PayloadCodec
 
+from .failures import RedactingFailureConverter
 from .storage import open_storage, storage_from_environment
 
 logger = logging.getLogger("perdure.payloads")
@@ -94,6 +95,7 @@ def data_converter(
         storage = open_storage(storage)
     return DataConverter(
         payload_converter_class=SharedPayloadConverter,
+        failure_converter_class=RedactingFailureConverter,
         payload_codec=ZstdCodec(compress_from_bytes),
         external_storage=storage,
     )

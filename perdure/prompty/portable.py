@@ -3,35 +3,52 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from ..agent import Agent, EnvReference
 from ..errors import ConfigurationError
-from ..redaction import know_agent
+from ..redaction import REDACTED, know_agent, redact, redactor
 from .places import Place, dotted, map_strings, pointer
-from .secrets import LITERAL_SECRET, env_name, env_value, is_env_reference, is_literal_secret, is_resolved_late
-
-REDACTED = "[REDACTED]"
+from .secrets import (
+    DEFAULT_SECRET,
+    LITERAL_SECRET,
+    env_name,
+    env_value,
+    has_secret_default,
+    is_env_reference,
+    is_literal_secret,
+    is_resolved_late,
+    places_named_secret,
+)
 
 
 def portable(agent: Agent) -> Agent:
     """A copy without secrets, to be sent and recorded: environment values in connections and options are references.
 
-    Secrets in `metadata`, which no run needs, are redacted. Raises ConfigurationError for a secret that is written
-    anywhere else in the agent itself.
+    Secrets in `metadata`, which no run needs, are redacted, and so are values of this process's secret variables in
+    texts. Raises ConfigurationError for a secret that is written anywhere else in the agent itself.
     """
+    named = places_named_secret(document_of(agent))
+    known = redactor(agent)
 
     def travelling(place: Place, text: str) -> str:
-        reference = written_reference(agent, place, text)
+        reference = written_reference(agent, place, text) or (text if is_env_reference(text) else None)
         if reference and is_resolved_late(place):
+            if has_secret_default(place, reference, named):
+                return _refused(place, DEFAULT_SECRET)
             return reference
-        if not is_literal_secret(place, text):
+        unknown = known.text(text)
+        if unknown is text and not is_literal_secret(place, text, named):
             return text
-        if place[0] == "metadata":
-            return REDACTED
-        raise ConfigurationError(f"{dotted(place)} {LITERAL_SECRET}")
+        if place[0] in ("model", "tools") and "parameters" not in place:
+            return _refused(place, LITERAL_SECRET)
+        return REDACTED if place[0] == "metadata" else redact(text, agent)
 
     return _rewritten(agent, travelling)
+
+
+def _refused(place: Place, why: str) -> NoReturn:
+    raise ConfigurationError(f"{dotted(place)} {why}")
 
 
 def resolve_environment(agent: Agent) -> Agent:
@@ -74,7 +91,8 @@ def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, A
     """
     fields = document_of(agent)
     if not include_secrets:
-        fields = map_strings(fields, lambda place, text: _shown(agent, place, text))
+        named = places_named_secret(fields)
+        fields = map_strings(fields, lambda place, text: _shown(agent, place, text, named))
     return {"kind": "prompt", **dict.fromkeys(Agent.file_keys()), **fields}
 
 
@@ -89,8 +107,8 @@ def written_reference(agent: Agent, place: Place, text: str) -> str | None:
     return reference.text if reference and reference.value == text else None
 
 
-def _shown(agent: Agent, place: Place, text: str) -> str:
+def _shown(agent: Agent, place: Place, text: str, named: frozenset[Place]) -> str:
     reference = written_reference(agent, place, text)
     if reference and is_resolved_late(place):
         return reference
-    return REDACTED if is_literal_secret(place, text) else text
+    return REDACTED if is_literal_secret(place, text, named) else text

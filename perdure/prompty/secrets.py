@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator, Mapping
+from itertools import pairwise
+from typing import Any
 
+from ..redaction import is_secret_name, looks_secret
 from .places import Place, last_name
 
 LITERAL_SECRET = (
     "is a secret itself, which every run would record: write `${env:NAME}` there and set NAME where the worker runs"
 )
+DEFAULT_SECRET = (
+    "has a default that is a secret itself, which every run would record: write the reference without the default, "
+    "and set the variable where the worker runs"
+)
 _NO_SECRETS = frozenset({"authenticationMode", "tokenUrl"})
-_SECRET = re.compile(r"secret|password|api_?key|auth(?!or(?!iz))|token(?!s|iz)|credential|cookie", re.IGNORECASE)
-_URL_PASSWORD = re.compile(r"://[^/?#@\s:]*:[^/?#@\s]+@")
+_SHORTEST_DEFAULT = 16
+"""A shorter default of a secret is a word such as `no-key`, for servers that need none."""
+_USERINFO = re.compile(r"^https?://[^/?#@\s]+@|://[^/?#@\s:]*:[^/?#@\s]+@", re.IGNORECASE)
+_QUERY = re.compile(r"[?&]([\w.-]+)=([^&#\s]+)")
+_KEY = re.compile(r"key|sig|code|pass", re.IGNORECASE)
+"""Names that mean a secret in a URL's query, and elsewhere too if the value is as long as a key."""
+_ASSIGNMENT = re.compile(r"-{0,2}([\w.-]+)(?:=|:\s+)(.+)", re.DOTALL)
 _ENV_REFERENCE = re.compile(r"\$\{env:([^:}]*)(?::(.*))?\}", re.DOTALL)
 
 
@@ -31,19 +44,80 @@ def is_resolved_late(place: Place) -> bool:
     return (place[0] == "tools" and "options" in place) or is_secret_key(last_name(place))
 
 
-def is_literal_secret(place: Place, text: str) -> bool:
-    """Whether `text` at that place is a secret itself, as opposed to a reference to one."""
-    if place[0] not in ("model", "tools", "metadata") or "parameters" in place or "bindings" in place:
+def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozenset()) -> bool:
+    """Whether `text` at that place is a secret itself, as opposed to a reference to one.
+
+    `named` are the places that something beside them names as secret (`places_named_secret`).
+    """
+    if place[0] not in ("model", "tools", "metadata") or not text.strip() or is_env_reference(text):
         return False
-    if not text.strip() or is_env_reference(text):
+    return _is_secret(place, text, named)
+
+
+def has_secret_default(place: Place, reference: str, named: frozenset[Place] = frozenset()) -> bool:
+    """Whether the default of an environment reference at that place is a secret, which travels with the reference."""
+    default = env_default(reference) or ""
+    if not default.strip() or not is_resolved_late(place):
         return False
+    by_name = _is_named_secret(place, default) or place in named
+    return len(default) >= _SHORTEST_DEFAULT if by_name else _is_secret(place, default, named)
+
+
+def places_named_secret(document: Any) -> frozenset[Place]:
+    """Where a secret is named by what stands beside it: `{name: X-Api-Key, value: …}`, or `--api-key` before it."""
+    return frozenset(_named_in(document, ()))
+
+
+def _named_in(value: Any, place: Place) -> Iterator[Place]:
+    if isinstance(value, Mapping):
+        named = next((value[key] for key in ("name", "key", "header") if isinstance(value.get(key), str)), "")
+        if is_secret_key(named) or _KEY.fullmatch(named):
+            yield from ((*place, key) for key in ("value", "values", "default") if key in value and "kind" not in value)
+        for key, child in value.items():
+            yield from _named_in(child, (*place, key))
+    elif isinstance(value, list | tuple):
+        for index, child in enumerate(value):
+            yield from _named_in(child, (*place, index))
+        for index, (option, argument) in enumerate(pairwise(value), 1):
+            if isinstance(option, str) and option.startswith("-") and "=" not in option and is_secret_key(option):
+                yield from [(*place, index)] if isinstance(argument, str) and not argument.startswith("-") else []
+
+
+def _is_secret(place: Place, text: str, named: frozenset[Place]) -> bool:
+    if "parameters" in place or "bindings" in place:
+        return looks_secret(text)
+    return (
+        _is_named_secret(place, text) or place in named or looks_secret(text) or _is_in_url(text) or _is_assigned(text)
+    )
+
+
+def _is_named_secret(place: Place, text: str) -> bool:
     name = last_name(place)
-    return (is_secret_key(name) and name not in _NO_SECRETS) or _URL_PASSWORD.search(text) is not None
+    if name in _NO_SECRETS:
+        return False
+    return is_secret_key(name) or (_KEY.fullmatch(name) is not None and _is_long(text))
+
+
+def _is_in_url(text: str) -> bool:
+    if "://" not in text:
+        return False
+    in_query = ((name, value) for name, value in _QUERY.findall(text) if not value.startswith("${"))
+    return bool(_USERINFO.search(text)) or any(is_secret_key(name) or _KEY.fullmatch(name) for name, _ in in_query)
+
+
+def _is_assigned(text: str) -> bool:
+    """Whether it is `NAME=value`, `--name=value` or `Name: value`, of a secret."""
+    match = _ASSIGNMENT.fullmatch(text)
+    return match is not None and is_secret_key(match[1]) and _is_long(match[2]) and "://" not in match[1]
+
+
+def _is_long(text: str) -> bool:
+    return len(text) >= _SHORTEST_DEFAULT and not re.search(r"\s", text)
 
 
 def is_secret_key(name: str) -> bool:
     """Whether a value under this key is a secret, to be redacted wherever it is shown or recorded (§15, §18-11)."""
-    return _SECRET.search(name) is not None
+    return is_secret_name(name)
 
 
 def is_env_reference(text: str) -> bool:

@@ -95,6 +95,19 @@ def test_the_worker_lacks_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
         ),
         ({"tools": {"t": {"kind": "mcp", "connection": {"apiKey": SECRET}}}}, "tools[0].connection.apiKey"),
         ({"tools": {"t": {"kind": "own", "password": SECRET}}}, "tools[0].password"),
+        ({"model": {"connection": {"endpoint": f"https://{SECRET}@host/v1"}}}, "model.connection.endpoint"),
+        ({"model": {"connection": {"endpoint": f"https://h/v1?api_key={SECRET}"}}}, "model.connection.endpoint"),
+        ({"model": {"connection": {"endpoint": f"https://h/v1?key={SECRET}"}}}, "model.connection.endpoint"),
+        ({"tools": {"t": {"kind": "own", "options": {"args": ["--api-key", SECRET]}}}}, "tools[0].options.args[1]"),
+        ({"tools": {"t": {"kind": "own", "options": {"env": [f"A_TOKEN={SECRET}-1"]}}}}, "tools[0].options.env[0]"),
+        (
+            {"tools": {"t": {"kind": "own", "options": {"headers": [{"name": "X-Api-Key", "value": SECRET}]}}}},
+            "tools[0].options.headers[0].value",
+        ),
+        (
+            {"tools": {"t": {"kind": "own", "options": {"h": {"X-Own": "sk-0123456789abcdef"}}}}},
+            "tools[0].options.h.X-Own",
+        ),
     ],
 )
 def test_literal_secrets_do_not_travel(data: dict[str, Any], place: str) -> None:
@@ -188,6 +201,19 @@ def test_the_document_shows_references_and_loads_again() -> None:
     assert shown["model"]["connection"]["endpoint"] == URL
     assert fields(load_dict(shown)) == fields(agent)
     assert fields(load_dict(agent_to_dict(agent, include_secrets=True))) == fields(agent)
+
+
+def test_the_default_of_a_secret_is_one() -> None:
+    agent = load_dict({"model": {"connection": {"apiKey": f"${{env:PERDURE_UNSET_KEY:{SECRET}-long}}"}}})
+    with pytest.raises(ConfigurationError) as caught:
+        portable(agent)
+    assert str(caught.value).startswith("model.connection.apiKey has a default that is a secret itself")
+    assert SECRET not in str(caught.value)
+
+
+def test_a_default_for_servers_without_keys_is_none() -> None:
+    agent = load_dict({"model": {"connection": {"apiKey": "${env:PERDURE_UNSET_KEY:no-key}"}}})
+    assert portable(agent).model.connection.api_key == "${env:PERDURE_UNSET_KEY:no-key}"  # type: ignore[union-attr]
 
 
 def test_printing_an_agent_shows_no_key() -> None:

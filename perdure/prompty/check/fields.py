@@ -11,13 +11,16 @@ from ...spelling import did_you_mean
 from ..places import Place, last_name, maps_in, strings
 from ..references import FromEnvironment
 from ..secrets import (
+    DEFAULT_SECRET,
     LITERAL_SECRET,
     env_default,
     env_name,
     env_value,
+    has_secret_default,
     is_env_reference,
     is_literal_secret,
     is_secret_key,
+    places_named_secret,
 )
 from .findings import Finding, warning
 
@@ -34,8 +37,11 @@ def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iter
     if written.get("model") is None:
         yield warning((), "no `model` is named")
     yield from _bindings(asset)
+    named = places_named_secret(asset)
     for place, text in strings({key: value for key, value in asset.items() if key != "instructions"}):
-        yield from _environment(place, text) if isinstance(text, FromEnvironment) else _literal(place, text)
+        yield from (
+            _environment(place, text, named) if isinstance(text, FromEnvironment) else _literal(place, text, named)
+        )
 
 
 def names_of(items: Any) -> list[str]:
@@ -127,15 +133,18 @@ def _bindings(asset: Mapping[str, Any]) -> Iterator[Finding]:
             yield warning(place, f"the tool has no parameter {parameter!r}{hint}")
 
 
-def _environment(place: Place, text: FromEnvironment) -> Iterator[Finding]:
-    if env_value(text.reference) is None:
-        yield warning(place, f"Environment variable '{env_name(text.reference)}' not set")
-    if env_default(text.reference) and is_secret_key(last_name(place)):
+def _environment(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:
+    reference = text.reference if isinstance(text, FromEnvironment) else ""
+    if env_value(reference) is None:
+        yield warning(place, f"Environment variable '{env_name(reference)}' not set")
+    if has_secret_default(place, reference, named):
+        yield Finding(place, DEFAULT_SECRET)
+    elif env_default(reference) and is_secret_key(last_name(place)):
         yield warning(place, "the default of a secret is not secret: it is in the file and recorded with every run")
 
 
-def _literal(place: Place, text: str) -> Iterator[Finding]:
-    if is_literal_secret(place, text) and place[0] != "metadata":
+def _literal(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:
+    if is_literal_secret(place, text, named) and place[0] != "metadata" and "parameters" not in place:
         yield Finding(place, LITERAL_SECRET)
     reference = _REFERENCE.search(text)
     if reference and not is_env_reference(text):
