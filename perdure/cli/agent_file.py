@@ -85,6 +85,15 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
         yield _with_endpoint(agent, model)
 
 
+def script_at(endpoint: str, source: str) -> ScriptedModel:
+    """The scripted model at the port that `endpoint` names. Raises `UsageProblem` when there is no such script."""
+    from urllib.parse import urlsplit
+
+    from ..testing import ScriptedModel
+
+    return ScriptedModel(_load_script(source), port=urlsplit(endpoint).port or 0)
+
+
 def _load_script(source: str) -> Script:
     """`module:function` or `file.py:function` is a program, `file.json` a list of replies."""
     from ..testing.server import read_script

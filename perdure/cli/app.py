@@ -17,7 +17,9 @@ from .events import events
 from .ls import ls
 from .messages import messages
 from .result import result
+from .resume import resume
 from .run import run
+from .run_options import CommandWithRunOptions
 from .server import server
 from .status import status
 from .steer import steer
@@ -28,7 +30,7 @@ app = typer.Typer(
     name="perdure",
     help="Runs LLM agents, written as .prompty files, as durable Temporal workflows.",
     no_args_is_help=True,
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
@@ -60,7 +62,11 @@ def perdure(
     os.environ.update({name: str(value) for name, value in chosen.items() if value})
 
 
-COMMANDS = (run, dev, worker, server, result, ls, status, events, messages, steer, cancel, approve, deny, validate)
+COMMANDS = (
+    *(run, resume, dev, worker, server),
+    *(result, ls, status, events, messages),
+    *(steer, cancel, approve, deny, validate),
+)
 
 for _command in COMMANDS:
-    app.command()(_command)
+    app.command(cls=CommandWithRunOptions if _command is run else None)(_command)

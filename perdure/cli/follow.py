@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import RunError
 from .console import answer, say
+from .going_on import say_how_to_go_on
 from .problems import DONE, FAILED
 from .progress import Progress
 from .task_queue import mention_missing_worker
@@ -35,7 +36,9 @@ async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: b
             result = await handle.result()
     except RunError as error:
         progress.end_line()
-        return _print_failure(handle, error, as_json=as_json)
+        code = _print_failure(handle, error, as_json=as_json)
+        await say_how_to_go_on(session.client, handle.id, error)
+        return code
     progress.end_line()
     _print_result(handle, result, as_json=as_json)
     return DONE
@@ -49,6 +52,7 @@ def _print_result(handle: RunHandle, result: RunResult, *, as_json: bool) -> Non
     answer(result.output)
     if result.is_incomplete:
         say(f"Run {handle.id} reached a limit: this result is incomplete.", "bad")
+        say(f'  go on from there: perdure run --continue {handle.id} "go on"')
 
 
 def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:

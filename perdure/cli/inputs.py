@@ -6,6 +6,7 @@ import base64
 import json
 import mimetypes
 import os
+import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -110,6 +111,8 @@ def _data_uri(pair: str, path: Path) -> str:
 
 
 def _read(option: str, path: Path) -> bytes:
+    if str(path) == "-":
+        return sys.stdin.buffer.read()
     try:
         return path.expanduser().read_bytes()
     except (OSError, RuntimeError) as error:  # RuntimeError: no home folder for `~name`

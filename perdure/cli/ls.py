@@ -41,8 +41,16 @@ async def _list(limit: int, status: Status | None, as_json: bool) -> None:
 
     query = f"WorkflowType = '{WORKFLOW}'" + (f" AND ExecutionStatus = '{_EXECUTION_STATUS[status]}'" if status else "")
     async with open_session() as session:
-        rows = [await _row(run) async for run in session.client.list_workflows(query, limit=limit)]
+        runs = [run async for run in session.client.list_workflows(query, limit=limit)]
+        names = [await _agent_in_memo(run) for run in runs]
+        rows = [_row(run, name) for run, name in zip(runs, names, strict=True)]
         place = session.place
+    if unread := names.count(None):
+        say(
+            f"{unread} {'run' if unread == 1 else 'runs'} can't be read: encrypted, or another program made them. "
+            "Their agents are what the search attributes say.",
+            "faint",
+        )
     if as_json:
         answer(rows)
         return
@@ -52,13 +60,24 @@ async def _list(limit: int, status: Status | None, as_json: bool) -> None:
         answer(line)
 
 
-async def _row(run: WorkflowExecution) -> dict[str, Any]:
+async def _agent_in_memo(run: WorkflowExecution) -> str | None:
+    """The agent's name; None when the memo can't be decoded with this process's converter."""
+    try:
+        return str((await run.memo()).get("agent", ""))
+    except Exception:
+        # Whatever a converter raises: one run that can't be read must not hide the others.
+        return None
+
+
+def _row(run: WorkflowExecution, agent: str | None) -> dict[str, Any]:
+    from ..protocol.search_attributes import AGENT
+
     words = {value: word for word, value in _EXECUTION_STATUS.items()}
     name = run.status.name.title().replace("_", "") if run.status else ""
     end = run.close_time or datetime.now(UTC)
     return {
         "id": run.id,
-        "agent": (await run.memo()).get("agent", ""),
+        "agent": agent if agent is not None else run.typed_search_attributes.get(AGENT, "?"),
         "status": words.get(name, name.lower()),
         "started": run.start_time.isoformat(timespec="seconds"),
         "seconds": round((end - run.start_time).total_seconds(), 1),

@@ -32,7 +32,9 @@ Compactors = Annotated[
 TaskQueue = Annotated[str, typer.Option("--task-queue", metavar="NAME", help="The queue that workers poll.")]
 Inputs = Annotated[
     list[str] | None,
-    typer.Option("--input", "-i", metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file."),
+    typer.Option(
+        "--input", "-i", metavar="NAME=VALUE", help="An input; NAME=@FILE reads it from a file, NAME=@- from stdin."
+    ),
 ]
 InputsJson = Annotated[
     Path | None, typer.Option("--inputs-json", metavar="FILE", help="A file with a JSON object of inputs by name.")

@@ -80,18 +80,23 @@ async def open_session() -> AsyncIterator[Session]:
 @asynccontextmanager
 async def open_run(run_id: str) -> AsyncIterator[tuple[Session, RunHandle]]:
     """The server and the run. Raises `Failure` when there is no run of that id, else like `open_session`."""
+    async with open_session() as session:
+        yield session, await find_run(session, run_id)
+
+
+async def find_run(session: Session, run_id: str) -> RunHandle:
+    """The run of that id. Raises `Failure` when there is none."""
     from temporalio.service import RPCError, RPCStatusCode
 
     from ..client import get_run
 
-    async with open_session() as session:
-        try:
-            await session.client.get_workflow_handle(run_id).describe()
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            raise Failure(
-                f"there is no run {run_id!r} in the namespace {session.client.namespace!r} of {session.place}. "
-                "Expected an id that `perdure ls` lists."
-            ) from error
-        yield session, get_run(session.client, run_id)
+    try:
+        await session.client.get_workflow_handle(run_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        raise Failure(
+            f"there is no run {run_id!r} in the namespace {session.client.namespace!r} of {session.place}. "
+            "Expected an id that `perdure ls` lists."
+        ) from error
+    return get_run(session.client, run_id)

@@ -17,15 +17,15 @@ class UserCode:
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
     guardrails: dict[str, Any] = field(default_factory=dict)
     compactors: dict[str, Callable[..., Any]] = field(default_factory=dict)
-    options: tuple[str, ...] = ()
-    """The command-line options that name the code."""
+    sources: dict[str, list[str]] = field(default_factory=dict)
+    """What was typed, by the option that it was typed for."""
 
     def __bool__(self) -> bool:
-        return bool(self.options)
+        return bool(self.sources)
 
     def as_options(self) -> str:
         """The options, as text to append to a command."""
-        return "".join(f" {option}" for option in self.options)
+        return "".join(f" {option} {source}" for option, sources in self.sources.items() for source in sources)
 
 
 def load_user_code(
@@ -37,7 +37,7 @@ def load_user_code(
         tools=_load_tools(tools),
         guardrails=load_named("--guardrails", guardrails),
         compactors=load_named("--compactor", compactors),
-        options=tuple(f"{option} {source}" for option, sources in named.items() for source in sources),
+        sources={option: list(sources) for option, sources in named.items() if sources},
     )
 
 

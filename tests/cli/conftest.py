@@ -54,20 +54,21 @@ class Started:
 
 
 class Cli:
-    """Runs commands in the folder of the test's agent."""
+    """Runs commands, in the folder of the test's agent unless another one is given."""
 
-    def __init__(self, environment: dict[str, str]) -> None:
+    def __init__(self, environment: dict[str, str], folder: Path = AGENT) -> None:
         self.environment = environment
+        self._folder = folder
         self._processes: list[asyncio.subprocess.Process] = []
 
-    async def start(self, *arguments: str) -> Started:
+    async def start(self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL) -> Started:
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "perdure.cli", *arguments),
-            stdin=asyncio.subprocess.DEVNULL,
+            stdin=stdin,
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
-            cwd=AGENT,
+            cwd=self._folder,
             env=self.environment,
         )
         self._processes.append(process)

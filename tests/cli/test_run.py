@@ -54,7 +54,7 @@ async def test_ctrl_c_leaves_the_run_to_another_worker(cli: Cli, client: Client)
     finished = await run.finish(signal.SIGINT)
     assert finished.code == 130
     assert finished.stdout == ""
-    assert "go on: perdure worker --task-queue perdure-left --tools tools.py" in finished.stderr
+    assert "go on: perdure resume left" in finished.stderr
     assert "perdure cancel left" in finished.stderr
     assert (await client.get_workflow_handle("left").describe()).status is WorkflowExecutionStatus.RUNNING
 

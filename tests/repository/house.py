@@ -77,6 +77,8 @@ def room_of(module: str) -> str:
     path = modules()[module].relative_to(PACKAGE)
     if module == FRONT_DOOR:
         return ""
+    if path.name == "__main__.py":
+        return "cli"
     return path.parts[0] if len(path.parts) > 1 else "core"
 
 

@@ -1,0 +1,6 @@
+"""`python -m perdure`, which is what `perdure` runs."""
+
+from .cli.entry import main
+
+if __name__ == "__main__":
+    main()

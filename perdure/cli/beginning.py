@@ -1,0 +1,162 @@
+"""What `perdure run` begins with: an agent's file and its inputs, or where an earlier run ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from .agent_file import load_checked
+from .inputs import read_inputs
+from .problems import Failure, UsageProblem
+from .recorded import CommandMemo, RecordedRun, command_memo, read_recorded
+from .run_options import run_options
+from .session import Session
+from .user_code import UserCode, load_user_code
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from ..client import RunHandle
+    from ..messages import Message
+    from ..options import RunOptions
+
+
+@dataclass(frozen=True)
+class Beginning:
+    """Everything that a run is started with."""
+
+    agent: Agent
+    inputs: Mapping[str, Any]
+    messages: Sequence[Message] | None
+    options: RunOptions
+    code: UserCode
+    memo: CommandMemo
+    task_queue: str | None
+
+    @property
+    def script(self) -> str | None:
+        """The scripted model that answers instead of the agent's."""
+        return self.memo.scripted
+
+
+@dataclass(frozen=True)
+class CodeSources:
+    """What the options of a command name of the user's code."""
+
+    tools: Sequence[str] = ()
+    guardrails: Sequence[str] = ()
+    compactors: Sequence[str] = ()
+    scripted: str | None = None
+
+    def __bool__(self) -> bool:
+        return bool(self.tools or self.guardrails or self.compactors)
+
+    def load(self) -> UserCode:
+        """Import it. Raises `UsageProblem`."""
+        return load_user_code(self.tools, self.guardrails, self.compactors)
+
+
+@dataclass(frozen=True)
+class RunRequest:
+    """What the arguments of `perdure run` say."""
+
+    agent_or_text: str
+    inputs: list[str]
+    inputs_json: Path | None
+    continued: str | None
+    sources: CodeSources
+    fields: dict[str, Any]
+    id: str | None
+    task_queue: str | None
+    detach: bool
+    as_json: bool
+    quiet: bool
+
+
+def begin_with_file(request: RunRequest) -> Beginning:
+    """A run of the agent in the file; what can't work is refused here, before anything is started.
+
+    Raises `UsageProblem`, and what `load_checked` raises.
+    """
+    sources = request.sources
+    code = sources.load()
+    options = run_options({**request.fields, **_hooks(code)})
+    agent = _load(request, code)
+    given = read_inputs(agent, request.inputs, request.inputs_json)
+    return Beginning(agent, given, None, options, code, command_memo(code, sources.scripted), None)
+
+
+def _load(request: RunRequest, code: UserCode) -> Agent:
+    from ..client.connection import environment_names_a_server
+
+    script = request.sources.scripted
+    elsewhere = not code and not script and (request.detach or environment_names_a_server())
+    return load_checked(
+        Path(request.agent_or_text), code.tools, has_model=script is None, elsewhere=elsewhere, quiet=request.quiet
+    )
+
+
+async def begin_after(session: Session, handle: RunHandle, request: RunRequest) -> Beginning:
+    """A run that goes on where the given one ended, with what the user says next.
+
+    Agent, options and code are those of that run, unless the command names others. Raises `Failure` while the run is
+    under way, and `UsageProblem`.
+    """
+    from ..messages import Message
+
+    sources = request.sources
+    recorded = await read_recorded(session.client, handle.id)
+    if not recorded.has_ended:
+        raise Failure(
+            f"run {handle.id} is still under way, expected one that has ended. Send it a message instead: "
+            f'perdure steer {handle.id} "…"'
+        )
+    memo = _memo_for(recorded, sources)
+    code = sources.load() if sources else memo.load()
+    return Beginning(
+        agent=recorded.input.agent,
+        inputs=recorded.input.inputs,
+        messages=[*await _said(handle), Message.user(request.agent_or_text)],
+        options=run_options({**request.fields, **_hooks(code)}, base=recorded.input.options),
+        code=code,
+        memo=memo,
+        task_queue=_shared_queue(recorded.description.task_queue, handle.id),
+    )
+
+
+def _memo_for(recorded: RecordedRun, sources: CodeSources) -> CommandMemo:
+    if not sources:
+        memo = recorded.memo
+        return CommandMemo(memo.folder, memo.sources, sources.scripted or memo.scripted)
+    return command_memo(sources.load(), sources.scripted or recorded.memo.scripted)
+
+
+async def _said(handle: RunHandle) -> list[Message]:
+    """The conversation at the run's end, however it ended."""
+    from ..errors import RunError
+
+    try:
+        return (await handle.result()).messages
+    except RunError as error:
+        return error.messages
+
+
+def _shared_queue(task_queue: str, run_id: str) -> str | None:
+    """The queue, unless only the earlier command's own worker polled it."""
+    return None if task_queue == f"perdure-{run_id}" or task_queue.startswith("perdure-invoke_agent-") else task_queue
+
+
+def _hooks(code: UserCode) -> dict[str, str]:
+    found = {
+        "guardrails": _only_name("--guardrails", code.guardrails),
+        "compactor": _only_name("--compactor", code.compactors),
+    }
+    return {field: name for field, name in found.items() if name}
+
+
+def _only_name(option: str, named: Mapping[str, Any]) -> str | None:
+    """The one name that is given, or None. Raises `UsageProblem` when there are several."""
+    if len(named) > 1:
+        raise UsageProblem(f"{option} names {', '.join(named)}, expected one: a run uses one")
+    return next(iter(named), None)

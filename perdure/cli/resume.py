@@ -1,0 +1,101 @@
+"""`perdure resume`: start a worker for a run whose own is gone, and follow the run."""
+
+from __future__ import annotations
+
+import os
+from contextlib import ExitStack
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .agent_file import script_at
+from .beginning import CodeSources
+from .console import say
+from .problems import Failure, UsageProblem
+from .recorded import RecordedRun, read_recorded
+from .run import follow_to_the_end
+from .running import execute
+from .session import open_run
+from .task_queue import worker_inside
+from .user_code import UserCode
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+
+
+def resume(
+    id: options.RunId,
+    tools: options.Tools = None,
+    guardrails: options.GuardrailNames = None,
+    compactor: options.Compactors = None,
+    as_json: options.AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")] = False,
+) -> None:
+    """Start a worker for a run, and follow the run.
+
+    The worker runs inside this command, with the tools that `perdure run` was given when it started the run. A run
+    that another program started needs --tools.
+    """
+    execute(_resume(id, CodeSources(tools or (), guardrails or (), compactor or ()), quiet=quiet, as_json=as_json))
+
+
+async def _resume(run_id: str, sources: CodeSources, *, quiet: bool, as_json: bool) -> int:
+    async with open_run(run_id) as (session, handle):
+        recorded = await read_recorded(session.client, run_id)
+        if recorded.has_ended:
+            raise Failure(
+                f"run {run_id} has ended: perdure result {run_id} shows how. "
+                f'Go on from there: perdure run --continue {run_id} "…"'
+            )
+        code = _load(recorded, sources)
+        queue = recorded.description.task_queue
+        with ExitStack() as stack:
+            _serve_script(recorded, stack)
+            async with worker_inside(session, task_queue=queue, code=code):
+                if not quiet:
+                    tools = ", ".join(code.tools) or "none"
+                    say(f"Run {run_id}: {session.place}, worker in this process, tools: {tools}", "strong")
+                return await follow_to_the_end(session, handle, inside=True, quiet=quiet, as_json=as_json)
+
+
+def _load(recorded: RecordedRun, sources: CodeSources) -> UserCode:
+    """The code that the options name, else that of the command that started the run. Raises `UsageProblem`."""
+    if sources:
+        code = sources.load()
+    else:
+        code = recorded.memo.load()
+        if recorded.memo.folder:
+            # Tools find their files where the run was started.
+            os.chdir(recorded.memo.folder)
+    _require_tools(recorded, code)
+    _name_as_recorded(recorded, code)
+    return code
+
+
+def _require_tools(recorded: RecordedRun, code: UserCode) -> None:
+    needed = [tool.name for tool in recorded.input.agent.tools or [] if tool.kind == "function"]
+    if missing := [name for name in needed if name not in code.tools]:
+        raise UsageProblem(
+            f"run {recorded.description.id} needs {', '.join(missing)}, expected their functions. "
+            f"Type: perdure resume {recorded.description.id} --tools file.py"
+        )
+
+
+def _name_as_recorded(recorded: RecordedRun, code: UserCode) -> None:
+    """Register the only guardrails and compactor under the names that the run asks for."""
+    asked = ((recorded.input.options.guardrails, code.guardrails), (recorded.input.options.compactor, code.compactors))
+    for name, registered in asked:
+        if name and len(registered) == 1:
+            registered[name] = next(iter(registered.values()))
+
+
+def _serve_script(recorded: RecordedRun, stack: ExitStack) -> None:
+    """Serve the scripted model again, where the run's agent expects it."""
+    if recorded.memo.scripted:
+        stack.enter_context(script_at(_endpoint(recorded.input.agent), recorded.memo.scripted))
+
+
+def _endpoint(agent: Agent) -> str:
+    connection = agent.model.connection if agent.model else None
+    return (connection and connection.endpoint) or ""

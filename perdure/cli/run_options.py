@@ -1,0 +1,133 @@
+"""The options of `perdure run` that are fields of `RunOptions`: a new field is an option by itself."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+from collections.abc import Mapping, Sequence
+from functools import cache
+from types import UnionType
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+
+import typer
+from typer.core import TyperCommand
+
+from .problems import UsageProblem
+
+if TYPE_CHECKING:
+    from pydantic.fields import FieldInfo
+
+    from ..options import RunOptions
+
+BY_CODE = ("guardrails", "compactor")
+"""Fields that follow from what `--guardrails` and `--compactor` load."""
+SHORT_FORMS = {"parallel_tool_calls": "--parallel-tools"}
+_CHOSEN = "perdure.run_options"
+
+
+class CommandWithRunOptions(TyperCommand):
+    """A command that has, beside its own options, one for each field of `RunOptions`.
+
+    The model is read when the command's parameters are: `perdure --help` does without it.
+    """
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """The command's own parameters, then the fields'."""
+        *own, help = super().get_params(ctx)
+        return [*own, *_parameters(), help]
+
+
+def chosen_fields(context: typer.Context) -> dict[str, Any]:
+    """The fields that the command line gives, by name, as text or as values."""
+    return dict(context.meta.get(_CHOSEN, {}))
+
+
+def run_options(fields: Mapping[str, Any], *, base: RunOptions | None = None) -> RunOptions:
+    """The options with these fields; the others are those of `base`, or the defaults. Raises `UsageProblem`."""
+    from pydantic import ValidationError
+
+    from ..options import RunOptions
+
+    before = base.model_dump(exclude_unset=True) if base else {}
+    try:
+        return RunOptions.model_validate({**before, **fields})
+    except ValidationError as error:
+        raise UsageProblem("; ".join(_explained(each) for each in error.errors())) from error
+
+
+def option_name(field: str) -> str:
+    """What to type for a field: `max_iterations` → `--max-iterations`."""
+    return SHORT_FORMS.get(field) or f"--{field.replace('_', '-')}"
+
+
+def _explained(error: Mapping[str, Any]) -> str:
+    field = str(error["loc"][0]) if error["loc"] else ""
+    return f"{option_name(field)} {error['input']}: {error['msg'][:1].lower()}{error['msg'][1:]}"
+
+
+@cache
+def _parameters() -> Sequence[Any]:
+    """What typer makes of a function with a parameter for each field."""
+    from ..options import RunOptions
+
+    texts = docstrings(RunOptions)
+
+    def fields(**values: Any) -> None: ...
+
+    parameters = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=_annotation(name, field, text))
+        for name, field in RunOptions.model_fields.items()
+        if name not in BY_CODE
+        for text in [texts.get(name, "")]
+    ]
+    fields.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    fields.__annotations__ = {each.name: each.annotation for each in parameters}
+    app = typer.Typer(add_completion=False)
+    app.command()(fields)
+    return typer.main.get_command(app).params
+
+
+def docstrings(model: type) -> dict[str, str]:
+    """The text under each field of a class, in one line and without the specification's section numbers."""
+    [definition] = ast.parse(inspect.getsource(model)).body
+    assert isinstance(definition, ast.ClassDef)
+    found = {}
+    for field, text in zip(definition.body, definition.body[1:], strict=False):
+        if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(text, ast.Expr):
+            said = ast.literal_eval(text.value)
+            found[field.target.id] = _for_a_terminal(" ".join(said.split()))
+    return found
+
+
+def _for_a_terminal(text: str) -> str:
+    """The text with options in the place of fields, and without section numbers."""
+    text = re.sub(r"`(\w+)`", lambda name: option_name(name[1]), text)
+    return re.sub(r"\bNone\b", "no value", re.sub(r" \(§[\d.]+\)", "", text))
+
+
+def _annotation(name: str, field: FieldInfo, text: str) -> Any:
+    plain: Any = field.annotation
+    type_: Any = plain if _is_known(plain) else str
+    default = "" if field.default in (None, False) else f" [default: {field.default}]"
+    names = [option_name(name)] + ([f"--{name.replace('_', '-')}"] if name in SHORT_FORMS else [])
+    declared = ["/".join([names[0], f"--no-{names[0][2:]}"]), *names[1:]] if plain is bool else names
+    option = typer.Option(
+        *declared, help=text + default, show_default=False, expose_value=False, callback=_keep, rich_help_panel=None
+    )
+    return Annotated[type_ if _accepts_none(type_) else type_ | None, option]
+
+
+def _is_known(type_: Any) -> bool:
+    """Whether the command line has this type; a value of another one is read from its text by the model."""
+    parts = [part for part in get_args(type_) if part is not type(None)] if _accepts_none(type_) else [type_]
+    return all(part in (int, float, bool, str) or get_origin(part) is Literal for part in parts) and len(parts) == 1
+
+
+def _accepts_none(type_: Any) -> bool:
+    return get_origin(type_) in (Union, UnionType) and type(None) in get_args(type_)
+
+
+def _keep(context: typer.Context, parameter: typer.CallbackParam, value: Any) -> None:
+    if value is not None and parameter.name:
+        context.meta.setdefault(_CHOSEN, {})[parameter.name] = value
