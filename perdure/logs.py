@@ -7,9 +7,6 @@ import traceback
 
 from .redaction import redact
 
-FIELDS = ("run", "tool", "call", "attempt")
-"""The attributes that a log record may have, besides those of every record: what its line is about."""
-
 
 class WithoutSecrets(logging.Filter):
     """Redacts a record: its text and its traceback, which is only left as text (`exc_text`). Lets every record pass."""

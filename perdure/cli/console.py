@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import sys
-from typing import Any, Literal
+from collections.abc import Callable
+from typing import Any, Literal, TextIO
 
 import typer
 
@@ -23,15 +25,73 @@ _STYLES: dict[Tone, dict[str, Any]] = {
 }
 
 
+_in_another_form: Callable[[str], str] | None = None
+_answers: _Answers | None = None
+
+
+def say_as(form: Callable[[str], str]) -> None:
+    """From now on, `say` writes what `form` makes of the text, on a line of its own, and nothing for ""."""
+    global _in_another_form
+    _in_another_form = form
+
+
 def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
     """Write to stderr."""
+    if _in_another_form is not None:
+        if line := _in_another_form(text):
+            print(line, file=sys.stderr, flush=True)
+        return
     styled = typer.style(text, **_STYLES[tone]) if _is_coloured() else text
     print(styled, end=end, file=sys.stderr, flush=True)
 
 
 def answer(value: Any) -> None:
     """Write a part of the command's result to stdout: text as it is, anything else as JSON."""
-    print(value if isinstance(value, str) else to_json(value), flush=True)
+    print(
+        value if isinstance(value, str) else to_json(value),
+        file=_answers.stream if _answers else sys.stdout,
+        flush=True,
+    )
+
+
+def keep_stdout_for_answers() -> None:
+    """From now on, only `answer` writes to stdout; what anything else prints goes to stderr.
+
+    Called before the user's code is loaded, whose output would get into the answer, its child processes' too.
+    """
+    global _answers
+    if _answers is not None:
+        return
+    _answers = _Answers(sys.stdout)
+    sys.stdout = sys.stderr
+
+
+def give_stdout_back() -> None:
+    """Undo `keep_stdout_for_answers`."""
+    global _answers
+    if _answers is not None:
+        sys.stdout = _answers.give_back()
+        _answers = None
+
+
+class _Answers:
+    """Where answers go while `sys.stdout`, and the file descriptor of stdout, are for nobody else."""
+
+    def __init__(self, stdout: TextIO) -> None:
+        self._stdout = self.stream = stdout
+        with contextlib.suppress(OSError, ValueError):  # a stream without a file descriptor, such as a test's
+            if stdout.fileno() == 1:
+                stdout.flush()
+                self.stream = os.fdopen(os.dup(1), "w", encoding=stdout.encoding, errors=stdout.errors)
+                os.dup2(2, 1)
+
+    def give_back(self) -> TextIO:
+        if self.stream is not self._stdout:
+            with contextlib.suppress(OSError, ValueError):
+                self.stream.flush()
+                os.dup2(self.stream.fileno(), 1)
+                self.stream.close()
+        return self._stdout
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:

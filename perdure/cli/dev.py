@@ -20,6 +20,8 @@ def dev(
     watch: options.Watch = None,
     port: options.Port = None,
     ui_port: options.UiPort = None,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
 ) -> None:
     """Run the server, its UI and a reloading worker until Ctrl-C.
 

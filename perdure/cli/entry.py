@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
+from .console import give_stdout_back
 from .problems import FAILED, INTERRUPTED, explain
 
 
@@ -37,6 +38,8 @@ def run(arguments: Sequence[str]) -> int:
         return INTERRUPTED
     except Exception as error:
         return _report(error)
+    finally:
+        give_stdout_back()
     return 0
 
 

@@ -2,10 +2,26 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
+
+from .logs import FORMAT_VARIABLE, LEVEL_VARIABLE
+
+
+def _into_environment(variable: str) -> Callable[[str | None], str | None]:
+    """Makes an option the environment of this process and of those that it starts."""
+
+    def write(value: str | None) -> str | None:
+        if value:
+            os.environ[variable] = value
+        return value
+
+    return write
+
 
 RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id, as `perdure run` and `perdure ls` print it.")]
 CallId = Annotated[
@@ -48,3 +64,19 @@ Watch = Annotated[
 ]
 Port = Annotated[int | None, typer.Option("--port", help="The server's port; default: 7233, or any free one.")]
 UiPort = Annotated[int | None, typer.Option("--ui-port", help="The UI's port; default: 8233, or any free one.")]
+LogLevel = Annotated[
+    Literal["debug", "info", "warning", "error"] | None,
+    typer.Option(
+        "--log-level",
+        help=f"What is logged to stderr; default: {LEVEL_VARIABLE}, else info for services and error for others.",
+        callback=_into_environment(LEVEL_VARIABLE),
+    ),
+]
+LogFormat = Annotated[
+    Literal["text", "json"] | None,
+    typer.Option(
+        "--log-format",
+        help=f"Log lines as text, or as one JSON object each; default: {FORMAT_VARIABLE}, else text.",
+        callback=_into_environment(FORMAT_VARIABLE),
+    ),
+]

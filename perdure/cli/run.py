@@ -53,6 +53,8 @@ def run(
     ] = None,
     as_json: options.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")] = False,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
 ) -> None:
     """Run an agent.
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import signal
 from collections.abc import Coroutine
 from typing import Any
 
 import typer
 
+from .logs import configure
 from .problems import DONE, INTERRUPTED
 
 
@@ -18,24 +18,17 @@ def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = Fals
 
     SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. A service has no other
     end, so after SIGTERM its exit code is 0. Raises `typer.Exit` with any other code than 0.
+
+    A service logs for its operator, begun and ended runs included; other commands tell their user themselves what they
+    do, and log errors.
     """
-    _configure_logs("WARNING" if is_service else "ERROR")
+    configure("info" if is_service else "error")
     try:
         code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED))
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code:
         raise typer.Exit(code)
-
-
-def _configure_logs(level: str) -> None:
-    """A service logs warnings for its operator; other commands tell their user themselves what goes wrong."""
-    from temporalio.runtime import LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
-
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(name)s: %(message)s", level=level)
-    core = TelemetryFilter(core_level="WARN" if level == "WARNING" else level, other_level="ERROR")
-    runtime = Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=core)))
-    Runtime.set_default(runtime, error_if_already_set=False)
 
 
 async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigterm: int) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ..errors import ConfigurationError
+from .console import keep_stdout_for_answers
 from .problems import UsageProblem
 
 
@@ -31,7 +32,11 @@ class UserCode:
 def load_user_code(
     tools: Sequence[str] = (), guardrails: Sequence[str] = (), compactors: Sequence[str] = ()
 ) -> UserCode:
-    """Import everything that is named. Raises `UsageProblem`, which says what is wrong with which option."""
+    """Import everything that is named. Raises `UsageProblem`, which says what is wrong with which option.
+
+    From here on, stdout is for the command's answer alone: what the user's code prints goes to stderr.
+    """
+    keep_stdout_for_answers()
     named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors}
     return UserCode(
         tools=_load_tools(tools),

@@ -27,6 +27,8 @@ def worker(
     reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
     watch: options.Watch = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
     ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
 ) -> None:
     """Run a worker until Ctrl-C or SIGTERM.

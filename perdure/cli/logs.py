@@ -1,0 +1,95 @@
+"""Where a command's log goes: to stderr, as text or as one JSON object a line, without secrets and without colours."""
+
+from __future__ import annotations
+
+import json
+import logging
+import logging.config
+import os
+from datetime import UTC, datetime
+from typing import Any, Literal, get_args
+
+from . import console
+from .problems import UsageProblem
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["text", "json"]
+LEVEL_VARIABLE = "PERDURE_LOG_LEVEL"
+FORMAT_VARIABLE = "PERDURE_LOG_FORMAT"
+ABOUT = ("run", "tool", "call", "attempt")
+"""What a record may say beside its text: which run, tool, call and attempt its line is about."""
+
+_OTHERS: dict[str, str] = {"debug": "DEBUG", "info": "WARNING", "warning": "WARNING", "error": "ERROR"}
+"""perdure's level → that of all other libraries."""
+_CORE: dict[str, str] = {"debug": "INFO", "info": "WARN", "warning": "WARN", "error": "ERROR"}
+"""perdure's level → that of Temporal's core."""
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as a JSON object on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        about = {name: value for name in ABOUT if (value := getattr(record, name, None)) not in (None, "")}
+        exception = {"exception": record.exc_text} if record.exc_text else {}
+        return json.dumps({**fields, **about, **exception}, ensure_ascii=False, default=str)
+
+
+def configure(default: Level) -> None:
+    """Set up the log of this process as the environment says, which the options have written; `default` is the level.
+
+    Raises `UsageProblem` for a level or a format that does not exist.
+    """
+    level = _chosen(LEVEL_VARIABLE, default, get_args(Level))
+    form = _chosen(FORMAT_VARIABLE, "text", get_args(Format))
+    handler = {
+        "class": "logging.StreamHandler",
+        "stream": "ext://sys.stderr",
+        "formatter": form,
+        "filters": ["without secrets"],
+    }
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "filters": {"without secrets": {"()": "perdure.logs.WithoutSecrets"}},
+            "formatters": {
+                "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+                "json": {"()": JsonFormatter},
+            },
+            "handlers": {"stderr": handler},
+            "loggers": {"perdure": {"level": level.upper()}},
+            "root": {"level": _OTHERS[level], "handlers": ["stderr"]},
+        }
+    )
+    if form == "json":
+        console.say_as(_spoken)
+    _forward_core(_CORE[level])
+
+
+def _chosen(variable: str, default: str, known: tuple[str, ...]) -> str:
+    value = os.environ.get(variable, "").lower() or default
+    if value not in known:
+        raise UsageProblem(f"{variable} is {value!r}, expected one of: {', '.join(known)}")
+    return value
+
+
+def _forward_core(level: str) -> None:
+    """Let Temporal's core log here too, instead of writing to the console in its own way."""
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+    forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
+    filter = TelemetryFilter(core_level=level, other_level="ERROR")
+    runtime = Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=filter, forwarding=forwarding)))
+    Runtime.set_default(runtime, error_if_already_set=False)
+
+
+def _spoken(text: str) -> str:
+    """What a command says, in the form of its log; "" for an empty line."""
+    record = logging.LogRecord("perdure.cli", logging.INFO, "", 0, text.strip(), None, None)
+    return JsonFormatter().format(record) if text.strip() else ""
