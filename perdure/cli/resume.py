@@ -31,6 +31,8 @@ def resume(
     compactor: options.Compactors = None,
     as_json: options.AsJson = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")] = False,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
 ) -> None:
     """Start a worker for a run, and follow the run.
 

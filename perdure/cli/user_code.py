@@ -50,6 +50,7 @@ def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
     """The objects of all sources `module:name`, by name. Raises `UsageProblem`."""
     from ..tools.loading import load_objects
 
+    keep_stdout_for_answers()
     try:
         return {name: value for source in sources for name, value in load_objects(source).items()}
     except ConfigurationError as error:
