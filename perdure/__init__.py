@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from .client.run_input import run_input as run_input
     from .client.tokens import CancellationToken as CancellationToken
     from .client.tokens import Steering as Steering
+    from .errors import ApprovalError as ApprovalError
     from .errors import ConfigurationError as ConfigurationError
     from .errors import ExecuteError as ExecuteError
     from .errors import GuardrailError as GuardrailError
@@ -72,9 +73,9 @@ else:
             ".client.invoke": "invoke_agent invoke_agent_async",
             ".client.run_input": "run_input",
             ".client.tokens": "CancellationToken Steering",
-            ".errors": "ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError LoadError"
-            " MaxIterationsError ModelError PayloadTooLargeError RenderError RunCancelled RunError ToolArgumentError"
-            " ToolNotRegisteredError",
+            ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
+            " LoadError MaxIterationsError ModelError PayloadTooLargeError RenderError RunCancelled RunError"
+            " ToolArgumentError ToolNotRegisteredError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",
             ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",

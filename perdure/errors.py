@@ -8,6 +8,7 @@ Exception
 ├── ToolArgumentError (ValueError)    the model's tool arguments are not a JSON object (§9.8)
 ├── ModelError                        a model call failed, for one of the listed reasons
 ├── ConfigurationError                the set-up is wrong; says what to type
+├── ApprovalError                     a decision about a waiting tool call was not accepted
 └── RunError                          a run ended without a result
     ├── RunCancelled
     ├── GuardrailError                an input or output guardrail denied (§13.4)
@@ -26,6 +27,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal
 
 if TYPE_CHECKING:
     from .messages import Message
+    from .tool_calls import PendingApproval
 
 
 class LoadError(ValueError):
@@ -67,6 +69,20 @@ class ToolArgumentError(ValueError):
 
 class ConfigurationError(Exception):
     """The set-up is incomplete or wrong; the text names what is missing and says what to type."""
+
+
+class ApprovalError(Exception):
+    """A decision about a tool call was not accepted, and changes nothing; an unconfirmed one may still arrive.
+
+    `kind` says why: `unknown` call id, `decided` already in another way, `stale` digest, edited `arguments` that do not
+    fit the schema, denied by the tool `guardrail`, `ended` run, `unconfirmed` by any worker, `unreadable` decision.
+    """
+
+    def __init__(self, message: str, *, kind: str, pending: Sequence[PendingApproval] = ()) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.pending = list(pending)
+        """What waits for a person in the run, as far as that could be asked."""
 
 
 ModelErrorKind = Literal[

@@ -121,11 +121,22 @@ class LlmCompleteData(TypedDict):
 class PermissionRequestedData(TypedDict):
     name: str
     arguments: JsonObject
+    description: str | None
+    schema: JsonObject | None
+    """The JSON Schema that edited arguments must fit; None where that is not known."""
+    digest: str
+    """Identifies the call with these arguments: `approve(digest=…)`."""
 
 
 class PermissionCompletedData(TypedDict):
     name: str
     approved: bool
+    by: str | None
+    """Who decided, as far as they said."""
+    reason: str | None
+    """Why it was denied."""
+    arguments: JsonObject | None
+    """What ran in place of the model's arguments; None where nothing was edited."""
 
 
 LoggedData = (

@@ -2,8 +2,16 @@
 
 from __future__ import annotations
 
+import json
+from hashlib import blake2b
+from typing import Any, Literal
+
+from pydantic import ConfigDict, Field
+
+from .agent import Agent
 from .exchanged import Exchanged
 from .json_types import JsonObject
+from .schema import object_schema
 
 
 class ToolRequest(Exchanged):
@@ -15,6 +23,11 @@ class ToolRequest(Exchanged):
     iteration: int
     index: int
     """The call's place in the model's reply, from 0."""
+
+    @property
+    def digest(self) -> str:
+        """Tells this call with these arguments from any other call of the run, those of the same id included."""
+        return _digest([self.call_id, self.iteration, self.index, self.name, self.arguments])
 
 
 class ToolSpec(Exchanged):
@@ -29,6 +42,21 @@ class ToolSpec(Exchanged):
     """Whether it may run at the same time as the other calls of one reply."""
     needs_approval: bool = False
     """Whether a person must approve each call."""
+    description: str | None = None
+    """What it does, as the model is told; for tools that need an approval."""
+    parameters: JsonObject | None = None
+    """The JSON Schema of its arguments, as the model is told; None where that is not known."""
+
+    def described(self, agent: Agent) -> ToolSpec:
+        """With what the agent declares of the tool, if a person will be asked about it and it is not known yet."""
+        tool = agent.tool(self.name)
+        if not self.needs_approval or tool is None:
+            return self
+        declared = getattr(tool, "parameters", None)
+        parameters = self.parameters
+        if parameters is None and declared is not None:
+            parameters = object_schema([each for each in declared if each.name not in (tool.bindings or {})])
+        return self.model_copy(update={"description": self.description or tool.description, "parameters": parameters})
 
 
 class Approval(Exchanged):
@@ -39,3 +67,45 @@ class Approval(Exchanged):
     """Why it was denied; the model is told."""
     arguments: JsonObject | None = None
     """Replace the model's arguments; None keeps those."""
+    by: str | None = None
+    """Who decided."""
+
+    @property
+    def mark(self) -> str:
+        """Equal for equal decisions, whoever made them."""
+        return _digest([self.approved, self.reason, self.arguments])
+
+
+class PendingApproval(Exchanged):
+    """What waits for a person: the approval of a tool call, or the answer to a question."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    call_id: str
+    kind: Literal["approval", "question"] = "approval"
+    name: str
+    """The tool's name."""
+    description: str | None = None
+    """What the tool does."""
+    parameters: JsonObject | None = Field(default=None, alias="schema")
+    """The JSON Schema that edited arguments must fit; None where that is not known."""
+    arguments: JsonObject
+    digest: str = ""
+    """Identifies the call with these arguments: `approve(digest=…)` is refused when it does not wait any longer."""
+    since: float = 0.0
+    """When it began to wait, in seconds since the epoch."""
+    deadline: float | None = None
+    """When it is denied by itself, in seconds since the epoch; None for never."""
+    choices: list[str] = []
+    """The answers that a question allows; empty for any."""
+    iteration: int
+
+    @property
+    def schema(self) -> JsonObject | None:  # type: ignore[override]
+        """The same as `parameters`, by the name that it has in JSON."""
+        return self.parameters
+
+
+def _digest(value: Any) -> str:
+    text = json.dumps(value, sort_keys=True, default=str)
+    return blake2b(text.encode(), digest_size=8).hexdigest()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -16,9 +17,10 @@ from ..loop.state import usages
 from ..messages import Message
 from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR
-from ..protocol.names import APPROVAL, STATUS, STEER
+from ..protocol.names import STATUS, STEER
 from ..protocol.run import CallApproval, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from ..redaction import redactor
+from .decisions import Decision
 from .reading.conversation import complete_messages, conversation_at_end
 from .reading.log import RunLog
 from .reading.query import ask
@@ -80,21 +82,35 @@ class RunHandle:
         """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish."""
         await self._workflow.cancel(reason=redactor().text(reason))
 
-    async def approve(self, call_id: str, *, arguments: dict[str, Any] | None = None) -> None:
+    async def approve(
+        self,
+        call_id: str,
+        *,
+        arguments: dict[str, Any] | None = None,
+        digest: str | None = None,
+        by: str | None = None,
+    ) -> None:
         """Let a tool call that waits for approval be executed, with other arguments if any are given.
 
-        Raises `PayloadTooLargeError` when the arguments do not fit into one message to Temporal.
+        With the `digest` of the `PendingApproval` that was looked at, it counts for exactly that call. `by` says who
+        approves. The same approval once more succeeds and changes nothing.
+
+        Raises `ApprovalError` when it is not accepted, and the call goes on waiting: for a call that does not wait, or
+        was decided in another way, a stale digest, arguments that do not fit the tool's parameters or that the tool
+        guardrail denies, and when no worker answers within 10 s. Raises `PayloadTooLargeError` when the arguments do
+        not fit into one message to Temporal.
         """
-        await self._send(CallApproval(call_id=call_id, approved=True, arguments=arguments))
+        await self._decide(CallApproval(call_id=call_id, approved=True, arguments=arguments, digest=digest, by=by))
 
-    async def deny(self, call_id: str, reason: str) -> None:
+    async def deny(self, call_id: str, reason: str, *, digest: str | None = None, by: str | None = None) -> None:
         """Refuse a tool call that waits for approval; the model is told the reason. Raises like `approve`."""
-        await self._send(CallApproval(call_id=call_id, approved=False, reason=reason))
+        await self._decide(CallApproval(call_id=call_id, approved=False, reason=reason, digest=digest, by=by))
 
-    async def _send(self, approval: CallApproval) -> None:
+    async def _decide(self, approval: CallApproval) -> None:
         approval = redactor().value(approval)
         await require_sendable(self._client, approval, "The approval", lambda: "Give shorter arguments")
-        await self._workflow.signal(APPROVAL, approval)
+        identified = approval.model_copy(update={"id": uuid.uuid4().hex})
+        await Decision(self._client, self._workflow, identified).send()
 
     async def events(self, after: int = 0) -> list[RunEvent]:
         """The events after the one numbered `after`: those so far of an open run, all of a closed one."""

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Unpack
-from weakref import WeakSet
+from weakref import WeakKeyDictionary
 
 from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
@@ -21,15 +21,15 @@ from ..payloads.converter import with_converter
 from ..payloads.limits import require_sendable
 from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
-from ..protocol.search_attributes import AGENT, ALL, TENANT
+from ..protocol.search_attributes import AGENT, STATUS, TENANT
 from ..providers.availability import require_model
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
 from .run_input import new_run
 from .start_options import StartOptions, start_arguments
 
-_without_attributes: WeakSet[Any] = WeakSet()
-"""Connections to a namespace that perdure's search attributes are not registered with."""
+_unregistered: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
+"""For a connection, those of perdure's search attributes that are not registered with its namespace."""
 
 
 async def start_run(
@@ -82,26 +82,28 @@ def _start_from_less(messages: Sequence[Message]) -> str:
 
 
 async def _start(client: Client, input: RunInput, start: StartOptions, arguments: dict[str, Any]) -> None:
-    given = list(start.get("search_attributes") or TypedSearchAttributes.empty)
-    if client.service_client not in _without_attributes:
-        own = _own_attributes(input, start)
+    """Start the workflow, with those of perdure's search attributes that the namespace knows."""
+    given = {pair.key.name: pair for pair in start.get("search_attributes") or ()}
+    while True:
+        unregistered = _unregistered.get(client.service_client, frozenset())
+        own = {name: pair for name, pair in _own_attributes(input, start).items() if name not in unregistered}
+        told = input.model_copy(update={"search_attributes": sorted(own)})
+        attributes = TypedSearchAttributes(list({**own, **given}.values()))
         try:
-            attributes = {pair.key.name: pair for pair in (*own, *given)}
-            everything = TypedSearchAttributes(list(attributes.values()))
-            await client.start_workflow(WORKFLOW, input, search_attributes=everything, **arguments)
+            await client.start_workflow(WORKFLOW, told, search_attributes=attributes, **arguments)
             return
         except RPCError as error:
-            if error.status != RPCStatusCode.INVALID_ARGUMENT or not any(each.name in error.message for each in ALL):
+            unknown = {name for name in own if name not in given and name in error.message}
+            if error.status != RPCStatusCode.INVALID_ARGUMENT or not unknown:
                 raise
-            _without_attributes.add(client.service_client)
-    await client.start_workflow(WORKFLOW, input, search_attributes=TypedSearchAttributes(given), **arguments)
+            _unregistered[client.service_client] = unregistered | unknown
 
 
-def _own_attributes(input: RunInput, start: StartOptions) -> list[SearchAttributePair[Any]]:
-    pairs: list[SearchAttributePair[Any]] = [SearchAttributePair(AGENT, _name(input.agent))]
+def _own_attributes(input: RunInput, start: StartOptions) -> dict[str, SearchAttributePair[Any]]:
+    pairs = [SearchAttributePair(AGENT, _name(input.agent)), SearchAttributePair(STATUS, "running")]
     if tenant := start.get("tenant"):
         pairs.append(SearchAttributePair(TENANT, tenant))
-    return pairs
+    return {pair.key.name: pair for pair in pairs}
 
 
 def _described(input: RunInput) -> dict[str, Any]:

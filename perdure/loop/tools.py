@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,8 @@ from ..event_data import (
     ToolCallStartData,
     ToolResultData,
 )
-from ..messages import Message, ToolCall, ToolResult
+from ..excerpt import excerpt
+from ..messages import Message, TextPart, ToolCall, ToolResult
 from ..options import RunOptions
 from ..tool_calls import ToolRequest, ToolSpec
 from .effects import Cancelled, Effects
@@ -27,6 +29,8 @@ from .verdicts import checked
 
 CANCELLED_TEXT = "[cancelled]"
 """The result of a call that a cancelled run did not execute, or did not wait for."""
+MAX_SHOWN_ARGUMENTS = 8 * 1024
+"""Characters of edited arguments that the model is told; the event has them whole."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +45,8 @@ class Admitted:
     """A call that may be executed."""
 
     request: ToolRequest
+    is_edited: bool = False
+    """Whether a person has changed the model's arguments."""
 
 
 class ToolRound:
@@ -127,32 +133,54 @@ class ToolRound:
 
     async def _ask(self, request: ToolRequest, call: ToolCall) -> Immediate | Admitted:
         """Wait for a person's approval or denial."""
-        requested = PermissionRequestedData(name=request.name, arguments=request.arguments)
+        spec = self._tools[call.name]
+        requested = PermissionRequestedData(
+            name=request.name,
+            arguments=request.arguments,
+            description=spec.description,
+            schema=spec.parameters,
+            digest=request.digest,
+        )
         self._emit("permission_requested", requested, call)
         approval = await self._effects.approve(request)
-        completed = PermissionCompletedData(name=request.name, approved=approval.approved)
+        edited = approval.arguments if approval.approved and approval.arguments != request.arguments else None
+        completed = PermissionCompletedData(
+            name=request.name,
+            approved=approval.approved,
+            by=approval.by,
+            reason=approval.reason,
+            arguments=edited,
+        )
         self._emit("permission_completed", completed, call)
         if not approval.approved:
             return Immediate(ToolResult.of_text(f"Tool denied: {approval.reason or 'no reason was given'}"))
-        if approval.arguments is not None:
-            request.arguments = approval.arguments
-        return Admitted(request)
+        if edited is None:
+            return Admitted(request)
+        return Admitted(request.model_copy(update={"arguments": edited}), is_edited=True)
 
     async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
         match step:
             case Immediate(result=result):
                 return result
-            case Admitted(request=request):
+            case Admitted(request=request, is_edited=is_edited):
                 if self._effects.cancelled():
                     raise Cancelled
                 self._state.tool_calls += 1
-                return await self._effects.run_tool(request)
+                result = await self._effects.run_tool(request)
+                return _of_edited(request, result) if is_edited else result
 
     def _available(self) -> str:
         return f"Available tools: {', '.join(sorted(self._tools))}" if self._tools else "There are no tools."
 
     def _emit(self, type: EventType, data: LoggedData, call: ToolCall) -> None:
         self._effects.emit(type, self._state.iteration, data, call_id=call.id)
+
+
+def _of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
+    """The result, and before it what ran: the model's own message keeps what the model wrote."""
+    shown = excerpt(json.dumps(request.arguments, ensure_ascii=False), MAX_SHOWN_ARGUMENTS)
+    note = TextPart(value=f"[executed with arguments that a person edited: {shown}]\n")
+    return result.model_copy(update={"parts": [note, *result.parts]})
 
 
 def _refuse(text: str, kind: str) -> Immediate:

@@ -1,7 +1,10 @@
-"""The names by which Temporal knows the workflow, its signals and its queries."""
+"""The names by which Temporal knows the workflow, its signals, updates and queries."""
 
 WORKFLOW = "perdure.AgentRun"
 STEER = "steer"
 APPROVAL = "approval"
+"""A signal, which is dropped where it does not fit, and an update of the same argument, which answers."""
+REFUSED = "approval_refused"
+"""Error type: an update's decision was not accepted. The details are an object with the reason's `kind`."""
 STATUS = "status"
 EVENTS = "events"

@@ -14,6 +14,7 @@ from ..loop.state import LoopState, UsageCounts
 from ..messages import Message, Usage
 from ..options import RunOptions
 from ..tool_calls import Approval, ToolSpec
+from ..tool_calls import PendingApproval as PendingApproval
 
 
 class SteeringMessage(Exchanged):
@@ -28,9 +29,27 @@ class SteeringMessage(Exchanged):
 
 
 class CallApproval(Approval):
-    """An approval or a denial, with the id of the tool call that waits for it."""
+    """An approval or a denial of a tool call that waits for it, as a signal or an update."""
 
     call_id: str
+    digest: str | None = None
+    """`PendingApproval.digest` of what the person has seen; None for whatever waits under that id."""
+    id: str = ""
+    """Identifies the decision, so that one that is sent twice counts once; "" for none."""
+
+
+class DecidedCall(Exchanged):
+    """A tool call that a person has decided about."""
+
+    call_id: str
+    digest: str
+    """Of the call."""
+    mark: str
+    """Of the decision (`Approval.mark`), as it was sent."""
+    id: str = ""
+    """Of the decision (`CallApproval.id`)."""
+    approved: bool
+    by: str | None = None
 
 
 class Inventory(Exchanged):
@@ -65,6 +84,8 @@ class Carried(Exchanged):
     """Of the events."""
     steering: list[str] = []
     """Messages that the run has not read yet."""
+    decided: list[DecidedCall] = []
+    """What persons have decided of late, so that a repetition is known for one."""
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
     first_run_id: str = ""
@@ -99,6 +120,9 @@ class RunInput(Exchanged):
     options: RecordedOptions = RecordedOptions()
     features: list[str] = []
     """What the run's workers must have beyond version 0.1, by names like those in `KNOWN_FEATURES`."""
+    search_attributes: list[str] = []
+    """Those of perdure's own that the start has set, so that they are known to be registered: the run keeps them true.
+    To change another one would stop the run for ever."""
     carried: Carried | None = None
     """None for the first link of a run."""
 
@@ -129,15 +153,6 @@ class RunFailure(Exchanged):
     reason: str | None = None
     iterations: int = 0
     tail: ConversationRef | None = None
-
-
-class PendingApproval(Exchanged):
-    """A tool call that waits for a person's approval."""
-
-    call_id: str
-    name: str
-    arguments: JsonObject
-    iteration: int
 
 
 class RunStatus(Exchanged):

@@ -23,6 +23,7 @@ from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
 from ..loop.effects import Cancelled, Effects
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
+from ..loop.verdicts import checked
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..prompty.load import load
@@ -160,8 +161,19 @@ class DirectEffects(Effects):
     async def approve(self, request: ToolRequest) -> Approval:
         if self.approve_call is None:
             return Approval(approved=False, reason="nobody is there to approve it")
-        approval = self.approve_call(request)
-        return approval if isinstance(approval, Approval) else await self._unless_cancelled(approval)
+        given = self.approve_call(request)
+        approval = given if isinstance(given, Approval) else await self._unless_cancelled(given)
+        return await self._judged(request, approval)
+
+    async def _judged(self, request: ToolRequest, approval: Approval) -> Approval:
+        """With what the tool guardrail makes of edited arguments. Nobody is asked again when it denies them."""
+        if not approval.approved or approval.arguments is None or not (self.guardrails and self.guardrails.tool):
+            return approval
+        edited = request.model_copy(update={"arguments": approval.arguments})
+        verdict = checked("tool", await self.judge_tool(edited))
+        if not verdict.allowed:
+            return Approval(approved=False, reason=f"the tool guardrail denies the edited arguments: {verdict.reason}")
+        return approval if verdict.rewrite is None else approval.model_copy(update={"arguments": verdict.rewrite})
 
     async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
         """The effect's result; gives it up with `Cancelled` when the run is cancelled first."""

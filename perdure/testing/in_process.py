@@ -109,7 +109,7 @@ class InProcessRun:
             error = ToolNotRegisteredError(text, messages=self.conversation.messages)
             self.effects.emit("failed", 0, FailedData(kind=error.kind, message=text))
             raise error
-        return {spec.name: spec for spec in inventory.tools}
+        return {spec.name: spec.described(self.effects.agent) for spec in inventory.tools}
 
     def _loop(self) -> AgentLoop:
         effects = self.effects

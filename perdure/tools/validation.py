@@ -26,11 +26,28 @@ def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) 
     if all(_is_plainly_right(prop, arguments) for prop in parameters):
         return []
     validator = Draft202012Validator(object_schema(parameters, LENIENT))
-    errors = sorted(validator.iter_errors(dict(arguments)), key=lambda error: [str(step) for step in error.path])
+    errors = sorted(validator.iter_errors(dict(arguments)), key=_path)
     problems = list(dict.fromkeys(text for error in errors for text in _explain(error)))
     if len(problems) <= MAX_PROBLEMS:
         return problems
     return [*problems[:MAX_PROBLEMS], f"and {len(problems) - MAX_PROBLEMS} more"]
+
+
+def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """What is wrong with arguments that a person wrote, by the schema that the model is told; [] when nothing is.
+
+    An optional argument may be null, as strict schemas make models write (§7.1); an unknown one is a mistake.
+    """
+    known, required = schema.get("properties", {}), schema.get("required", [])
+    given = {name: value for name, value in arguments.items() if value is not None or name in required}
+    names = ", ".join(known) or "there are none"
+    unknown = [f"{_shown(name)} is not a parameter ({names})" for name in given if name not in known]
+    errors = sorted(Draft202012Validator(schema).iter_errors(given), key=_path)
+    return [*unknown, *dict.fromkeys(text for error in errors for text in _explain(error))][:MAX_PROBLEMS]
+
+
+def _path(error: ValidationError) -> list[str]:
+    return [str(step) for step in error.path]
 
 
 def _is_plainly_right(prop: Property, arguments: Mapping[str, Any]) -> bool:

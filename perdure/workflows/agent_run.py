@@ -10,31 +10,27 @@ from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
-from ..conversation import Conversation, ConversationRef
+from ..conversation import Conversation
 from ..errors import RunCancelled, RunError
 from ..event_data import FailedData
 from ..events import EventLog, EventPage
-from ..loop.loop import AgentLoop, Outcome
+from ..loop.loop import AgentLoop
 from ..loop.state import LoopState
 from ..messages import Message
-from ..operations import Operation, operation_bytes
+from ..operations import Operation
 from ..protocol import activities, names
 from ..protocol.features import KNOWN_FEATURES
-from ..protocol.run import CallApproval, Inventory, RunFailure, RunInput, RunOutput, RunStatus, SteeringMessage
+from ..protocol.run import CallApproval, Inventory, RunInput, RunOutput, RunStatus, SteeringMessage
+from .approvals import dropped_if_refused, read_decision
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
+from .ending import Ending
 from .failures import describe_failure
 from .features import require_features
 from .inbox import Inbox, understood
 from .policies import LOST_WORKER_RETRIES, MARGIN
 from .recording import load_conversation
-from .ui import describe_progress
-
-SMALL_CONVERSATION_BYTES = 16 * 1024
-"""Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
-
-MAX_TAIL_BYTES = 256 * 1024
-"""What the result may hold of the conversation, besides an output that may take more than a megabyte."""
+from .ui import Display, ShownStatus
 
 IDLE_BYTES = 64 * 1024
 """What a run takes in a worker's cache, however short it is."""
@@ -53,6 +49,7 @@ class AgentRun:
     - input: a `RunInput`. Result: a `RunOutput`. Failure: an `ApplicationError` whose details are a `RunFailure`.
     - activities and timers: what the loop does in the world (`TemporalEffects`).
     - signals: steering messages, and approvals of tool calls. They wait in the `Inbox` until the loop asks for them.
+    - update: an approval again, which is answered at once: accepted, or refused and why (`Approvals`).
     - cancellation: noted in the `Inbox` too, for the loop to look at.
     - continue-as-new: between iterations (`ContinueAsNew`).
     - queries: the run's status, and its events.
@@ -66,14 +63,20 @@ class AgentRun:
         self._input = input
         self._state = carried.loop if carried else LoopState(started_at=workflow.time())
         self._inventory = carried.inventory if carried else Inventory()
-        self._inbox = Inbox(carried.steering if carried else ())
+        self._inbox = Inbox(
+            carried.steering if carried else (),
+            carried.decided if carried else (),
+            on_waiting=self._show_waiting,
+        )
         self._conversation = Conversation.recorded(
             input.messages,
             version=carried.version if carried else 0,
             digest=carried.digest if carried else None,
         )
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
-        self._ended: str | None = None
+        self._ending = Ending(self._conversation, self._state, is_first_link=carried is None)
+        self._display = Display(input)
+        self._ended: ShownStatus | None = None
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
 
@@ -99,18 +102,22 @@ class AgentRun:
             await self._begin_link()
             outcome = await self._loop().run()
         except RunCancelled:
-            self._ended = "cancelled"
+            self._end("cancelled")
             raise asyncio.CancelledError from None
         except RunError as error:
-            self._ended = "failed"
-            raise self._failure(error) from error
+            self._end("failed")
+            raise self._ending.failure(error) from error
         except ContinueAsNewError:
             raise
         except Exception as error:
-            self._ended = "failed"
+            self._end("failed")
             raise self._unforeseen(error) from error
-        self._ended = "done"
-        return self._output(outcome)
+        self._end("done")
+        return self._ending.output(outcome)
+
+    def _end(self, status: ShownStatus) -> None:
+        self._ended = status
+        self._display.status(status)
 
     async def _begin_link(self) -> None:
         """Take the worker's inventory in the first link; in a later one, load a conversation that its input lacks."""
@@ -143,9 +150,11 @@ class AgentRun:
         self._continuing = ContinueAsNew(
             self._input, self._conversation, self._state, self._inventory, self._inbox, self._events
         )
+        tools = {tool.name: tool.described(self._input.agent) for tool in self._inventory.tools}
         effects = TemporalEffects(
             options=self._input.options,
-            inventory=self._inventory,
+            hooks=self._inventory.hooks,
+            tools=tools,
             events=self._events,
             inbox=self._inbox,
             on_checkpoint=self._checkpoint,
@@ -154,7 +163,7 @@ class AgentRun:
             effects,
             self._conversation,
             self._input.options,
-            tools={tool.name: tool for tool in self._inventory.tools},
+            tools=tools,
             guarded=frozenset(self._inventory.hooks),
             compacted="compactor" in self._inventory.hooks,
             structured=bool(self._input.agent.outputs),
@@ -164,40 +173,24 @@ class AgentRun:
     async def _checkpoint(self, state: LoopState) -> None:
         """Before each iteration: show the progress, and continue as new if it is time to."""
         self.memory_bytes = self._measure_memory()
-        workflow.set_current_details(describe_progress(self._input.agent, state))
+        self._display.progress(state)
         await self._continuing.when_suggested()
+
+    def _show_waiting(self) -> None:
+        """A call has begun or ceased to wait for a person."""
+        if not self._inbox.cancelled:
+            self._display.progress(self._state, self._inbox.approvals.pending)
 
     def _measure_memory(self) -> int:
         # The history's size stands for the events, and for what trimming has dropped: readers of events still need it.
         return IDLE_BYTES + 2 * self._conversation.recorded_bytes + workflow.info().get_current_history_size()
-
-    def _output(self, outcome: Outcome) -> RunOutput:
-        is_small = self._input.carried is None and self._conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
-        return RunOutput(
-            output=outcome.output,
-            iterations=self._state.iterations,
-            usage=self._state.usage,
-            iteration_usage=self._state.iteration_usage,
-            is_incomplete=outcome.is_incomplete,
-            messages=self._conversation.messages if is_small else None,
-            tail=self._tail(),
-        )
-
-    def _tail(self) -> ConversationRef | None:
-        """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then."""
-        size = sum(map(operation_bytes, self._conversation.unrecorded))
-        return self._conversation.ref() if size <= MAX_TAIL_BYTES else None
-
-    def _failure(self, error: RunError) -> ApplicationError:
-        details = RunFailure(kind=error.kind, reason=error.reason, iterations=self._state.iterations, tail=self._tail())
-        return ApplicationError(str(error), details, type=error.kind, non_retryable=True)
 
     def _unforeseen(self, error: Exception) -> ApplicationError:
         """The failure of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
         kind, text = describe_failure(error)
         data = FailedData(kind=kind, message=text)
         self._events.append("failed", self._state.iteration, data, time=workflow.time())
-        return self._failure(RunError(text, kind=kind))
+        return self._ending.failure(RunError(text, kind=kind))
 
     @property
     def has_ended(self) -> bool:
@@ -220,13 +213,26 @@ class AgentRun:
             self._inbox.steering.append(message.text)
 
     @workflow.signal(name=names.APPROVAL, description="Approve or deny a tool call that waits for a person.")
-    def approval(self, *arguments: Any) -> None:
-        if approval := understood(arguments, CallApproval):
-            self._inbox.take(approval)
+    async def approval(self, *arguments: Any) -> None:
+        if decision := understood(arguments, CallApproval):
+            with dropped_if_refused():
+                await self._inbox.approvals.decide(decision)
+
+    @workflow.update(
+        name=names.APPROVAL,
+        description="Approve or deny a tool call that waits for a person; refused if that is not possible.",
+        unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
+    )
+    async def decide(self, *arguments: Any) -> None:
+        await self._inbox.approvals.decide(read_decision(arguments))
+
+    @decide.validator
+    def _require_decision(self, *arguments: Any) -> None:
+        self._inbox.approvals.find(read_decision(arguments))
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:
-        pending = self._inbox.pending_approvals
+        pending = self._inbox.approvals.pending
         return RunStatus.model_validate(
             {
                 "status": self._ended or ("waiting_for_approval" if pending else "running"),

@@ -104,6 +104,7 @@ class ContinueAsNew:
             digest=self.conversation.digest,
             last_seq=self.events.last_seq,
             steering=list(self.inbox.steering),
+            decided=self.inbox.approvals.decided,
             conversation=recorded,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,

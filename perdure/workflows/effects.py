@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -20,7 +20,6 @@ from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities
-from ..protocol.run import Inventory
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .failures import describe_failure, failed_result, model_error
 from .inbox import Inbox
@@ -41,14 +40,15 @@ class TemporalEffects:
         self,
         *,
         options: RunOptions,
-        inventory: Inventory,
+        hooks: Mapping[str, str],
+        tools: Mapping[str, ToolSpec],
         events: EventLog,
         inbox: Inbox,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
         self._options = options
-        self._hooks = inventory.hooks
-        self._tools = {tool.name: tool for tool in inventory.tools}
+        self._hooks = hooks
+        self._tools = tools
         self._events = events
         self._inbox = inbox
         self._on_checkpoint = on_checkpoint
@@ -172,9 +172,10 @@ class TemporalEffects:
             raise CompactionError(describe_failure(error)[1]) from error
 
     async def approve(self, request: ToolRequest) -> Approval:
-        opened = self._inbox.open_approval(request)
+        spec = self._tools.get(request.name) or ToolSpec(name=request.name)
+        opened = self._inbox.approvals.open(request, spec, self.judge_tool if "tool" in self._hooks else None)
         await workflow.wait_condition(lambda: self.cancelled() or opened.approval is not None)
-        self._inbox.close(opened)
+        self._inbox.approvals.close(opened)
         if opened.approval is None:
             raise Cancelled
         return opened.approval

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from pydantic import BaseModel
 from temporalio import workflow
 
-from ..protocol.run import CallApproval, PendingApproval
-from ..tool_calls import ToolRequest
+from ..protocol.run import DecidedCall
+from .approvals import Approvals
 
 Value = TypeVar("Value", bound=BaseModel)
 
@@ -24,56 +24,21 @@ def understood(arguments: Sequence[Any], type_: type[Value]) -> Value | None:
         return None
 
 
-class OpenApproval:
-    """A tool call that waits for a person's approval, and the approval once it has come."""
-
-    def __init__(self, request: ToolRequest) -> None:
-        self.call_id = request.call_id
-        self.pending = PendingApproval(
-            call_id=request.call_id, name=request.name, arguments=request.arguments, iteration=request.iteration
-        )
-        self.approval: CallApproval | None = None
-
-
 class Inbox:
     """Signals fill it at any time; the loop empties it when it chooses to."""
 
-    def __init__(self, steering: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        steering: Sequence[str] = (),
+        decided: Sequence[DecidedCall] = (),
+        *,
+        on_waiting: Callable[[], None] = lambda: None,
+    ) -> None:
         self.cancelled = False
         self.steering = list(steering)
-        self._approvals: list[OpenApproval] = []
+        self.approvals = Approvals(decided, on_change=on_waiting)
 
     def drain(self) -> list[str]:
         """All steering messages, in the order they came; each is given once."""
         texts, self.steering = self.steering, []
         return texts
-
-    def open_approval(self, request: ToolRequest) -> OpenApproval:
-        """Note that a tool call waits for a person's approval."""
-        opened = OpenApproval(request)
-        self._approvals.append(opened)
-        return opened
-
-    def close(self, opened: OpenApproval) -> None:
-        """Note that the call does not wait any longer."""
-        self._approvals.remove(opened)
-
-    def take(self, approval: CallApproval) -> None:
-        """Accept a person's approval or denial of a call that waits for one.
-
-        Any other is dropped: if it were kept, it could decide about a later call of the same id, which nobody has seen.
-        """
-        for opened in self._open:
-            if opened.call_id == approval.call_id:
-                opened.approval = approval
-                return
-        workflow.logger.warning("an approval of tool call %r, which does not wait for one", approval.call_id)
-
-    @property
-    def pending_approvals(self) -> list[PendingApproval]:
-        """The calls that wait for a person's approval."""
-        return [opened.pending for opened in self._open]
-
-    @property
-    def _open(self) -> list[OpenApproval]:
-        return [opened for opened in self._approvals if opened.approval is None]

@@ -32,7 +32,8 @@ async def test_approved(cli: Cli, run_id: str, waiting: Started) -> None:
 
 async def test_approved_with_other_arguments(cli: Cli, run_id: str, waiting: Started) -> None:
     assert (await cli("approve", run_id, "--arguments", '{"amount": 5}')).code == 0
-    assert (await waiting.finish()).stdout == "paid 5\n"
+    edited = '[executed with arguments that a person edited: {"amount": 5}]'
+    assert (await waiting.finish()).stdout == f"{edited}\npaid 5\n"
 
 
 async def test_denied(cli: Cli, run_id: str, waiting: Started) -> None:

@@ -11,7 +11,9 @@ from typing import Any
 import pytest
 
 from perdure.client import RunHandle, get_run
+from perdure.client.decisions import Decision
 from perdure.errors import LimitExceededError, MaxIterationsError, RunCancelled
+from perdure.protocol.run import CallApproval
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
@@ -28,6 +30,9 @@ Scripted = Callable[[Script], ScriptedModel]
 def shout(text: str = "") -> str:
     """Shout."""
     return text.upper()
+
+
+EDITED = '[executed with arguments that a person edited: {"text": "something else"}]\n'
 
 
 def goes_on_for(rounds: int, *, until_told: int = 0) -> Callable[[ScriptedRequest], ScriptedReply]:
@@ -115,8 +120,32 @@ async def test_approvals_in_every_history(stage: Stage, scripted: Scripted) -> N
         result = await run.result()
     assert len(await links(stage.client, run.id)) >= 3
     texts = [message.text for message in result.messages if message.role == "tool"]
-    verdicts = ["Tool denied: not this one", "deleted something else"]
+    verdicts = ["Tool denied: not this one", f"{EDITED}deleted something else"]
     assert texts[::2] == ["deleted 0", *verdicts, "deleted 3", *verdicts]
+
+
+async def test_a_decision_that_comes_again_in_a_later_history_counts_once(stage: Stage, scripted: Scripted) -> None:
+    @tool(needs_approval=True)
+    def delete(text: str = "") -> str:
+        """Delete."""
+        return f"deleted {text}"
+
+    rounds = [[asks(call("delete", "c", text=str(number))), asks(call("shout", "s"))] for number in range(5)]
+    sent: list[Decision] = []
+    async with stage.worker([shout, delete]):
+        model = scripted([*itertools.chain(*rounds), says("done")])
+        run = await stage.start(scripted_agent(model, ["shout", "delete"]), max_iterations=30)
+        async for event in run.stream():
+            if event.type != "permission_requested":
+                continue
+            for earlier in sent:
+                await earlier.send()
+            assert [pending.digest for pending in (await run.status()).pending_approvals] == [event.data["digest"]]
+            approval = CallApproval(call_id="c", approved=True, id=f"decision {len(sent)}")
+            sent.append(Decision(stage.client, stage.client.get_workflow_handle(run.id), approval))
+            await sent[-1].send()
+        await run.result()
+    assert len(await links(stage.client, run.id)) >= 3
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ from perdure.tools import tool
 
 from .stage import Stage
 
+EDITED = '[executed with arguments that a person edited: {"amount":'
+
 
 @tool(name="pay", needs_approval=True)
 def pay(amount: int) -> str:
@@ -28,8 +30,11 @@ def paying(**named: Any) -> Stage:
     ("approval", "result"),
     [
         (Approval(approved=True), "paid 5"),
-        (Approval(approved=True, arguments={"amount": 3}), "paid 3"),
-        (Approval(approved=True, arguments={"amount": "much"}), "Error: Invalid arguments for tool 'pay': "),
+        (Approval(approved=True, arguments={"amount": 3}), f"{EDITED} 3}}]\npaid 3"),
+        (
+            Approval(approved=True, arguments={"amount": "much"}),
+            f"{EDITED} \"much\"}}]\nError: Invalid arguments for tool 'pay': ",
+        ),
         (Approval(approved=False, reason="too much"), "Tool denied: too much"),
         (Approval(approved=False), "Tool denied: no reason was given"),
     ],
@@ -42,8 +47,9 @@ async def test_what_a_person_decides(approval: Approval, result: str) -> None:
         stage.types()[2:7]
         == ["tool_call_start", "permission_requested", "permission_completed", "error", "tool_result"]
     )
-    assert stage.data("permission_requested") == [{"name": "pay", "arguments": {"amount": 5}}]
-    assert stage.data("permission_completed") == [{"name": "pay", "approved": approval.approved}]
+    [requested] = stage.data("permission_requested")
+    assert (requested["name"], requested["arguments"]) == ("pay", {"amount": 5})
+    assert stage.data("permission_completed") == [{"name": "pay", **approval.model_dump()}]
 
 
 async def test_the_run_waits_for_the_person() -> None:

@@ -47,7 +47,9 @@ def test_secrets_come_from_the_environment() -> None:
 
 def test_the_namespace_gets_the_search_attributes() -> None:
     script = COMPOSE["configs"]["namespace"]["content"]
-    assert all(f"--name {key.name} --type Keyword" in script for key in search_attributes.ALL)
+    for key in search_attributes.ALL:
+        kind = key.indexed_value_type.name.title()
+        assert f"--name {key.name} --type {kind}" in script
 
 
 def test_the_worker_does_not_run_as_root() -> None:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from perdure.client import RunHandle
+from perdure.errors import ApprovalError
 from perdure.protocol.run import PendingApproval
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
@@ -18,6 +19,8 @@ from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 done: list[str] = []
+DESCRIPTION = None
+SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 
 @tool(needs_approval=True)
@@ -49,15 +52,33 @@ async def test_approve(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(model, ["delete"]))
         [pending] = await asked(run)
-        assert pending == PendingApproval(call_id="call_delete", name="delete", arguments={"text": "all"}, iteration=1)
+        assert pending == PendingApproval(
+            call_id="call_delete",
+            name="delete",
+            description=DESCRIPTION,
+            parameters=SCHEMA,
+            arguments={"text": "all"},
+            digest=pending.digest,
+            since=pending.since,
+            iteration=1,
+        )
         assert (await run.status()).status == "waiting_for_approval"
         assert done == []
         await run.approve("call_delete")
         assert await last_result(run) == "deleted all"
     events = [(event.type, event.data) for event in await run.events() if event.type.startswith("permission")]
     assert events == [
-        ("permission_requested", {"name": "delete", "arguments": {"text": "all"}}),
-        ("permission_completed", {"name": "delete", "approved": True}),
+        (
+            "permission_requested",
+            {
+                "name": "delete",
+                "arguments": {"text": "all"},
+                "description": DESCRIPTION,
+                "schema": SCHEMA,
+                "digest": pending.digest,
+            },
+        ),
+        ("permission_completed", {"name": "delete", "approved": True, "by": None, "reason": None, "arguments": None}),
     ]
 
 
@@ -66,7 +87,8 @@ async def test_approve_with_other_arguments(stage: Stage, scripted: Scripted) ->
         run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
         await asked(run)
         await run.approve("call_delete", arguments={"text": "one"})
-        assert await last_result(run) == "deleted one"
+        note = '[executed with arguments that a person edited: {"text": "one"}]'
+        assert await last_result(run) == f"{note}\ndeleted one"
     assert done == ["one"]
 
 
@@ -84,10 +106,11 @@ async def test_a_verdict_counts_for_one_call_only(stage: Stage, scripted: Script
     again = asks(call("delete", text="all"))
     async with stage.worker([delete]):
         run = await stage.start(scripted_agent(scripted([again, again, says("done")]), ["delete"]))
-        await asked(run)
+        [pending] = await asked(run)
         await run.approve("call_delete")
-        await run.approve("call_delete")
-        await run.approve("call_unheard_of")
+        await run.approve("call_delete", digest=pending.digest)
+        with pytest.raises(ApprovalError):
+            await run.approve("call_unheard_of")
         await wait_for(lambda: iteration_is(run, 2))
         await asked(run)
         assert done == ["all"]

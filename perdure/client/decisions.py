@@ -1,0 +1,101 @@
+"""Sends a person's decision to a run by Temporal's update, which answers at once; it counts once."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+from temporalio.client import (
+    Client,
+    WorkflowHandle,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+)
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..errors import ApprovalError
+from ..protocol.names import APPROVAL, REFUSED, STATUS
+from ..protocol.run import CallApproval, PendingApproval, RunStatus
+from .reading.query import ask
+
+ANSWER_SECONDS = 10.0
+"""A decision that no worker has answered within these seconds is unconfirmed."""
+PAUSE_SECONDS = 0.1
+"""Before a decision is sent again that found the run between two histories, or too busy."""
+
+_PASSING = (
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.CANCELLED,
+)
+_BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
+"""The SDK's error type for an update whose history has ended before the update did."""
+
+
+@dataclass
+class Decision:
+    """One decision about a call of one run. Sending it again, with the same id, changes nothing."""
+
+    client: Client
+    workflow: WorkflowHandle[Any, Any]
+    approval: CallApproval
+
+    async def send(self, *, patience: float = ANSWER_SECONDS) -> None:
+        """Return when the run has accepted the decision.
+
+        Raises `ApprovalError` when it refuses it, when the run is over, and after `patience` seconds without an
+        answer; `RPCError` when there is no such run.
+        """
+        try:
+            async with asyncio.timeout(patience):
+                while not await self._accepted():
+                    await asyncio.sleep(PAUSE_SECONDS)
+        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            raise await self._unconfirmed(patience) from None
+
+    async def _accepted(self) -> bool:
+        """Whether the run has accepted; False when it is to be asked once more."""
+        try:
+            await self.workflow.execute_update(APPROVAL, self.approval, id=self.approval.id)
+            return True
+        except WorkflowUpdateFailedError as error:
+            cause = error.cause
+            if isinstance(cause, ApplicationError) and cause.type == _BETWEEN_LINKS:
+                return False
+            raise await self._refused(cause) from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                raise await self._ended() from error
+            if error.status not in _PASSING:
+                raise
+            return False
+
+    async def _refused(self, cause: BaseException) -> ApprovalError:
+        kind = "unreadable"
+        if isinstance(cause, ApplicationError) and cause.type == REFUSED and cause.details:
+            kind = str(cause.details[0].get("kind", kind))
+        text = cause.message if isinstance(cause, ApplicationError) else str(cause)
+        return ApprovalError(f"run {self.workflow.id!r}: {text}", kind=kind, pending=await self._pending())
+
+    async def _ended(self) -> ApprovalError:
+        """Raises `RPCError` when there is no such run."""
+        description = await self.workflow.describe()
+        status = description.status.name.lower().replace("_", " ") if description.status else "over"
+        text = f"run {self.workflow.id!r} is {status}: no tool call waits for approval any longer"
+        return ApprovalError(text, kind="ended")
+
+    async def _unconfirmed(self, patience: float) -> ApprovalError:
+        queue = (await self.workflow.describe()).task_queue
+        return ApprovalError(
+            f"run {self.workflow.id!r}: the decision about tool call {self.approval.call_id!r} is unconfirmed, because "
+            f"no worker of the task queue {queue!r} has answered within {patience:g} s. The server may still deliver "
+            "it: start a worker and look at the run's status, or send the same decision again",
+            kind="unconfirmed",
+        )
+
+    async def _pending(self) -> list[PendingApproval]:
+        status = await ask(self.workflow, STATUS, answer=RunStatus)
+        return status.pending_approvals if status else []

@@ -1,0 +1,202 @@
+"""The tool calls that wait for a person, and what persons decide about them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError
+
+from ..excerpt import one_line
+from ..guardrails import GuardrailResult
+from ..loop.effects import Cancelled
+from ..loop.verdicts import checked
+from ..protocol.names import REFUSED
+from ..protocol.run import CallApproval, DecidedCall, PendingApproval
+from ..tool_calls import ToolRequest, ToolSpec
+from .failures import describe_failure
+
+REMEMBERED = 100
+"""So many decisions are known when they come again."""
+
+Judge = Callable[[ToolRequest], Awaitable[GuardrailResult]]
+
+
+def refusal(kind: str, text: str) -> ApplicationError:
+    """The error of an update whose decision is not accepted."""
+    return ApplicationError(text, {"kind": kind}, type=REFUSED, non_retryable=True)
+
+
+class OpenApproval:
+    """A tool call that waits for a person's approval, and the approval once it has come."""
+
+    def __init__(self, request: ToolRequest, spec: ToolSpec, judge: Judge | None) -> None:
+        self.pending = PendingApproval(
+            call_id=request.call_id,
+            name=request.name,
+            description=spec.description,
+            parameters=spec.parameters,
+            arguments=request.arguments,
+            digest=request.digest,
+            since=workflow.time(),
+            iteration=request.iteration,
+        )
+        self.approval: CallApproval | None = None
+        self.is_closed = False
+        self.deciding = asyncio.Lock()
+        self._request = request
+        self._judge = judge
+
+    def require_fitting(self, decision: CallApproval) -> None:
+        """Check edited arguments against the tool's schema. Raises a refusal that says what does not fit."""
+        schema = self.pending.parameters
+        if not decision.approved or decision.arguments is None or schema is None:
+            return
+        # Imported where it is used: readers of runs import this module too, and hardly ever come here.
+        from ..tools.validation import edited_problems
+
+        if problems := edited_problems(schema, decision.arguments):
+            raise refusal(
+                "arguments", f"the edited arguments do not fit tool {self.pending.name!r}: {'; '.join(problems)}"
+            )
+
+    async def judged(self, decision: CallApproval) -> CallApproval:
+        """The decision with what the tool guardrail makes of edited arguments. Raises a refusal when it denies them."""
+        if not decision.approved or decision.arguments is None or self._judge is None:
+            return decision
+        edited = self._request.model_copy(update={"arguments": decision.arguments})
+        try:
+            verdict = checked("tool", await self._judge(edited))
+        except Cancelled:
+            raise refusal("ended", "the run was cancelled") from None
+        except ActivityError as error:
+            raise refusal("guardrail", f"the tool guardrail can't be asked: {describe_failure(error)[1]}") from error
+        if not verdict.allowed:
+            raise refusal("guardrail", f"the tool guardrail denies the edited arguments: {verdict.reason}")
+        return decision if verdict.rewrite is None else decision.model_copy(update={"arguments": verdict.rewrite})
+
+
+class Approvals:
+    """Opened by the loop, decided by signals and updates; `on_change` is told when a call begins or ends to wait."""
+
+    def __init__(self, decided: Sequence[DecidedCall] = (), *, on_change: Callable[[], None] = lambda: None) -> None:
+        self.decided = list(decided)
+        self._calls: list[OpenApproval] = []
+        self._on_change = on_change
+
+    @property
+    def pending(self) -> list[PendingApproval]:
+        """The calls that wait for a person's approval."""
+        return [opened.pending for opened in self._open]
+
+    @property
+    def _open(self) -> list[OpenApproval]:
+        return [opened for opened in self._calls if opened.approval is None]
+
+    def open(self, request: ToolRequest, spec: ToolSpec, judge: Judge | None) -> OpenApproval:
+        """Note that a tool call waits; `judge` is the tool guardrail, if there is one."""
+        opened = OpenApproval(request, spec, judge)
+        self._calls.append(opened)
+        self._on_change()
+        return opened
+
+    def close(self, opened: OpenApproval) -> None:
+        """Note that the call does not wait any longer."""
+        opened.is_closed = True
+        self._calls.remove(opened)
+        self._on_change()
+
+    def find(self, decision: CallApproval) -> OpenApproval | None:
+        """The call that the decision is about; None for a repeated decision, which changes nothing.
+
+        Raises a refusal for a call that does not wait, a stale digest, and edited arguments that do not fit.
+        """
+        if decision.id and any(past.id == decision.id for past in self.decided):
+            return None
+        waiting = [opened for opened in self._open if opened.pending.call_id == decision.call_id]
+        for opened in waiting:
+            if decision.digest in (None, opened.pending.digest):
+                opened.require_fitting(decision)
+                return opened
+        past = next((each for each in reversed(self.decided) if _is_about(each, decision)), None)
+        if past and past.mark == decision.mark:
+            return None
+        raise self._no_such_call(decision, past, waiting)
+
+    async def decide(self, decision: CallApproval) -> None:
+        """Accept a decision. Raises a refusal like `find`, and when the tool guardrail denies edited arguments.
+
+        A refused decision changes nothing: the call goes on waiting.
+        """
+        opened = self.find(decision)
+        if opened is None:
+            return
+        async with opened.deciding:
+            if opened.approval is not None:
+                # While this decision waited for its turn, another one was accepted.
+                self.find(decision.model_copy(update={"digest": opened.pending.digest}))
+                return
+            judged = await opened.judged(decision)
+            if opened.is_closed:
+                raise refusal("ended", f"tool call {_shown(decision)} does not wait any longer")
+            opened.approval = judged
+            self._remember(decision, opened.pending)
+
+    def _remember(self, decision: CallApproval, pending: PendingApproval) -> None:
+        past = DecidedCall(
+            call_id=decision.call_id,
+            digest=pending.digest,
+            mark=decision.mark,
+            id=decision.id,
+            approved=decision.approved,
+            by=decision.by and one_line(decision.by),
+        )
+        self.decided = [*self.decided, past][-REMEMBERED:]
+
+    def _no_such_call(
+        self, decision: CallApproval, past: DecidedCall | None, waiting: Sequence[OpenApproval]
+    ) -> ApplicationError:
+        if past:
+            verdict = "approved" if past.approved else "denied"
+            by = f" by {past.by}" if past.by else ""
+            return refusal("decided", f"tool call {_shown(decision)} was {verdict}{by} already, in another way")
+        if waiting:
+            now = waiting[0].pending
+            return refusal(
+                "stale",
+                f"digest {one_line(str(decision.digest))!r} is stale: tool call {_shown(decision)} waits with the "
+                f"digest {now.digest!r}. Look at what it asks for now, and decide again",
+            )
+        known = ", ".join(repr(one_line(each.call_id)) for each in self.pending[:10]) or "none"
+        return refusal("unknown", f"no tool call {_shown(decision)} waits for approval. Waiting: {known}")
+
+
+def _is_about(past: DecidedCall, decision: CallApproval) -> bool:
+    return past.call_id == decision.call_id and decision.digest in (None, past.digest)
+
+
+def _shown(decision: CallApproval) -> str:
+    return repr(one_line(decision.call_id))
+
+
+@contextmanager
+def dropped_if_refused() -> Iterator[None]:
+    """For a decision that came as a signal, to which nobody can answer: a refusal is logged."""
+    try:
+        yield
+    except ApplicationError as error:
+        workflow.logger.warning("an approval was dropped: %s", error.message)
+
+
+def read_decision(arguments: Sequence[Any]) -> CallApproval:
+    """The one decision that an update should have. Raises a refusal for anything else."""
+    try:
+        (value,) = arguments
+        return CallApproval.model_validate(value)
+    except ValueError as error:
+        raise refusal(
+            "unreadable", f"expected one object with call_id and approved, got {one_line(repr(arguments))}"
+        ) from error

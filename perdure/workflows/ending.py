@@ -1,0 +1,52 @@
+"""How a run ends, as Temporal records it: a result, or a failure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from temporalio.exceptions import ApplicationError
+
+from ..conversation import Conversation, ConversationRef
+from ..errors import RunError
+from ..loop.loop import Outcome
+from ..loop.state import LoopState
+from ..operations import operation_bytes
+from ..protocol.run import RunFailure, RunOutput
+
+SMALL_CONVERSATION_BYTES = 16 * 1024
+"""Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
+
+MAX_TAIL_BYTES = 256 * 1024
+"""What the result may hold of the conversation, besides an output that may take more than a megabyte."""
+
+
+@dataclass
+class Ending:
+    """Makes the last command of a run."""
+
+    conversation: Conversation
+    state: LoopState
+    is_first_link: bool
+
+    def output(self, outcome: Outcome) -> RunOutput:
+        """The result of a run that ended well."""
+        is_small = self.is_first_link and self.conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
+        return RunOutput(
+            output=outcome.output,
+            iterations=self.state.iterations,
+            usage=self.state.usage,
+            iteration_usage=self.state.iteration_usage,
+            is_incomplete=outcome.is_incomplete,
+            messages=self.conversation.messages if is_small else None,
+            tail=self._tail(),
+        )
+
+    def failure(self, error: RunError) -> ApplicationError:
+        """The error of a run that failed."""
+        details = RunFailure(kind=error.kind, reason=error.reason, iterations=self.state.iterations, tail=self._tail())
+        return ApplicationError(str(error), details, type=error.kind, non_retryable=True)
+
+    def _tail(self) -> ConversationRef | None:
+        """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then."""
+        size = sum(map(operation_bytes, self.conversation.unrecorded))
+        return self.conversation.ref() if size <= MAX_TAIL_BYTES else None
