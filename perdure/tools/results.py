@@ -27,17 +27,36 @@ class SizeLimits:
     """Bytes of all images, audio and files together, as they are sent (base64)."""
 
 
+MAX_PARTS = 1000
+"""How many parts one result may have."""
+MAX_LABEL_BYTES = 4096
+"""How much a part may say besides its content: its media type, and fields that this version does not know."""
+_CONTENT = {"value", "source"}
+
+
 def to_result(value: Any, limits: SizeLimits) -> ToolResult:
     """The result for a returned value: strings and message parts as they are, structures as JSON, bytes as a file.
 
-    A ToolResult stays one, within the limits. Raises ValueError for a structure that JSON can't hold.
+    A ToolResult stays one, within the limits. Raises ValueError for what JSON can't hold or a part can't be, and other
+    exceptions for parts whose fields were given values of other types.
     """
     if isinstance(value, str):
         return ToolResult.of_text(cut_middle(value, limits.text_bytes))
     if isinstance(value, ToolResult):
-        message = None if value.error_message is None else cut_middle(value.error_message, limits.text_bytes)
-        return value.model_copy(update={"parts": _bounded(value.parts, limits), "error_message": message})
-    return ToolResult(parts=_bounded(_parts(value), limits))
+        return _bounded_result(value, limits)
+    return _bounded_result(ToolResult.model_construct(parts=_parts(value)), limits)
+
+
+def _bounded_result(result: ToolResult, limits: SizeLimits) -> ToolResult:
+    bounded = ToolResult.model_construct(
+        parts=_bounded(result.parts, limits),
+        status=result.status,
+        error_kind=None if result.error_kind is None else cut_middle(result.error_kind, MAX_LABEL_BYTES),
+        error_message=None if result.error_message is None else cut_middle(result.error_message, limits.text_bytes),
+        duration_ms=result.duration_ms,
+    )
+    # Fields that were assigned after validation may hold anything: what can't be read back must not be recorded.
+    return ToolResult.model_validate_json(bounded.model_dump_json(by_alias=True, warnings=False))
 
 
 def _parts(value: Any) -> list[Part]:
@@ -64,7 +83,8 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     left = {"text": limits.text_bytes, "media": limits.media_bytes}
     kept: list[Part] = []
     omitted: list[int] = []
-    for part in parts:
+    for part in parts[:MAX_PARTS]:
+        _check_label(part)
         pool, size = ("text", len(_encoded(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
         if isinstance(part, TextPart) and (size <= left[pool] or left[pool] > 0):
             text = cut_middle(part.value, left[pool])
@@ -74,10 +94,20 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
         else:
             omitted.append(size)
         left[pool] = max(0, left[pool] - size)
+    omitted += [0] * (len(parts) - MAX_PARTS)
     if omitted:
         notice = f"[… {len(omitted)} more parts of {sum(omitted):,} bytes left out: over the limit for a tool result …]"
         kept.append(TextPart(value=notice))
     return kept
+
+
+def _check_label(part: Part) -> None:
+    size = len(part.model_dump_json(by_alias=True, exclude=_CONTENT, warnings=False))
+    if size > MAX_LABEL_BYTES:
+        raise ValueError(
+            f"the {part.kind} part has {size:,} bytes besides its content (mediaType and the like): "
+            f"at most {MAX_LABEL_BYTES:,} are possible"
+        )
 
 
 def cut_middle(text: str, limit: int) -> str:
