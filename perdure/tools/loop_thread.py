@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import threading
 from functools import partial
 
+from ..logs import get_logger
 from .threads import end_in_thread
 from .watchdog import watchdog
 
-logger = logging.getLogger("perdure")
+_log = get_logger("perdure.tools")
 
 CLOSE_SECONDS = 5.0
 """How long the end of the thread is awaited: whatever blocks it can't be ended."""
@@ -43,7 +43,7 @@ class LoopThread:
         self.loop.call_soon_threadsafe(self.loop.stop)
         await end_in_thread(partial(self._thread.join, CLOSE_SECONDS), "closing")
         if self._thread.is_alive():
-            logger.warning("%s is blocked, and is left as it is", self._purpose)
+            _log.warning("%s is blocked, and is left as it is", self._purpose)
 
     def _work(self) -> None:
         asyncio.set_event_loop(self.loop)
@@ -53,7 +53,7 @@ class LoopThread:
                 self.loop.run_forever()
             except BaseException:
                 # A callback raised SystemExit or KeyboardInterrupt: meant for a program that has only this loop.
-                logger.exception("%s was to end the process; it goes on", self._purpose)
+                _log.exception("%s was to end the process; it goes on", self._purpose)
         watchdog.forget(self.loop)
         with contextlib.suppress(BaseException):
             self.loop.run_until_complete(_end_tasks())

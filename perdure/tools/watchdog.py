@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import sys
 import sysconfig
 import threading
@@ -13,7 +12,9 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-logger = logging.getLogger("perdure")
+from ..logs import get_logger
+
+_log = get_logger("perdure.tools")
 
 BLOCKED_SECONDS = 1.0
 """A loop that has not answered for this long is blocked."""
@@ -112,7 +113,7 @@ class _Pulse:
             return
         task = asyncio.current_task(self._loop)
         line = _line_of_the_user(traceback.extract_stack(frame))
-        logger.warning(
+        _log.warning(
             "%s has not answered for more than %g s: %s blocks it at %s:%s in %s: %s. %s",
             *(self._purpose, BLOCKED_SECONDS, task.get_name() if task else "a callback"),
             *(line.filename, line.lineno, line.name, line.line, ADVICE),

@@ -21,7 +21,7 @@ from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities
 from ..tool_calls import Approval, ToolRequest, ToolSpec
-from .failures import describe_failure, failed_result, model_error
+from .failures import describe_failure, failed_result, model_error, timed_out
 from .inbox import Inbox
 from .policies import COMPACTION_RETRIES, HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TOOL_RETRIES
 from .recording import record_ahead
@@ -131,7 +131,12 @@ class TemporalEffects:
         return await self._judge(activities.JudgeInput(point="tool", request=request))
 
     async def _judge(self, input: activities.JudgeInput) -> GuardrailResult:
-        return await self._unless_cancelled(self._start_judging(input))
+        try:
+            return await self._unless_cancelled(self._start_judging(input))
+        except ActivityError as error:
+            if not timed_out(error):
+                raise
+            return GuardrailResult(allowed=False, reason=f"the {input.point} guardrail failed: it timed out")
 
     def _start_judging(self, input: activities.JudgeInput) -> ActivityHandle[GuardrailResult]:
         """Start the activity that asks the guardrail: a local one, which costs less, if the guardrail is plain."""

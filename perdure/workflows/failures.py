@@ -12,6 +12,11 @@ from ..messages import ToolResult
 from ..protocol.activities import CONFIGURATION_ERROR, INTERNAL_ERROR, MODEL_ERROR, ModelFailure, lost_tool
 
 
+def timed_out(error: ActivityError) -> bool:
+    """Whether the activity took too long, although its worker was alive."""
+    return isinstance(error.cause, TimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE
+
+
 def model_error(error: ActivityError) -> ModelError | None:
     """The error of the model call; None if the activity failed for another reason."""
     cause = error.cause
@@ -27,7 +32,7 @@ def model_error(error: ActivityError) -> ModelError | None:
         )
     if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:
         return ModelError(cause.message, kind="configuration", provider="perdure")
-    if isinstance(cause, TimeoutError) and cause.type == TimeoutType.START_TO_CLOSE:
+    if timed_out(error):
         return ModelError("the model call timed out", kind="timeout", provider="perdure")
     return None
 
@@ -42,7 +47,7 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
     prefix = f"Error: Tool '{name}' failed:"
     if isinstance(cause, CancelledError):
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
-    if isinstance(cause, TimeoutError) and cause.type == TimeoutType.START_TO_CLOSE:
+    if timed_out(error):
         return ToolResult.failure(f"{prefix} timed out after {timeout:g} seconds", kind="timeout", status="timeout")
     if isinstance(cause, TimeoutError):
         return lost_tool(name)
@@ -57,11 +62,17 @@ WORKER_LOST = "worker_lost"
 """Error kind: each worker that tried was lost, or did not answer."""
 
 
+TIMED_OUT = "timeout"
+"""Error kind: an activity took longer than it may."""
+
+
 def describe_failure(error: BaseException) -> tuple[str, str]:
     """The kind and the text of a `RunError` for the error; those of a failed activity are its cause's."""
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     if isinstance(cause, ApplicationError):
         return cause.type or INTERNAL_ERROR, cause.message
+    if isinstance(error, ActivityError) and timed_out(error):
+        return TIMED_OUT, f"{error.activity_type} took too long"
     if isinstance(error, ActivityError) and isinstance(cause, TimeoutError):
         return WORKER_LOST, f"{error.activity_type} was given up: each worker that tried was lost, or did not answer"
     return INTERNAL_ERROR, f"{type(cause).__name__}: {cause}"

@@ -14,8 +14,13 @@ MARGIN = timedelta(seconds=15)
 """Activities enforce their time-outs themselves. Temporal's come this much later, for activities that can't."""
 
 
+TIMED_OUT = "TemporalTimeout:StartToClose"
+"""Temporal's name for an activity that took too long, although its worker was alive: it would take too long again."""
+
+
 def _attempts(maximum: int) -> RetryPolicy:
     return RetryPolicy(
+        non_retryable_error_types=[TIMED_OUT],
         initial_interval=timedelta(milliseconds=200),
         backoff_coefficient=2.0,
         maximum_interval=timedelta(seconds=10),

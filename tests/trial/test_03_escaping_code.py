@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections import Counter
 from collections.abc import Callable
+from random import Random
 from typing import Any
 
 import pytest
@@ -58,9 +60,9 @@ def raise_exit() -> None:
 
 
 WAYS: dict[str, tuple[Callable[[], Any], str]] = {
-    "odd": (raises(Odd("strange")), "Odd strange"),
+    "odd": (raises(Odd("strange")), "Odd: strange"),
     "interrupt": (raises(KeyboardInterrupt()), "KeyboardInterrupt"),
-    "exit": (raises(SystemExit(3)), "3"),
+    "exit": (raises(SystemExit(3)), "SystemExit: 3"),
     "generator": (raises(GeneratorExit()), "GeneratorExit"),
     "cancelled": (raises(asyncio.CancelledError()), "CancelledError"),
     "cancels": (cancels_itself, "CancelledError"),
@@ -131,7 +133,7 @@ async def test_what_escapes_an_async_guardrail_or_compactor_counts_once(
     assert text.startswith("Tool denied by guardrail: the tool guardrail failed: RuntimeError: ")
 
 
-BIG = "x" * 4_000_000
+BIG = b64encode(Random(1).randbytes(3_000_000)).decode()  # which compression can't make small
 HALF = "image/\ud800"
 
 
