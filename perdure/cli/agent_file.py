@@ -36,12 +36,16 @@ def load_checked(
     `Failure` when the file has an error.
     """
     from ..prompty.check.check import check
+    from ..prompty.migration import FIRST_FORMAT
     from .surroundings import further_checks
 
     agent = load_agent(path)
     problems = check(path, also=further_checks(functions, has_model=has_model, elsewhere=elsewhere))
     errors = [problem for problem in problems if problem.severity == "error"]
-    tell(path, errors if quiet else problems)
+    old = [problem for problem in problems if problem.message.endswith(FIRST_FORMAT)]
+    tell(path, errors if quiet else [problem for problem in problems if problem not in old])
+    if old and not quiet:
+        say(f"{path}: warning: {len(old)} properties are of the first format; `perdure validate {path}` lists them")
     if errors:
         raise Failure(f"no run was started: correct {str(path)!r} first; `perdure validate {path}` checks it again")
     return agent

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from jinja2 import ChainableUndefined, TemplateSyntaxError, Undefined, meta, nodes
@@ -46,6 +46,11 @@ def parse_jinja(source: str, environment: ImmutableSandboxedEnvironment | None =
         raise _syntax_error(error) from None
     except RecursionError:
         raise RenderError("Template syntax error: nested too deeply") from None
+
+
+def lex_jinja(source: str) -> Iterator[tuple[int, str, str]]:
+    """The template's words: line, sort and text of each. Raises TemplateSyntaxError where it can't be read on."""
+    return iter(_environment("").lex(source))
 
 
 def used_variables(tree: nodes.Template) -> dict[str, int]:

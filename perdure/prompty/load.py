@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..agent import Agent
 from ..errors import LoadError
 from ..json_values import json_value
 from .asset_file import WrittenAsset, read_asset
-from .places import Place
-from .references import References
+from .known_fields import is_ignored
+from .migration import Migration, Note
+from .places import Place, strings
+from .references import References, is_unset, not_set
 from .secrets import is_resolved_late
 from .shorthands import Shorthands
 from .validation import InvalidAssetError, to_agent
@@ -23,6 +26,7 @@ Roots = Sequence[str | os.PathLike[str]]
 def load(path: str | os.PathLike[str], *, allowed_file_roots: Roots = (), defer_environment: bool = False) -> Agent:
     """The agent of a `.prompty` file.
 
+    A file of the first format is brought to the present one, with a DeprecationWarning for each change.
     `${file:…}` may read files in the file's own folder and in `allowed_file_roots`. With `defer_environment`,
     references to unset variables in connections stay as they are written, for `resolve_environment`.
     Raises FileNotFoundError for a missing file, and LoadError for anything that is wrong with its content.
@@ -53,29 +57,54 @@ def load_dict(
     return _agent(written, folder, allowed_file_roots, defer_environment)
 
 
-def canonical(written: WrittenAsset, references: References) -> tuple[dict[str, Any], Shorthands]:
-    """The asset in canonical form, and the shorthands that were expanded, which lead back to what was written."""
-    shorthands = Shorthands()
-    asset = shorthands.expand(references.resolve(written.data))
+class Canonical(NamedTuple):
+    """An asset in canonical form, and the way back to what its author wrote."""
+
+    asset: dict[str, Any]
+    data: Mapping[str, Any]
+    """What the author wrote, in the present format, references resolved."""
+    notes: Sequence[Note]
+    """What the author wrote in the first format."""
+    written: Callable[[Place], Place]
+    """The place that the author knows for a place in `asset`."""
+
+
+def canonical(written: WrittenAsset, references: References) -> Canonical:
+    """The asset in canonical form: references resolved, the first format migrated, shorthands expanded."""
+    shorthands, migration = Shorthands(), Migration()
+    data = migration.apply(references.resolve(written.data))
+    asset = shorthands.expand(data)
     if written.body:
         asset["instructions"] = written.body
-    return asset, shorthands
+    return Canonical(asset, data, migration.notes, lambda place: migration.written(shorthands.written(place)))
 
 
 def _agent(written: WrittenAsset, folder: Path | None, roots: Roots, defer_environment: bool) -> Agent:
     def fail(error: LoadError, place: Place) -> None:
         raise written.located(error, place) from None
 
-    keep_unset = is_resolved_late if defer_environment else _never
-    references = References(folder, root_paths(roots), fail=fail, keep_unset=keep_unset)
-    asset, shorthands = canonical(written, references)
+    found = canonical(written, References(folder, root_paths(roots), fail=fail))
+    for note in found.notes:
+        text = written.located(LoadError(note.text), note.place)
+        warnings.warn(str(text), DeprecationWarning, stacklevel=3)
+    for place, reference in _unset(found, defer_environment):
+        fail(LoadError(not_set(reference)), found.written(place))
     try:
-        agent = to_agent(asset)
+        agent = to_agent(found.asset)
     except InvalidAssetError as error:
         place, reason = error.problems[0]
-        raise written.located(LoadError(reason), shorthands.written(place)) from None
+        raise written.located(LoadError(reason), found.written(place)) from None
     agent._base_dir = None if folder is None else str(folder)
     return agent
+
+
+def _unset(found: Canonical, defer_environment: bool) -> Iterator[tuple[Place, str]]:
+    """The references to unset variables, except where they are resolved later, or nothing reads them."""
+    for place, text in strings(found.asset):
+        if not is_unset(text) or (defer_environment and is_resolved_late(place)):
+            continue
+        if not is_ignored(found.asset, place, found.data.get("metadata")):
+            yield place, text
 
 
 def root_paths(roots: Roots) -> list[Path]:
@@ -83,7 +112,3 @@ def root_paths(roots: Roots) -> list[Path]:
     if isinstance(roots, str | os.PathLike):
         return [Path(roots)]
     return [Path(root) for root in roots]
-
-
-def _never(place: Place) -> bool:
-    return False

@@ -8,6 +8,7 @@ from typing import Any, NoReturn
 from ..agent import Agent, EnvReference
 from ..errors import ConfigurationError
 from ..redaction import REDACTED, know_agent, redact, redactor
+from .known_fields import is_ignored
 from .places import Place, dotted, map_strings, pointer
 from .secrets import (
     DEFAULT_SECRET,
@@ -62,6 +63,8 @@ def resolve_environment(agent: Agent) -> Agent:
         if not is_env_reference(text) or not is_resolved_late(place):
             return text
         value = env_value(text)
+        if value is None and is_ignored(document_of(agent), place, None):
+            return text
         if value is None:
             raise ConfigurationError(
                 f"Environment variable '{env_name(text)}' is not set on the worker ({dotted(place)}): "

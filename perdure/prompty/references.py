@@ -40,6 +40,11 @@ def is_unset(value: object) -> bool:
     return isinstance(value, FromEnvironment) and value == value.reference
 
 
+def not_set(reference: str) -> str:
+    """What to say about a reference to a variable that is not set."""
+    return f"Environment variable '{env_name(reference)}' not set"
+
+
 class References:
     """Resolves the references of one asset. Only a whole string is a reference; unknown protocols are left alone."""
 
@@ -49,22 +54,18 @@ class References:
         allowed_file_roots: Sequence[Path],
         *,
         fail: Fail,
-        keep_unset: Callable[[Place], bool],
     ) -> None:
-        """Files may be read in `base_dir`, where relative paths start, and in `allowed_file_roots`.
-
-        `keep_unset` says for a place whether a reference to an unset variable may stay there as it is written.
-        """
+        """Files may be read in `base_dir`, where relative paths start, and in `allowed_file_roots`."""
         self._base_dir = base_dir
         self._roots = [root.resolve() for root in (base_dir, *allowed_file_roots) if root is not None]
         self._fail = fail
-        self._keep_unset = keep_unset
         self._open_files: list[Path] = []
         self._seen = 0
 
     def resolve(self, value: Any, place: Place = ()) -> Any:
         """A copy of nested maps and lists with all references resolved, environment values as `FromEnvironment`.
 
+        A reference to a variable that is not set stays as it is written: see `is_unset`.
         Raises nothing itself: what is wrong goes to `fail`.
         """
         return map_strings(value, self._string, place)
@@ -78,12 +79,11 @@ class References:
 
     def _environment(self, place: Place, reference: str) -> str:
         value = env_value(reference)
-        if value is None and self._keep_unset(place):
-            value = reference
-        reason = f"Environment variable '{env_name(reference)}' not set" if value is None else why_no_json(value)
-        if reason:
+        if value is None:
+            return FromEnvironment(reference, reference)
+        if reason := why_no_json(value):
             self._fail(LoadError(reason), place)
-        return FromEnvironment(value or "", reference)
+        return FromEnvironment(value, reference)
 
     def _file(self, place: Place, written: str) -> Any:
         try:

@@ -13,8 +13,11 @@ from .rich_values import new_nonce
 
 Renderer = Callable[[str, Mapping[str, Any]], tuple[list[str], list[str]]]
 
-RENDERERS: Mapping[str, Renderer] = {"jinja2": render_jinja}
-"""`template.format.kind` → the function that gives a rendering's literals and the values between them."""
+RENDERERS: Mapping[str, Renderer] = {"jinja2": render_jinja, "nunjucks": render_jinja}
+"""`template.format.kind` → the function that gives a rendering's literals and the values between them.
+
+Nunjucks is rendered as Jinja2; `check` says where the two differ.
+"""
 
 
 def render(agent: Agent, inputs: Mapping[str, Any]) -> Rendered:

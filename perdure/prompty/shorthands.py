@@ -7,15 +7,9 @@ from typing import Any
 
 from ..agent import Agent
 from .places import Place
+from .property_kinds import PRESENT_NAMES, kind_of
 
 _KNOWN = frozenset(Agent.file_keys())
-_KINDS: tuple[tuple[type, str], ...] = (
-    (bool, "boolean"),
-    (int, "integer"),
-    (float, "float"),
-    (list, "array"),
-    (Mapping, "object"),
-)
 
 
 class Shorthands:
@@ -62,8 +56,11 @@ class Shorthands:
         if not isinstance(spec, Mapping):
             return spec
         expanded = dict(spec)
-        if expanded.get("kind") is None:
+        kind = expanded.get("kind")
+        if kind is None:
             expanded["kind"] = kind_of(spec.get("default"))
+        elif isinstance(kind, str):
+            expanded["kind"] = PRESENT_NAMES.get(kind, kind)
         if "items" in spec:
             expanded["items"] = self._property(spec["items"], (*place, "items"))
         for key in ("properties", "oneOf", "anyOf"):
@@ -91,11 +88,6 @@ class Shorthands:
         if isinstance(value, Mapping):
             return {name: _wrapped("input", binding) for name, binding in value.items()}
         return value
-
-
-def kind_of(value: Any) -> str:
-    """The property kind of a plain value (§2.6); "string" for None."""
-    return next((kind for python_type, kind in _KINDS if isinstance(value, python_type)), "string")
 
 
 def _property_of(spec: Any, *, values: bool) -> Any:

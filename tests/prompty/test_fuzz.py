@@ -137,10 +137,34 @@ scalars = st.one_of(
 KEYS = ["name", "model", "inputs", "outputs", "tools", "template", "metadata", "instructions", "id", "connection"]
 KEYS += ["options", "kind", "endpoint", "apiKey", "parameters", "bindings", "default", "items", "properties", "oneOf"]
 KEYS += ["format", "parser", "strict", "input", "approvalMode", "additionalProperties", "path", "zzz"]
+FIRST_FORMAT = ["api", "configuration", "parameters", "response", "sample", "type", "authors", "is_required", "stop"]
+FIRST_FORMAT += ["response_format", "json_schema", "schema", "function", "required", "enum", "max_tokens", "api_key"]
 keys = st.sampled_from(KEYS)
 values = st.recursive(
     scalars, lambda child: st.lists(child, max_size=3) | st.dictionaries(keys, child, max_size=4), max_leaves=25
 )
+
+
+old_keys = st.sampled_from(KEYS + FIRST_FORMAT)
+old_values = st.recursive(
+    st.one_of(scalars, st.sampled_from(["string", "number", "json_schema", "first"])),
+    lambda child: st.lists(child, max_size=3) | st.dictionaries(old_keys, child, max_size=4),
+    max_leaves=25,
+)
+models = st.dictionaries(st.sampled_from(FIRST_FORMAT[:4]), old_values, max_size=4)
+
+
+@quick
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@given(data=st.dictionaries(old_keys, old_values, max_size=6), model=models)
+def test_the_first_format_raises_only_load_errors(tmp_path: Path, data: dict[str, Any], model: dict[str, Any]) -> None:
+    asset = {**data, "model": model}
+    with contextlib.suppress(LoadError):
+        document = agent_to_dict(load_dict(asset), include_secrets=True)
+        assert agent_to_dict(load_dict(document), include_secrets=True) == document
+    file = tmp_path / "agent.prompty"
+    file.write_text(f"---\n{json.dumps(asset, indent=1)}\n---\nuser:\n")
+    check(file)
 
 
 @quick
@@ -151,6 +175,19 @@ def test_load_dict_raises_only_load_errors(data: dict[str, Any]) -> None:
         assert Agent.model_validate_json(agent.model_dump_json()).model_dump() == agent.model_dump()
         document = agent_to_dict(agent, include_secrets=True)
         assert agent_to_dict(load_dict(document), include_secrets=True) == document
+
+
+WORDS = ["{{", "}}", "{%", "%}", "if", "for", "else", "endif", "endfor", "x", "y", "in", "===", "!==", "~", "|"]
+WORDS += [".length", ".items", "dump", "(", ")", "[1:2]", "'a'", "not", "==", "elseif", "switch"]
+expressions = st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join)
+
+
+@quick
+@given(body=expressions)
+def test_check_takes_any_nunjucks(tmp_path: Path, body: str) -> None:
+    file = tmp_path / "agent.prompty"
+    file.write_text(f"---\nmodel: m\ntemplate: {{format: nunjucks}}\ninputs: {{x: [], y: a}}\n---\nuser:\n{body}")
+    check(file)
 
 
 @quick

@@ -15,7 +15,7 @@ from ..places import Place, dotted, nearest
 from ..references import References, is_unset
 from ..validation import InvalidAssetError, to_agent
 from .fields import field_findings
-from .findings import Finding
+from .findings import Finding, warning
 from .template import template_findings
 
 FurtherCheck = Callable[[Mapping[str, Any], Path], Iterable[Finding]]
@@ -59,18 +59,22 @@ def _problems(written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[
     def fail(error: LoadError, place: Place) -> None:
         unresolved.append(Finding(place, error.message))
 
-    references = References(folder, root_paths(roots), fail=fail, keep_unset=lambda place: True)
-    asset, shorthands = canonical(written, references)
+    found = canonical(written, References(folder, root_paths(roots), fail=fail))
+    asset = found.asset
     if not written.has_frontmatter:
         text = "no properties: expected `---`, properties as YAML, `---`, and then the text. All of it is taken as text"
         yield Problem(1, "", text, "warning")
+    if written.data.get("model") is None:
+        yield _problem(written, (), warning((), "no `model` is named"))
+    for note in found.notes:
+        yield _problem(written, note.place, warning(note.place, note.text))
     for finding in unresolved:
         yield _problem(written, finding.place, finding)
     further = (finding for find in also for finding in find(asset, folder))
-    for finding in (*_type_findings(asset), *field_findings(asset, written.data), *further):
-        yield _problem(written, shorthands.written(finding.place), finding)
+    for finding in (*_type_findings(asset), *field_findings(asset, found.data), *further):
+        yield _problem(written, found.written(finding.place), finding)
     for finding in template_findings(asset, written.body_line):
-        yield _problem(written, shorthands.written(finding.place), finding)
+        yield _problem(written, found.written(finding.place), finding)
 
 
 def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:

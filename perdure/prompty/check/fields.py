@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, get_args
+from typing import Any
 
-from ...agent import Agent, Binding, Connection, CustomTool, ModelOptions, Node, Property
+from ...agent import Agent, ModelOptions, Property
 from ...spelling import did_you_mean
+from ..known_fields import FREE, is_ignored, unknown_fields
 from ..places import Place, last_name, maps_in, strings
-from ..references import FromEnvironment
+from ..references import FromEnvironment, is_unset
 from ..secrets import (
     DEFAULT_SECRET,
     LITERAL_SECRET,
@@ -24,24 +25,21 @@ from ..secrets import (
 )
 from .findings import Finding, warning
 
-_FREE = (Connection, CustomTool)
-"""These may have fields of somebody else's, for somebody else's code."""
 _REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
 
 
 def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
-    """What looks wrong in the canonical form of an asset, and in the form that its author wrote."""
+    """What looks wrong in the canonical form of an asset, and in what its author wrote, brought to the present form."""
     yield from _unknown_top_level(written)
-    yield from _unknown_keys(asset, Agent, ())
+    yield from _unknown_keys(asset)
     yield from _maps_without_kind(written.get("inputs"))
-    if written.get("model") is None:
-        yield warning((), "no `model` is named")
     yield from _bindings(asset)
     named = places_named_secret(asset)
     for place, text in strings({key: value for key, value in asset.items() if key != "instructions"}):
-        yield from (
-            _environment(place, text, named) if isinstance(text, FromEnvironment) else _literal(place, text, named)
-        )
+        if not isinstance(text, FromEnvironment):
+            yield from _literal(place, text, named)
+        elif not (is_unset(text) and is_ignored(asset, place, written.get("metadata"))):
+            yield from _environment(place, text, named)
 
 
 def names_of(items: Any) -> list[str]:
@@ -67,51 +65,14 @@ def _unknown_top_level(written: Mapping[str, Any]) -> Iterator[Finding]:
             yield warning((key,), f"unknown property {key!r} has no effect and is kept as metadata{hint}")
 
 
-def _unknown_keys(value: Mapping[str, Any], model: type[Node], place: Place) -> Iterator[Finding]:
-    known = model.file_keys()
-    for key, child in value.items():
-        if key in known:
-            yield from _unknown_within(child, _node_types(model, key), (*place, key))
-            continue
+def _unknown_keys(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    for place, model in unknown_fields(asset):
+        known, key = model.file_keys(), str(place[-1])
         hint = did_you_mean(key, known)
         if model is ModelOptions and not hint:
             hint = ": write it under `additionalProperties` to send it"
-        if hint or model not in _FREE:
-            expected = hint or f". Expected {', '.join(known)}"
-            yield warning((*place, key), f"unknown property {key!r} has no effect{expected}")
-
-
-def _unknown_within(value: Any, types: list[type[Node]], place: Place) -> Iterator[Finding]:
-    """The unknown keys of the nodes in a field's value: one node, a list of them, or bindings by name."""
-    if isinstance(value, list):
-        children: list[tuple[Place, Any]] = [((*place, index), child) for index, child in enumerate(value)]
-    elif types == [Binding] and isinstance(value, Mapping):
-        children = [((*place, name), child) for name, child in value.items()]
-    else:
-        children = [(place, value)]
-    for where, child in children:
-        if types and isinstance(child, Mapping):
-            yield from _unknown_keys(child, _type_of(child, types), where)
-
-
-def _type_of(value: Mapping[str, Any], types: list[type[Node]]) -> type[Node]:
-    """The type that has the value's `kind`; the last type takes every other kind."""
-    if len(types) == 1:
-        return types[0]
-    kind = value.get("kind", "function")
-    return next((each for each in types if each.model_fields["kind"].default == kind), types[-1])
-
-
-def _node_types(model: type[Node], key: str) -> list[type[Node]]:
-    annotation = next(f.annotation for name, f in model.model_fields.items() if (f.alias or name) == key)
-    return list(dict.fromkeys(_nodes_in(annotation)))
-
-
-def _nodes_in(annotation: Any) -> Iterator[type[Node]]:
-    if isinstance(annotation, type) and issubclass(annotation, Node):
-        yield annotation
-    for argument in get_args(annotation):
-        yield from _nodes_in(argument)
+        if hint or model not in FREE:
+            yield warning(place, f"unknown property {key!r} has no effect{hint or '. Expected ' + ', '.join(known)}")
 
 
 def _maps_without_kind(inputs: Any) -> Iterator[Finding]:

@@ -14,7 +14,10 @@ from ..places import maps_in
 from ..render import RENDERERS
 from .fields import bindings_of, names_of
 from .findings import Finding, warning
+from .nunjucks import differences, word_differences
 
+_MUSTACHE = re.compile(r"\{\{[#^/]")
+_MUSTACHE_HINT = ". It looks like Mustache, which is not rendered here: write it in Jinja2"
 _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 
 
@@ -29,8 +32,10 @@ def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Fin
     if not isinstance(text, str) or not text.strip():
         yield warning((), "no instructions: the body is empty")
         return
-    if kind == "jinja2":
-        yield from _variables(asset, text, first_line)
+    if kind in RENDERERS:
+        words = word_differences(text) if kind == "nunjucks" else []
+        yield from (Finding((), word.text, line=first_line + word.line - 1) for word in words)
+        yield from _variables(asset, text, first_line, kind, may_fail=bool(words))
     yield from _roles(asset, text, first_line)
 
 
@@ -40,13 +45,21 @@ def _kind(asset: Mapping[str, Any], part: str, default: str) -> Any:
     return config.get("kind", default) if isinstance(config, Mapping) else default
 
 
-def _variables(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Finding]:
+def _variables(asset: Mapping[str, Any], text: str, first_line: int, kind: str, *, may_fail: bool) -> Iterator[Finding]:
+    """With `may_fail`, it has been said already why the template can't be read."""
     try:
-        used = used_variables(parse_jinja(text))
+        tree = parse_jinja(text)
+        used = used_variables(tree)
     except RenderError as error:
         line = first_line + (error.line or 1) - 1
-        yield Finding((), re.sub(r" \(line \d+\)$", "", str(error)), line=line)
+        if not may_fail:
+            hint = _MUSTACHE_HINT if _MUSTACHE.search(text) else ""
+            yield Finding((), re.sub(r" \(line \d+\)$", "", str(error)) + hint, line=line)
         return
+    if kind == "nunjucks":
+        kinds = {str(item.get("name")): str(item.get("kind")) for _, item in maps_in(asset.get("inputs"))}
+        for difference in differences(tree, kinds):
+            yield warning((), f"Nunjucks differs: {difference.text}", first_line + difference.line - 1)
     yield from _undeclared(asset, used, first_line)
     yield from _unused(asset, used)
 

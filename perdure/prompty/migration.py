@@ -1,0 +1,215 @@
+"""Brings an asset of the first format to the present one, and says what has changed its place (digest §21)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
+
+from .places import Place, dotted
+from .property_kinds import kind_of
+from .schema_properties import described_properties, tool_of
+
+_PROVIDERS = {"azure_openai": "azure", "serverless": "openai"}
+_CONNECTION = {
+    "azure_endpoint": "endpoint",
+    "endpoint": "endpoint",
+    "base_url": "endpoint",
+    "api_key": "apiKey",
+}
+_OPTIONS = {
+    "max_tokens": "maxOutputTokens",
+    "top_p": "topP",
+    "frequency_penalty": "frequencyPenalty",
+    "presence_penalty": "presencePenalty",
+    "stop": "stopSequences",
+    "temperature": "temperature",
+    "seed": "seed",
+}
+_KINDS = {"bool": "boolean", "int": "integer", "str": "string", "list": "array", "dict": "object"}
+_TYPES = frozenset({*_KINDS, "string", "number", "integer", "float", "boolean", "array", "object", "image", "file"})
+_PROPERTY = {"type": "kind", "sample": "default", "is_required": "required"}
+_BESIDE = frozenset({"name", "description", "default", "required", "title", "example", "enum", "enumValues", "items"})
+_TO_METADATA = ("authors", "tags", "version")
+
+
+FIRST_FORMAT = "(the first format of .prompty files)"
+"""What the text of each note ends with."""
+
+
+class Note(NamedTuple):
+    """One conversion."""
+
+    place: Place
+    """Where the author wrote it."""
+    text: str
+
+
+class Migration:
+    """One asset's way from the first format to the present one. Nothing happens to an asset of the present format.
+
+    Values keep their identity, so that references remain references. A value in a shape that the first format does
+    not have is left where it is.
+    """
+
+    def __init__(self) -> None:
+        self.notes: list[Note] = []
+        self._moved: dict[Place, Place] = {}
+
+    def apply(self, data: Mapping[str, Any]) -> dict[str, Any]:
+        """The asset in the present format."""
+        asset = dict(data)
+        if isinstance(asset.get("model"), Mapping):
+            asset["model"] = self._model(asset["model"], asset)
+        for key in ("inputs", "outputs"):
+            asset[key] = self._properties(asset.get(key), key)
+        if isinstance(asset.get("sample"), Mapping) and isinstance(asset.get("inputs"), Mapping | list | None):
+            asset["inputs"] = self._sample(asset.pop("sample"), asset.get("inputs"))
+        self._metadata(asset)
+        asset["template"] = self._template(asset.get("template"))
+        return {key: value for key, value in asset.items() if value is not None or key in data}
+
+    def written(self, place: Place) -> Place:
+        """The place that the author knows for a place in the migrated asset."""
+        for end in range(len(place), 0, -1):
+            if place[:end] in self._moved:
+                return (*self._moved[place[:end]], *place[end:])
+        return place
+
+    def _move(self, old: Place, new: Place, more: str = "") -> None:
+        self._moved[new] = old
+        self._note(old, f"is now `{dotted(new)}`{more}")
+
+    def _note(self, old: Place, text: str) -> None:
+        self.notes.append(Note(old, f"`{dotted(old)}` {text} {FIRST_FORMAT}"))
+
+    def _model(self, model: Mapping[str, Any], asset: dict[str, Any]) -> dict[str, Any]:
+        present = dict(model)
+        if "api" in present:
+            present.setdefault("apiType", present.pop("api"))
+            self._move(("model", "api"), ("model", "apiType"))
+        if isinstance(present.get("configuration"), Mapping):
+            self._configuration(present.pop("configuration"), present)
+        if isinstance(present.get("parameters"), Mapping):
+            self._parameters(present.pop("parameters"), present, asset)
+        if "response" in present and not isinstance(present["response"], Mapping):
+            self._response(present.pop("response"))
+        return present
+
+    def _configuration(self, configuration: Mapping[str, Any], model: dict[str, Any]) -> None:
+        old: Place = ("model", "configuration")
+        connection: dict[str, Any] = {"kind": "key"}
+        for key, value in configuration.items():
+            if key == "type" and isinstance(value, str):
+                provider = _PROVIDERS.get(value, value)
+                model.setdefault("provider", provider)
+                self._move((*old, key), ("model", "provider"), f": {provider}" if provider != value else "")
+            elif key in ("azure_deployment", "name"):
+                model.setdefault("id", value)
+                self._move((*old, key), ("model", "id"))
+            else:
+                name = _CONNECTION.get(key, key)
+                connection.setdefault(name, value)
+                self._move((*old, key), ("model", "connection", name))
+        written = model.get("connection")
+        model["connection"] = {**connection, **(written if isinstance(written, Mapping) else {})}
+
+    def _parameters(self, parameters: Mapping[str, Any], model: dict[str, Any], asset: dict[str, Any]) -> None:
+        old: Place = ("model", "parameters")
+        options: dict[str, Any] = {}
+        others: dict[str, Any] = {}
+        for key, value in parameters.items():
+            if key in _OPTIONS:
+                options[_OPTIONS[key]] = [value] if key == "stop" and isinstance(value, str) else value
+                self._move((*old, key), ("model", "options", _OPTIONS[key]))
+            elif not self._moves_up(key, value, asset):
+                others[key] = value
+                self._move((*old, key), ("model", "options", "additionalProperties", key))
+        written = model.get("options")
+        more = {"additionalProperties": others} if others else {}
+        model["options"] = {**options, **more, **(written if isinstance(written, Mapping) else {})}
+
+    def _moves_up(self, key: str, value: Any, asset: dict[str, Any]) -> bool:
+        """Whether a parameter is a matter of the whole agent: its tools, or the schema of its answers."""
+        if key == "tools" and "tools" not in asset and isinstance(value, list):
+            asset["tools"] = [tool_of(tool) for tool in value]
+            self._move(("model", "parameters", key), ("tools",))
+            return True
+        if key == "response_format" and "outputs" not in asset and (outputs := described_properties(value)):
+            asset["outputs"] = outputs
+            self._move(("model", "parameters", key), ("outputs",))
+            return True
+        return False
+
+    def _response(self, response: Any) -> None:
+        text = "has no counterpart: the first choice is the answer"
+        if response != "first":
+            text += "; the whole response is given by the run option `raw`, which a file can't set"
+        self._note(("model", "response"), text)
+
+    def _properties(self, value: Any, key: str) -> Any:
+        if isinstance(value, Mapping):
+            return {name: self._property(spec, (key, name)) for name, spec in value.items()}
+        if isinstance(value, list):
+            return [self._property(spec, (key, index)) for index, spec in enumerate(value)]
+        return value
+
+    def _property(self, spec: Any, place: Place) -> Any:
+        if not _is_old_property(spec):
+            return spec
+        present: dict[str, Any] = {}
+        for key, value in spec.items():
+            name = _PROPERTY.get(key, key)
+            if name != key:
+                self._move((*place, key), (*place, name))
+            present.setdefault(name, _KINDS.get(value, value) if key == "type" else value)
+        return present
+
+    def _sample(self, sample: Mapping[str, Any], inputs: Any) -> Any:
+        """The inputs, with the sample's values as their defaults; inputs that are not declared are."""
+        declared = dict(enumerate(inputs) if isinstance(inputs, list) else inputs or {})
+        keys = {spec.get("name") if isinstance(inputs, list) else key: key for key, spec in _maps(declared)}
+        for name, value in sample.items():
+            key = keys.get(name, len(declared) if isinstance(inputs, list) else name)
+            if name in keys and "kind" in declared[key]:
+                declared[key] = {"default": value, **declared[key]}
+                self._move(("sample", name), ("inputs", key, "default"))
+            elif declared.get(key) is None:
+                named = {"name": name} if isinstance(inputs, list) else {}
+                declared[key] = {**named, "kind": kind_of(value), "default": value}
+                self._move(("sample", name), ("inputs", key), ", with the value as its default")
+        return list(declared.values()) if isinstance(inputs, list) else declared
+
+    def _metadata(self, asset: dict[str, Any]) -> None:
+        """Move what the first format had at the top. Alone it proves nothing: unknown keys are metadata (§2.2)."""
+        for key in _TO_METADATA if self.notes or isinstance(asset.get("template"), str) else ():
+            if key in asset and isinstance(asset.get("metadata"), Mapping | None):
+                asset["metadata"] = {key: asset.pop(key), **(asset.get("metadata") or {})}
+                self._move((key,), ("metadata", key))
+
+    def _template(self, template: Any) -> Any:
+        """The template; a bare string is an error (§18-2), unless the rest of the asset is of the first format."""
+        if isinstance(template, str) and self.notes:
+            self._move(("template",), ("template", "format"))
+            return {"format": template}
+        if isinstance(template, Mapping) and "type" in template:
+            self._move(("template", "type"), ("template", "format"))
+            return dict(_renamed(template, {"type": "format"}))
+        return template
+
+
+def _maps(values: Mapping[Any, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
+    return [(key, value) for key, value in values.items() if isinstance(value, Mapping)]
+
+
+def _is_old_property(spec: Any) -> bool:
+    """Whether a map is a property of the first format, as opposed to the default of an object."""
+    if not isinstance(spec, Mapping) or "kind" in spec or not {"type", "sample"} & spec.keys():
+        return False
+    has_known_type = isinstance(spec.get("type", "string"), str) and spec.get("type", "string") in _TYPES
+    return has_known_type and spec.keys() <= {*_PROPERTY, *_BESIDE}
+
+
+def _renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+    for key, child in value.items():
+        if names.get(key, key) == key or names[key] not in value:
+            yield names.get(key, key), child
