@@ -11,7 +11,7 @@ from pydantic_core import ErrorDetails
 from ..agent import Agent, EnvReference
 from ..spelling import did_you_mean
 from .places import Place, last_name, map_strings, maps_in, pointer, strings
-from .references import FromEnvironment
+from .references import FromEnvironment, is_unset
 from .secrets import is_secret_key
 
 _EXPECTED = {
@@ -45,7 +45,7 @@ def to_agent(asset: Mapping[str, Any]) -> Agent:
     agent._references = {
         pointer(place): EnvReference(text.reference, str(text))
         for place, text in strings(asset)
-        if isinstance(text, FromEnvironment)
+        if isinstance(text, FromEnvironment) and not is_unset(text)
     }
     return agent
 
