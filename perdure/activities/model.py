@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from functools import partial
 from os import PathLike
+from typing import Any
 
 from ..agent import Agent
 from ..errors import ModelError
@@ -14,18 +17,28 @@ from ..providers.base import Delta, Provider
 from ..providers.memo import Unchanging
 from ..providers.registry import provider_for
 from ..redaction import redact, redactor
+from ..tools.user_loop import UserLoop
 from .heartbeat import Heart
 
 
 async def ask_model(
-    agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, *, with_tools: bool = True
+    agent: Agent,
+    messages: Sequence[Message],
+    options: RunOptions,
+    heart: Heart,
+    *,
+    with_tools: bool = True,
+    loop: UserLoop | None = None,
 ) -> ModelReply:
     """The model's reply; `heart` tells what it streams.
+
+    A client that the user has registered is used on `loop`, as it is by tools; perdure's own on the running one.
 
     Raises `ModelError`, whose text contains no secret, and `InvokerError` for a provider or an API that does not exist.
     """
     try:
-        return await _ask(agent, messages, options, heart, with_tools=with_tools)
+        calls_on = loop if _is_registered(agent) else None
+        return await _ask(agent, messages, options, heart, calls_on, with_tools=with_tools)
     except ModelError as error:
         error.message = redact(error.message, agent)
         error.request_id = error.request_id and redact(error.request_id, agent)
@@ -33,25 +46,47 @@ async def ask_model(
 
 
 async def _ask(
-    agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, *, with_tools: bool
+    agent: Agent,
+    messages: Sequence[Message],
+    options: RunOptions,
+    heart: Heart,
+    loop: UserLoop | None,
+    *,
+    with_tools: bool,
 ) -> ModelReply:
     provider = provider_for(agent)
     request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
-
-    def on_delta(delta: Delta) -> None:
-        heart.add(delta.kind, delta.text)
-
-    response = await provider.call(
-        agent,
-        request,
-        timeout=options.llm_timeout,
-        on_delta=on_delta if options.stream else None,
-        stream=options.stream,
-    )
+    call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream)
+    response = await (_call(call, options, heart) if loop is None else _call_on(loop, call, options, heart))
     reply = provider.reply(agent, response)
     if options.raw:
         reply.raw = redactor(agent).value(response)
     return _bounded(reply, provider)
+
+
+Call = Callable[..., Coroutine[Any, Any, Any]]
+
+
+async def _call(call: Call, options: RunOptions, heart: Heart) -> Any:
+    def on_delta(delta: Delta) -> None:
+        heart.add(delta.kind, delta.text)
+
+    return await call(on_delta=on_delta if options.stream else None)
+
+
+async def _call_on(loop: UserLoop, call: Call, options: RunOptions, heart: Heart) -> Any:
+    here = asyncio.get_running_loop()
+
+    def on_delta(delta: Delta) -> None:
+        here.call_soon_threadsafe(heart.add, delta.kind, delta.text)
+
+    calling = partial(call, on_delta=on_delta if options.stream else None)
+    return (await loop.end_of(calling, "model call", is_async=True)).result()
+
+
+def _is_registered(agent: Agent) -> bool:
+    connection = agent.model.connection if agent.model else None
+    return connection is not None and connection.kind == "reference"
 
 
 def _bounded(reply: ModelReply, provider: Provider) -> ModelReply:
@@ -65,7 +100,9 @@ def _bounded(reply: ModelReply, provider: Provider) -> ModelReply:
     return reply
 
 
-async def summarize(compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
+async def summarize(
+    compactor: Agent | str | PathLike[str], text: str, options: RunOptions, loop: UserLoop | None = None
+) -> str:
     """The summary that a `.prompty` agent makes of a conversation's text (its input `conversation`).
 
     Raises what `load`, `prepare` and `ask_model` raise.
@@ -76,5 +113,6 @@ async def summarize(compactor: Agent | str | PathLike[str], text: str, options: 
 
     agent = compactor if isinstance(compactor, Agent) else load(compactor)
     messages = prepare(agent, {"conversation": text})
-    reply = await ask_model(agent, messages, RunOptions(llm_timeout=options.llm_timeout), Heart(), with_tools=False)
+    own_options = RunOptions(llm_timeout=options.llm_timeout)
+    reply = await ask_model(agent, messages, own_options, Heart(), with_tools=False, loop=loop)
     return reply.message.text

@@ -19,6 +19,7 @@ from ..redaction import redactor
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import cut_middle
+from ..tools.user_loop import UserLoop
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
 from .hooks import Hooks, conversation_text
@@ -35,10 +36,11 @@ class RunActivities:
     `typed_failures`), or an error that Temporal retries.
     """
 
-    def __init__(self, toolbox: ToolBox, hooks: Hooks, runs: RunCache) -> None:
+    def __init__(self, toolbox: ToolBox, hooks: Hooks, runs: RunCache, loop: UserLoop) -> None:
         self._toolbox = toolbox
         self._hooks = hooks
         self._runs = runs
+        self._loop = loop
 
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
@@ -84,7 +86,9 @@ class RunActivities:
                 run, messages = await self._runs.messages_at(input.conversation)
                 if run.options.stream:
                     heart.speak(input.iteration, activity.info().attempt)
-                return await ask_model(run.agent, messages, run.options, heart, with_tools=input.with_tools)
+                return await ask_model(
+                    run.agent, messages, run.options, heart, with_tools=input.with_tools, loop=self._loop
+                )
 
     @activity.defn(name=activities.RUN_TOOL)
     async def run_tool(self, input: activities.ToolInput) -> ToolResult:
@@ -148,7 +152,7 @@ class RunActivities:
                 title = f"compactor of run {current_link().workflow_id}"
                 summary = str(await self._hooks.call(compactor, dropped, title=title))
                 return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
-            return await summarize(compactor, conversation_text(dropped), run.options)
+            return await summarize(compactor, conversation_text(dropped), run.options, self._loop)
 
     @activity.defn(name=activities.RECORD)
     async def record(self, input: activities.ConversationInput) -> None:

@@ -77,6 +77,7 @@ class PerdurePlugin(SimplePlugin):
             ToolBox(tools, loop=self.user_loop),
             Hooks(guardrails or {}, compactors or {}, in_threads=True, loop=self.user_loop),
             self.runs,
+            self.user_loop,
         )
         self.prompt_root = prompt_root
         super().__init__(
