@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .errors import RenderError as RenderError
     from .errors import RunCancelled as RunCancelled
     from .errors import RunError as RunError
+    from .errors import RunNotFound as RunNotFound
     from .errors import ToolArgumentError as ToolArgumentError
     from .errors import ToolNotRegisteredError as ToolNotRegisteredError
     from .events import RunEvent as RunEvent
@@ -75,7 +76,7 @@ else:
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
             " LoadError MaxIterationsError ModelError PayloadTooLargeError RenderError RunCancelled RunError"
-            " ToolArgumentError ToolNotRegisteredError",
+            " RunNotFound ToolArgumentError ToolNotRegisteredError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",
             ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",

@@ -9,6 +9,7 @@ Exception
 ├── ModelError                        a model call failed, for one of the listed reasons
 ├── ConfigurationError                the set-up is wrong; says what to type
 ├── ApprovalError                     a decision about a waiting tool call was not accepted
+├── RunNotFound                       there is no run of that id, or it has ended where only an open one will do
 └── RunError                          a run ended without a result
     ├── RunCancelled
     ├── GuardrailError                an input or output guardrail denied (§13.4)
@@ -83,6 +84,10 @@ class ApprovalError(Exception):
         self.kind = kind
         self.pending = list(pending)
         """What waits for a person in the run, as far as that could be asked."""
+
+
+class RunNotFound(Exception):
+    """The server keeps no run of that id, or the run has ended and takes no more messages."""
 
 
 ModelErrorKind = Literal[

@@ -14,6 +14,7 @@ from .messages import Message
 EventType = Literal[
     "token",
     "thinking",
+    "text_reset",
     "tool_call_start",
     "tool_result",
     "status",
@@ -38,6 +39,10 @@ class TokenData(TypedDict):
 
 class ThinkingData(TypedDict):
     token: str
+
+
+class TextResetData(TypedDict):
+    pass
 
 
 class ToolCallStartData(TypedDict):
@@ -158,12 +163,13 @@ LoggedData = (
     | PermissionRequestedData
     | PermissionCompletedData
 )
-"""What a run emits; for two types, the reader adds the messages."""
+"""What a run emits. To two types the reader adds the messages; `text_reset` is the reader's own."""
 
 EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
     {
         "token": TokenData,
         "thinking": ThinkingData,
+        "text_reset": TextResetData,
         "tool_call_start": ToolCallStartData,
         "tool_result": ToolResultData,
         "status": StatusData,

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from .conversation import Conversation
 from .event_data import EVENT_DATA, EventType, LoggedData
 from .json_types import JsonObject
 from .messages import Message
-from .operations import Operation, operation_bytes
+from .operations import Append, Operation, Rewrite, operation_bytes
 
 Data = TypeVar("Data")
 Kind: TypeAlias = type[Data]
@@ -37,6 +37,10 @@ class RunEvent(BaseModel):
     """Seconds since the epoch, by the workflow's clock; 0 for tokens."""
     call_id: str | None = None
     """The tool call that the event is about."""
+    position: str = ""
+    """Where a stream stands after this event, in the middle of a text too: what `after` takes, to go on from there."""
+    operations: list[Operation] = Field(default=[], exclude=True)
+    """How the conversation has changed since the last event that has `messages`; the run's first one begins empty."""
 
     def data_as(self, kind: Kind[Data]) -> Data:
         """The data as a type of `perdure.event_data`: `event.data_as(ToolResultData)["result"]`.
@@ -47,6 +51,17 @@ class RunEvent(BaseModel):
         if kind is not expected:
             raise TypeError(f"the data of a {self.type} event is {expected.__name__}, not {kind.__name__}")
         return cast(Data, self.data)
+
+
+def as_changes(event: RunEvent) -> JsonObject:
+    """The event as JSON, with `operations` in place of `messages`: so all of them are as large as the conversation.
+
+    Whoever applies them in order, from the run's first event on, has the messages.
+    """
+    written: JsonObject = event.model_dump(mode="json", by_alias=True, exclude={"data": {"messages"}})
+    if event.type in CONVERSATION_EVENTS:
+        written["data"]["operations"] = [each.model_dump(mode="json", by_alias=True) for each in event.operations]
+    return written
 
 
 class LoggedEvent(RunEvent):
@@ -116,7 +131,8 @@ class EventLog:
             if events and chars > PAGE_CHARS:
                 break
             operations += news
-            events.append(LoggedEvent.model_construct(seq=self._first + place, **entry._asdict()))
+            seq = self._first + place
+            events.append(LoggedEvent.model_construct(seq=seq, position=str(seq), **entry._asdict()))
         more = start + len(events) < len(self._entries)
         return EventPage(events=events, operations=operations, base=base, more=more)
 
@@ -132,21 +148,43 @@ class EventReader:
 
     def __init__(self, seed: Sequence[Message], *, version: int = 0) -> None:
         self._conversation = Conversation(seed, version=version)
+        self._news: list[Operation] = [Append(messages=list(seed))] if seed else []
+
+    def begin_link(self, seed: Sequence[Message], version: int) -> None:
+        """Go on with the log of the run's next link, which starts from `seed`."""
+        known = self._conversation.messages
+        if seed[: len(known)] != known:
+            self._news = [Rewrite(messages=list(seed))]
+        elif len(seed) > len(known):
+            self._news.append(Append(messages=list(seed[len(known) :])))
+        self._conversation = Conversation(seed, version=version)
 
     def read(self, page: EventPage) -> Iterator[RunEvent]:
         """The page's events. Pages must come in order, without gaps."""
         operations = iter(page.operations)
         for event in page.events:
             while self._conversation.version < event.version:
-                self._conversation.apply(next(operations))
-            yield materialize(event, self._conversation.messages)
+                operation = next(operations)
+                self._conversation.apply(operation)
+                self._news.append(operation)
+            yield self._materialized(event)
+
+    def _materialized(self, event: LoggedEvent) -> RunEvent:
+        if event.type not in CONVERSATION_EVENTS:
+            return _as_seen(event, event.data)
+        news, self._news = self._news, []
+        return _as_seen(event, {**event.data, "messages": list(self._conversation.messages)}, news)
 
 
-def materialize(event: LoggedEvent, messages: Sequence[Message]) -> RunEvent:
-    """The event as a reader sees it: with the messages in its data, if its type has them."""
-    data = event.data
-    if event.type in CONVERSATION_EVENTS:
-        data = {**data, "messages": list(messages)}
+def _as_seen(event: LoggedEvent, data: JsonObject, operations: Sequence[Operation] = ()) -> RunEvent:
+    """The event as a reader sees it: without the version."""
     return RunEvent.model_construct(
-        seq=event.seq, type=event.type, iteration=event.iteration, data=data, time=event.time, call_id=event.call_id
+        seq=event.seq,
+        type=event.type,
+        iteration=event.iteration,
+        data=data,
+        time=event.time,
+        call_id=event.call_id,
+        position=str(event.seq),
+        operations=list(operations),
     )

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -10,8 +11,10 @@ import typer
 from ..excerpt import one_line
 from . import options
 from .console import answer, describe_call, to_json
+from .problems import UsageProblem
 from .running import execute
 from .session import open_run
+from .waiting import waiting_shown
 
 if TYPE_CHECKING:
     from ..client import RunHandle
@@ -21,23 +24,50 @@ if TYPE_CHECKING:
 def events(
     id: options.RunId,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
-    after: Annotated[int, typer.Option(min=0, metavar="SEQ", help="Only the events after this one.")] = 0,
+    after: Annotated[
+        str, typer.Option(metavar="POSITION", help="Only what comes after the event with this position or number.")
+    ] = "0",
     as_json: options.AsJson = False,
+    whole_messages: Annotated[
+        bool, typer.Option("--whole-messages", help="With --json: the whole conversation wherever it has changed.")
+    ] = False,
 ) -> None:
     """Print what a run did, one event per line.
 
-    Runs that have ended keep their events.
+    Runs that have ended keep their events. As JSON, an event says by which operations the conversation has changed.
     """
-    execute(_events(id, follow, after, as_json))
+    write = _line
+    if as_json:
+        write = _whole if whole_messages else _changes
+    execute(_events(id, follow, after, write))
 
 
-async def _events(run_id: str, follow: bool, after: int, as_json: bool) -> None:
+async def _events(run_id: str, follow: bool, after: str, write: Callable[[RunEvent], str]) -> None:
     async with open_run(run_id) as (_, handle):
-        async for event in _chosen(handle, follow, after):
-            answer(to_json(event.model_dump(mode="json"), indent=None) if as_json else _line(event))
+        with waiting_shown(), _position_refused():
+            async for event in _chosen(handle, follow, after):
+                answer(write(event))
 
 
-async def _chosen(handle: RunHandle, follow: bool, after: int) -> AsyncIterator[RunEvent]:
+@contextmanager
+def _position_refused() -> Iterator[None]:
+    try:
+        yield
+    except ValueError as error:
+        raise UsageProblem(f"--after: {error}") from error
+
+
+def _changes(event: RunEvent) -> str:
+    from ..events import as_changes
+
+    return to_json(as_changes(event), indent=None)
+
+
+def _whole(event: RunEvent) -> str:
+    return to_json(event.model_dump(mode="json"), indent=None)
+
+
+async def _chosen(handle: RunHandle, follow: bool, after: str) -> AsyncIterator[RunEvent]:
     if not follow:
         for event in await handle.events(after):
             yield event

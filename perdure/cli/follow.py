@@ -13,9 +13,11 @@ from .going_on import say_how_to_go_on
 from .problems import DONE, FAILED
 from .progress import Progress
 from .task_queue import mention_missing_worker
+from .waiting import waiting_shown
 
 if TYPE_CHECKING:
     from ..client import RunHandle
+    from ..events import RunEvent
     from ..protocol.run import RunResult
     from .session import Session
 
@@ -28,6 +30,7 @@ async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: b
     progress = Progress(handle.id)
     try:
         async with AsyncExitStack() as stack:
+            stack.enter_context(waiting_shown())
             if not quiet:
                 await stack.enter_async_context(
                     _alongside(_show_events(handle, progress), patience=_LAST_EVENTS_SECONDS)
@@ -85,4 +88,10 @@ async def _alongside(aid: Coroutine[Any, Any, None], *, patience: float = 0.0) -
 
 async def _show_events(handle: RunHandle, progress: Progress) -> None:
     async for event in handle.stream():
-        progress.show(event)
+        if event.type != "permission_requested" or await _still_waits(handle, event):
+            progress.show(event)
+
+
+async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
+    """Whether the call still waits for an approval: in a run that is followed later, it was decided long ago."""
+    return event.call_id in {each.call_id for each in (await handle.status()).pending_approvals}

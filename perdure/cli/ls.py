@@ -13,7 +13,7 @@ from .running import execute
 from .session import open_session
 
 if TYPE_CHECKING:
-    from temporalio.client import WorkflowExecution
+    from temporalio.client import Client, WorkflowExecution
 
 Status = Literal["running", "completed", "failed", "cancelled", "terminated", "timed-out"]
 
@@ -44,6 +44,7 @@ async def _list(limit: int, status: Status | None, as_json: bool) -> None:
         runs = [run async for run in session.client.list_workflows(query, limit=limit)]
         names = [await _agent_in_memo(run) for run in runs]
         rows = [_row(run, name) for run, name in zip(runs, names, strict=True)]
+        await _note_missing_workers(session.client, rows)
         place = session.place
     if unread := names.count(None):
         say(
@@ -80,8 +81,19 @@ def _row(run: WorkflowExecution, agent: str | None) -> dict[str, Any]:
         "agent": agent if agent is not None else run.typed_search_attributes.get(AGENT, "?"),
         "status": words.get(name, name.lower()),
         "started": run.start_time.isoformat(timespec="seconds"),
+        "taskQueue": run.task_queue,
         "seconds": round((end - run.start_time).total_seconds(), 1),
     }
+
+
+async def _note_missing_workers(client: Client, rows: list[dict[str, Any]]) -> None:
+    """Into the rows of open runs: the task queue, if no worker polls it. Each queue is asked about once."""
+    from ..client.task_queues import somebody_polls
+
+    queues = {row["taskQueue"] for row in rows if row["status"] == "running"}
+    polled = {queue: await somebody_polls(client, queue) for queue in queues}
+    for row in rows:
+        row["queueWithoutWorker"] = None if polled.get(row["taskQueue"], True) else row["taskQueue"]
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
@@ -90,6 +102,8 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
     for row in rows:
         started = datetime.fromisoformat(row["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
         duration = str(timedelta(seconds=round(row["seconds"])))
-        cells.append([row["id"], row["agent"], row["status"], started, duration])
+        missing = row["queueWithoutWorker"]
+        status = f"{row['status']}, no worker on {missing!r}" if missing else row["status"]
+        cells.append([row["id"], row["agent"], status, started, duration])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import NamedTuple
 
-from ..errors import ConfigurationError, InvokerError, LoadError, RenderError, RunError
+from ..errors import ConfigurationError, InvokerError, LoadError, RenderError, RunError, RunNotFound
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -33,6 +33,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     RenderError: FAILED,
     InvokerError: FAILED,
     RunError: FAILED,
+    RunNotFound: FAILED,
 }
 
 

@@ -72,8 +72,13 @@ def _show_approval(event: RunEvent, run_id: str) -> None:
     say(f"  {event.data['name']} {'approved' if event.data.get('approved') else 'denied'}", "strong")
 
 
+def _show_reset(event: RunEvent, run_id: str) -> None:
+    say("  the model begins its text anew", "faint")
+
+
 _WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
     "llm_complete": _show_usage,
+    "text_reset": _show_reset,
     "tool_call_start": _show_call,
     "tool_result": _show_result,
     "status": _show_message,

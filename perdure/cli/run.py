@@ -18,7 +18,7 @@ from .problems import DONE, UsageProblem
 from .run_options import chosen_fields
 from .running import execute
 from .session import Session, find_run, open_session
-from .task_queue import DEFAULT_QUEUE, somebody_polls, worker_command, worker_inside
+from .task_queue import DEFAULT_QUEUE, worker_command, worker_inside
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -144,6 +144,8 @@ async def follow_to_the_end(session: Session, handle: RunHandle, *, inside: bool
 
 async def _needs_worker_inside(session: Session, request: RunRequest, begin: Beginning, queue: str | None) -> bool:
     """Whether the run needs a worker in this process: for code or a script of this command, or for lack of another."""
+    from ..client.task_queues import somebody_polls
+
     if request.detach:
         return False
     if begin.code or begin.script:
@@ -178,6 +180,8 @@ def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:
 
 
 async def _report_detached(session: Session, handle: RunHandle, queue: str, request: RunRequest) -> int:
+    from ..client.task_queues import somebody_polls
+
     url = session.ui_url(handle.id)
     answer({"id": handle.id, "taskQueue": queue, "uiUrl": url} if request.as_json else handle.id)
     if request.quiet:

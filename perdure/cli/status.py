@@ -6,6 +6,7 @@ from . import options
 from .console import answer
 from .running import execute
 from .session import open_run
+from .task_queue import waiting_text
 
 
 def status(id: options.RunId, as_json: options.AsJson = False) -> None:
@@ -24,3 +25,5 @@ async def _status(run_id: str, as_json: bool) -> None:
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     for pending in found.pending_approvals:
         answer(f"{pending.name} waits for approval: perdure approve {run_id} {pending.call_id}")
+    if found.queue_without_worker:
+        answer(waiting_text(run_id, found.queue_without_worker))

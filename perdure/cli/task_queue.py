@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
@@ -14,14 +13,9 @@ from .session import Session
 from .user_code import UserCode
 
 if TYPE_CHECKING:
-    from temporalio.client import Client
+    from temporalio.client import Client, WorkflowExecutionDescription
 
 DEFAULT_QUEUE = "perdure"
-_PATIENCE_SECONDS = 3.0
-_UNTOUCHED_HISTORY_LENGTH = 2
-"""Events of a run that no worker has taken up: started, first workflow task scheduled."""
-_POLL_SECONDS = 70.0
-"""A worker polls at least once a minute; the server lists one that has left for longer than that."""
 
 
 @asynccontextmanager
@@ -41,34 +35,40 @@ async def worker_inside(session: Session, *, task_queue: str, code: UserCode) ->
         yield
 
 
-async def somebody_polls(client: Client, task_queue: str) -> bool:
-    """Whether a worker has lately polled the queue for workflow tasks."""
-    from temporalio.api.enums.v1 import TaskQueueType
-    from temporalio.api.taskqueue.v1 import TaskQueue
-    from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-
-    description = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace,
-            task_queue=TaskQueue(name=task_queue),
-            task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW,
-        )
-    )
-    newest = max((poller.last_access_time.ToSeconds() for poller in description.pollers), default=0)
-    return time.time() - newest < _POLL_SECONDS
-
-
 async def mention_missing_worker(client: Client, run_id: str) -> None:
-    """After a few seconds, say how to start a worker if none has taken the run up; the run waits for one."""
-    await asyncio.sleep(_PATIENCE_SECONDS)
-    run = await client.get_workflow_handle(run_id).describe()
-    if run.close_time or run.history_length > _UNTOUCHED_HISTORY_LENGTH:
-        return
-    reason = "has not taken it up yet" if await somebody_polls(client, run.task_queue) else "is missing"
-    say(
-        f"Run {run_id} waits: a worker on the task queue {run.task_queue!r} {reason}. "
-        f"Start one in another terminal: {worker_command(run.task_queue)}",
-        "strong",
+    """Say how to start a worker whenever nobody takes up what the run waits with; each time once."""
+    from ..client.task_queues import PATIENCE_SECONDS, has_waited, somebody_polls
+
+    said = False
+    while True:
+        await asyncio.sleep(PATIENCE_SECONDS)
+        if (run := await _described(client, run_id)) is None:
+            continue
+        if has_waited(run) and not said:
+            say(waiting_text(run_id, run.task_queue, is_polled=await somebody_polls(client, run.task_queue)), "strong")
+        said = has_waited(run)
+
+
+async def _described(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
+    """The run; None while the server does not answer."""
+    from temporalio.service import RPCError
+
+    from ..client.reading.patience import is_away
+
+    try:
+        return await client.get_workflow_handle(run_id).describe()
+    except RPCError as error:
+        if not is_away(error):
+            raise
+        return None
+
+
+def waiting_text(run_id: str, task_queue: str, *, is_polled: bool = False) -> str:
+    """What to tell of a run that no worker takes up."""
+    reason = "has not taken it up yet" if is_polled else "is missing"
+    return (
+        f"Run {run_id} waits: a worker on the task queue {task_queue!r} {reason}. "
+        f"Start one in another terminal: {worker_command(task_queue)}"
     )
 
 

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from dataclasses import dataclass
-from typing import Any
 
 from temporalio.client import (
-    Client,
-    WorkflowHandle,
+    WorkflowExecutionDescription,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -16,6 +14,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..errors import ApprovalError
+from ..history.chain import Chain
 from ..protocol.names import APPROVAL, REFUSED, STATUS
 from ..protocol.run import CallApproval, PendingApproval, RunStatus
 from .reading.query import ask
@@ -39,8 +38,7 @@ _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
 class Decision:
     """One decision about a call of one run. Sending it again, with the same id, changes nothing."""
 
-    client: Client
-    workflow: WorkflowHandle[Any, Any]
+    chain: Chain
     approval: CallApproval
 
     async def send(self, *, patience: float = ANSWER_SECONDS) -> None:
@@ -58,8 +56,9 @@ class Decision:
 
     async def _accepted(self) -> bool:
         """Whether the run has accepted; False when it is to be asked once more."""
+        link = await self.chain.known()
         try:
-            await self.workflow.execute_update(APPROVAL, self.approval, id=self.approval.id)
+            await self.chain.handle(link).execute_update(APPROVAL, self.approval, id=self.approval.id)
             return True
         except WorkflowUpdateFailedError as error:
             cause = error.cause
@@ -68,7 +67,10 @@ class Decision:
             raise await self._refused(cause) from error
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
-                raise await self._ended() from error
+                now = await self.chain.describe()
+                if now.run_id == link:
+                    raise self._ended(now) from error
+                return False
             if error.status not in _PASSING:
                 raise
             return False
@@ -78,24 +80,22 @@ class Decision:
         if isinstance(cause, ApplicationError) and cause.type == REFUSED and cause.details:
             kind = str(cause.details[0].get("kind", kind))
         text = cause.message if isinstance(cause, ApplicationError) else str(cause)
-        return ApprovalError(f"run {self.workflow.id!r}: {text}", kind=kind, pending=await self._pending())
+        return ApprovalError(f"run {self.chain.workflow_id!r}: {text}", kind=kind, pending=await self._pending())
 
-    async def _ended(self) -> ApprovalError:
-        """Raises `RPCError` when there is no such run."""
-        description = await self.workflow.describe()
+    def _ended(self, description: WorkflowExecutionDescription) -> ApprovalError:
         status = description.status.name.lower().replace("_", " ") if description.status else "over"
-        text = f"run {self.workflow.id!r} is {status}: no tool call waits for approval any longer"
+        text = f"run {self.chain.workflow_id!r} is {status}: no tool call waits for approval any longer"
         return ApprovalError(text, kind="ended")
 
     async def _unconfirmed(self, patience: float) -> ApprovalError:
-        queue = (await self.workflow.describe()).task_queue
+        queue = (await self.chain.describe()).task_queue
         return ApprovalError(
-            f"run {self.workflow.id!r}: the decision about tool call {self.approval.call_id!r} is unconfirmed, because "
-            f"no worker of the task queue {queue!r} has answered within {patience:g} s. The server may still deliver "
-            "it: start a worker and look at the run's status, or send the same decision again",
+            f"run {self.chain.workflow_id!r}: the decision about tool call {self.approval.call_id!r} is unconfirmed, "
+            f"because no worker of the task queue {queue!r} has answered within {patience:g} s. The server may still "
+            "deliver it: start a worker and look at the run's status, or send the same decision again",
             kind="unconfirmed",
         )
 
     async def _pending(self) -> list[PendingApproval]:
-        status = await ask(self.workflow, STATUS, answer=RunStatus)
+        status = await ask(self.chain.handle(await self.chain.known()), STATUS, answer=RunStatus)
         return status.pending_approvals if status else []

@@ -3,71 +3,91 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import aclosing
+from typing import Any, TypeVar
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
+from temporalio.service import RPCError, RPCStatusCode
 
 from ..errors import RUN_ERRORS, RunCancelled, RunError
 from ..events import RunEvent
-from ..history.chain import cancel_reason, last_link
-from ..history.link import read_link
+from ..history.chain import Chain, cancel_reason
 from ..loop.state import usages
 from ..messages import Message
 from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR
-from ..protocol.names import STATUS, STEER
+from ..protocol.names import STEER
 from ..protocol.run import CallApproval, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from ..redaction import redactor
 from .decisions import Decision
 from .reading.conversation import complete_messages, conversation_at_end
+from .reading.cursor import Cursor
+from .reading.found import found
 from .reading.log import RunLog
-from .reading.query import ask
-from .reading.replay import replay
+from .reading.patience import Patience
+from .reading.status import StatusReader
 from .reading.watch import watch
 
-_ENDED_FROM_OUTSIDE = {
-    WorkflowExecutionStatus.TERMINATED: "terminated",
-    WorkflowExecutionStatus.TIMED_OUT: "timed_out",
-}
+Sent = TypeVar("Sent")
 
 
 class RunHandle:
-    """Follows, steers and reads one run.
+    """Follows, steers and reads one run: that run, also when a later one is given its id.
 
-    Every call raises `RPCError` when there is no run of that id. Those that read the run also raise
-    `ConfigurationError` when a part of it is stored where this process can't look, and `NondeterminismError` when its
-    history must be replayed and another version of perdure has made it.
+    `start_run` gives the handle on the run that it has started. That of `get_run` speaks of the latest run of the id at
+    its first call, and stays with it.
+
+    Every call raises `RunNotFound` when there is no such run. Those that read the run also raise `ConfigurationError`
+    when a part of it is stored where this process can't look, and `NondeterminismError` when its history must be
+    replayed and another version of perdure has made it. While the server does not answer, those that read the run's
+    events, messages or result wait for it and say so in the log; the others raise `RPCError` after some seconds.
     """
 
-    def __init__(self, client: Client, id: str) -> None:
+    def __init__(self, client: Client, id: str, *, origin: str | None = None) -> None:
         self.id = id
         """The workflow id."""
         self._client = client
-        self._workflow = client.get_workflow_handle(id, result_type=RunOutput)
-        self._log = RunLog(client, id)
+        self._chain = Chain(client, id, origin)
+        self._log = RunLog(self._chain)
+        self._status = StatusReader(self._chain)
+        self._patience = Patience(client)
 
     async def result(self) -> RunResult:
         """Wait for the run's end and return its result.
 
         Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated.
         """
-        try:
-            output: RunOutput = await self._workflow.result()
-        except WorkflowFailureError as failure:
-            raise await self._error_of(failure.cause) from failure
-        messages = output.messages
-        if messages is None:
-            messages = await conversation_at_end(self._client, self.id, await last_link(self._client, self.id))
-        return RunResult(
-            output=output.output,
-            iterations=output.iterations,
-            messages=messages,
-            usage=output.usage,
-            is_incomplete=output.is_incomplete,
-            iteration_usage=usages(output.iteration_usage),
-        )
+        with found(self._chain):
+            try:
+                output = await self._patience(self._output)
+            except WorkflowFailureError as failure:
+                cause = failure.cause
+                raise await self._patience(lambda: self._error_of(cause)) from failure
+            messages = output.messages
+            if messages is None:
+                messages = await self._patience(self._messages_at_end)
+            return RunResult(
+                output=output.output,
+                iterations=output.iterations,
+                messages=messages,
+                usage=output.usage,
+                is_incomplete=output.is_incomplete,
+                iteration_usage=usages(output.iteration_usage),
+            )
+
+    async def _output(self) -> RunOutput:
+        """What the workflow returns, from whatever link it does so."""
+        return await self._chain.at_current(self._output_after)
+
+    async def _output_after(self, link: WorkflowHandle[Any, Any]) -> RunOutput:
+        typed = self._client.get_workflow_handle(self.id, run_id=link.run_id, result_type=RunOutput)
+        output: RunOutput = await typed.result()
+        return output
+
+    async def _messages_at_end(self) -> list[Message]:
+        return await conversation_at_end(self._client, self.id, await self._chain.last())
 
     async def steer(self, text: str) -> None:
         """Send the agent a message, which it reads before its next model call (§13.5); a running tool goes on.
@@ -76,11 +96,19 @@ class RunHandle:
         """
         message = redactor().value(SteeringMessage(text=text))
         await require_sendable(self._client, message, "The steering message", lambda: "Send less")
-        await self._workflow.signal(STEER, message)
+        await self._send(lambda link: link.signal(STEER, message))
 
     async def cancel(self, reason: str = "") -> None:
         """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish."""
-        await self._workflow.cancel(reason=redactor().text(reason))
+        text = redactor().text(reason)
+        with found(self._chain):
+            origin = await self._chain.origin()
+            try:
+                await self._client.get_workflow_handle(self.id, first_execution_run_id=origin).cancel(reason=text)
+            except RPCError as error:
+                # When another run has this id by now, this one has ended: there is nothing to cancel.
+                if error.status is not RPCStatusCode.NOT_FOUND or (await self._chain.describe()).close_time is None:
+                    raise
 
     async def approve(
         self,
@@ -110,37 +138,45 @@ class RunHandle:
         approval = redactor().value(approval)
         await require_sendable(self._client, approval, "The approval", lambda: "Give shorter arguments")
         identified = approval.model_copy(update={"id": uuid.uuid4().hex})
-        await Decision(self._client, self._workflow, identified).send()
+        with found(self._chain):
+            await Decision(self._chain, identified).send()
 
-    async def events(self, after: int = 0) -> list[RunEvent]:
-        """The events after the one numbered `after`: those so far of an open run, all of a closed one."""
-        await self._log.refresh()
-        return self._log.events_after(after)
+    async def _send(self, send: Callable[[WorkflowHandle[Any, Any]], Awaitable[Sent]]) -> Sent:
+        """Send something to the link that the run is at, which may change meanwhile."""
+        with found(self._chain):
+            return await self._chain.at_current(send)
 
-    def stream(self, after: int = 0) -> AsyncIterator[RunEvent]:
-        """The events after the one numbered `after`, as they come, until the terminal one.
+    async def events(self, after: int | str = 0) -> list[RunEvent]:
+        """The events after the one with that `seq` or `position`: those so far of an open run, all of a closed one.
 
-        With `RunOptions.stream`, `token` and `thinking` events come while the model writes; they have
-        the `seq` that their recorded event will have.
+        Raises ValueError when `after` is neither.
         """
-        return watch(self._client, self.id, self._log, after)
+        cursor = Cursor(after)
+        with found(self._chain):
+            await self._patience(self._log.refresh)
+        return [seen for event in self._log.events_after(cursor.seq) for seen in cursor.recorded(event)]
+
+    async def stream(self, after: int | str = 0) -> AsyncIterator[RunEvent]:
+        """The events after the one with that `seq` or `position`, as they come, until the terminal one.
+
+        With `RunOptions.stream`, `token` and `thinking` events come while the model writes; they have the `seq` that
+        their recorded event will have, and a `position` in the middle of the text. `text_reset` says that the model
+        begins its text anew. Raises ValueError when `after` is neither.
+        """
+        with found(self._chain):
+            async with aclosing(watch(self._chain, self._log, self._patience, after)) as events:
+                async for event in events:
+                    yield event
 
     async def messages(self) -> list[Message]:
         """The complete conversation, including what was trimmed from the model's view."""
-        return await complete_messages(self._client, self.id, self._log)
+        with found(self._chain):
+            return await self._patience(lambda: complete_messages(self._chain, self._log))
 
     async def status(self) -> RunStatus:
-        """Where the run stands: the workflow's own answer or, when no worker gives one, a replay of the history."""
-        description = await self._workflow.describe()
-        handle = self._client.get_workflow_handle(self.id, run_id=description.run_id)
-        if description.status == WorkflowExecutionStatus.RUNNING:
-            running = await ask(handle, STATUS, answer=RunStatus)
-            if running is not None:
-                return running
-        link = await read_link(self._client, self.id, description.run_id)
-        status = (await replay(self.id, link.history, self._client.data_converter)).status()
-        ended = _ENDED_FROM_OUTSIDE.get(description.status) if description.status else None
-        return status.model_copy(update={"status": ended}) if ended else status
+        """Where the run stands: the workflow's own answer or, when no worker gives one, what the history says."""
+        with found(self._chain):
+            return await self._status.read()
 
     async def _error_of(self, cause: BaseException) -> RunError:
         """How the run ended, as an error with its conversation, as far as that can be read."""
@@ -154,11 +190,11 @@ class RunHandle:
             return RUN_ERRORS.get(kind, RunError)(cause.message, kind=kind)
 
     async def _complete_error(self, cause: BaseException) -> RunError:
-        link = await last_link(self._client, self.id)
+        link = await self._chain.last()
         messages = await conversation_at_end(self._client, self.id, link)
         if isinstance(cause, ApplicationError) and cause.details:
             return _failed(cause.message, RunFailure.model_validate(cause.details[0]), messages)
-        iterations = (await self.status()).model_calls
+        iterations = (await self._status.read()).model_calls
         if isinstance(cause, CancelledError):
             reason = cancel_reason(link)
             text = f"The run {self.id!r} was cancelled" + (f": {reason}" if reason else "")

@@ -7,8 +7,7 @@ import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
-from temporalio.service import RPCError, RPCStatusCode
-
+from ..errors import RunNotFound
 from .handle import RunHandle
 from .tokens import CancellationToken, Steering
 
@@ -59,7 +58,5 @@ async def _relay_once(run: RunHandle, cancel: CancellationToken | None, steering
             await run.steer(text)
         if cancel and cancel.is_cancelled:
             await run.cancel("the caller's CancellationToken")
-    except RPCError as error:
-        if error.status != RPCStatusCode.NOT_FOUND:
-            raise
+    except RunNotFound:
         logger.info("the run %s has ended: a message for it came too late", run.id)

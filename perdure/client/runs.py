@@ -61,8 +61,7 @@ async def start_run(
     workflow_id = id or readable_id(input.agent.name)
     arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input), **start_arguments(start)}
     arguments["memo"] = {**(start.get("memo") or {}), **arguments["memo"]}
-    await _start(client, input, start, arguments)
-    return RunHandle(client, workflow_id)
+    return RunHandle(client, workflow_id, origin=await _start(client, input, start, arguments))
 
 
 def get_run(client: Client, id: str) -> RunHandle:
@@ -81,8 +80,11 @@ def _start_from_less(messages: Sequence[Message]) -> str:
     return f"Start from less ({size} bytes of it, before compression, are the conversation)"
 
 
-async def _start(client: Client, input: RunInput, start: StartOptions, arguments: dict[str, Any]) -> None:
-    """Start the workflow, with those of perdure's search attributes that the namespace knows."""
+async def _start(client: Client, input: RunInput, start: StartOptions, arguments: dict[str, Any]) -> str | None:
+    """Start the workflow, with those of perdure's search attributes that the namespace knows.
+
+    Returns the run id of its first link, if the server says it.
+    """
     given = {pair.key.name: pair for pair in start.get("search_attributes") or ()}
     while True:
         unregistered = _unregistered.get(client.service_client, frozenset())
@@ -90,8 +92,8 @@ async def _start(client: Client, input: RunInput, start: StartOptions, arguments
         told = input.model_copy(update={"search_attributes": sorted(own)})
         attributes = TypedSearchAttributes(list({**own, **given}.values()))
         try:
-            await client.start_workflow(WORKFLOW, told, search_attributes=attributes, **arguments)
-            return
+            run = await client.start_workflow(WORKFLOW, told, search_attributes=attributes, **arguments)
+            return run.first_execution_run_id
         except RPCError as error:
             unknown = {name for name in own if name not in given and name in error.message}
             if error.status != RPCStatusCode.INVALID_ARGUMENT or not unknown:

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
+from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import (
+    Client,
+    WorkflowExecutionDescription,
+    WorkflowExecutionStatus,
+    WorkflowHandle,
+    WorkflowHistoryEventFilterType,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import ConversationRef
@@ -13,56 +21,129 @@ from ..protocol.run import RunFailure, RunOutput
 from .decode import decode
 from .link import RecordedLink, read_input, read_link, read_start
 
-
-async def read_links(client: Client, workflow_id: str) -> AsyncIterator[RecordedLink]:
-    """All links that the namespace keeps, from the first to the last. Raises like `read_link`."""
-    run_id: str | None = await first_run_id(client, workflow_id)
-    while run_id:
-        link = await read_link(client, workflow_id, run_id)
-        yield link
-        run_id = link.next_run_id
+Done = TypeVar("Done")
 
 
-async def last_link(client: Client, workflow_id: str) -> RecordedLink:
-    """The link that the run is at, or ended with. Raises like `read_link`."""
-    description = await client.get_workflow_handle(workflow_id).describe()
-    return await read_link(client, workflow_id, description.run_id)
+class Chain:
+    """The links of one run: the same ones also when a later run has taken its id.
+
+    `origin` is the run id of the first link; without it, the chain is that of the latest run at the first question.
+    Every method raises `RPCError` when the namespace does not keep the run.
+    """
+
+    def __init__(self, client: Client, workflow_id: str, origin: str | None = None) -> None:
+        self.client = client
+        self.workflow_id = workflow_id
+        self._origin = origin
+        self._known = origin
+        """The latest link that was seen."""
+
+    def handle(self, run_id: str) -> WorkflowHandle[Any, Any]:
+        """Temporal's handle on one link."""
+        return self.client.get_workflow_handle(self.workflow_id, run_id=run_id)
+
+    async def describe(self) -> WorkflowExecutionDescription:
+        """The link that the run is at, or ended with."""
+        latest = await self.client.get_workflow_handle(self.workflow_id).describe()
+        origin = await self._origin_of(latest)
+        if self._origin not in (None, origin):
+            return await self._describe_superseded()
+        self._origin, self._known = origin, latest.run_id
+        return latest
+
+    async def known(self) -> str:
+        """The run id of a link from which a reader may follow the run to its end."""
+        return self._known or (await self.describe()).run_id
+
+    async def at_current(self, do: Callable[[WorkflowHandle[Any, Any]], Awaitable[Done]]) -> Done:
+        """Do it with the link that the run is at, which may change meanwhile. Raises what `do` raises."""
+        run_id = await self.known()
+        while True:
+            try:
+                return await do(self.handle(run_id))
+            except RPCError as error:
+                # The link has closed, or is too old for the server to keep it; the run may be further by now.
+                if error.status is not RPCStatusCode.NOT_FOUND or (now := await self.describe()).run_id == run_id:
+                    raise
+            run_id = now.run_id
+
+    async def origin(self) -> str:
+        """The run id of the first link, which the namespace may not keep any more."""
+        if self._origin is None:
+            await self.describe()
+        assert self._origin is not None
+        return self._origin
+
+    async def last(self) -> RecordedLink:
+        """The link that the run is at, or ended with. Raises like `read_link`."""
+        return await read_link(self.client, self.workflow_id, (await self.describe()).run_id)
+
+    async def links(self) -> AsyncIterator[RecordedLink]:
+        """All links that the namespace keeps, from the first to the last. Raises like `read_link`."""
+        run_id: str | None = await self.first_kept()
+        while run_id:
+            link = await read_link(self.client, self.workflow_id, run_id)
+            yield link
+            run_id = link.next_run_id
+
+    async def first_kept(self) -> str:
+        """The run id of the first link that the namespace keeps."""
+        last = (await self.describe()).run_id
+        carried = (await read_input(self.client, self.workflow_id, last)).carried
+        if carried is None:
+            return last
+        if await self._exists(carried.first_run_id):
+            return carried.first_run_id
+        return await self._oldest_before(last)
+
+    async def is_running(self, run_id: str) -> bool:
+        """Whether the link is open."""
+        return (await self.handle(run_id).describe()).status == WorkflowExecutionStatus.RUNNING
+
+    async def closing(self, run_id: str) -> HistoryEvent:
+        """The event that closed this link. Raises ValueError while it is open."""
+        end = WorkflowHistoryEventFilterType.CLOSE_EVENT
+        async for event in self.handle(run_id).fetch_history_events(event_filter_type=end):
+            return event
+        raise ValueError(f"the history of {self.workflow_id!r}, run {run_id!r}, has no end")
+
+    async def _origin_of(self, link: WorkflowExecutionDescription) -> str:
+        if first := link.raw_description.workflow_execution_info.first_run_id:
+            return first
+        # An older server does not say.
+        return (await read_start(self.client, self.workflow_id, link.run_id)).first_execution_run_id
+
+    async def _describe_superseded(self) -> WorkflowExecutionDescription:
+        """The last link, on the way from the latest one that was seen: the id leads to another run by now."""
+        assert self._known is not None
+        while True:
+            link = await self.handle(self._known).describe()
+            if link.status != WorkflowExecutionStatus.CONTINUED_AS_NEW:
+                return link
+            closing = await self.closing(self._known)
+            self._known = closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+
+    async def _oldest_before(self, run_id: str) -> str:
+        """The oldest link on the way back from `run_id`, where the retention period has removed older ones."""
+        while True:
+            previous = (await read_start(self.client, self.workflow_id, run_id)).continued_execution_run_id
+            if not previous or not await self._exists(previous):
+                return run_id
+            run_id = previous
+
+    async def _exists(self, run_id: str) -> bool:
+        try:
+            await self.handle(run_id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            return False
+        return True
 
 
-async def first_run_id(client: Client, workflow_id: str) -> str:
-    """The run id of the first link that the namespace keeps. Raises `RPCError` when there is no such run."""
-    last = (await client.get_workflow_handle(workflow_id).describe()).run_id
-    carried = (await read_input(client, workflow_id, last)).carried
-    if carried is None:
-        return last
-    if await _exists(client, workflow_id, carried.first_run_id):
-        return carried.first_run_id
-    return await _oldest_before(client, workflow_id, last)
-
-
-async def _oldest_before(client: Client, workflow_id: str, run_id: str) -> str:
-    """The oldest link on the way back from `run_id`, where the retention period has removed older ones."""
-    while True:
-        previous = (await read_start(client, workflow_id, run_id)).continued_execution_run_id
-        if not previous or not await _exists(client, workflow_id, previous):
-            return run_id
-        run_id = previous
-
-
-async def _exists(client: Client, workflow_id: str, run_id: str) -> bool:
-    try:
-        await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return False
-    return True
-
-
-async def is_running(client: Client, workflow_id: str, run_id: str) -> bool:
-    """Whether the link is open. Raises `RPCError` when there is no such link."""
-    description = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
-    return description.status == WorkflowExecutionStatus.RUNNING
+def read_links(client: Client, workflow_id: str) -> AsyncIterator[RecordedLink]:
+    """The links of the latest run of that id, as `Chain.links` gives them."""
+    return Chain(client, workflow_id).links()
 
 
 def cancel_reason(link: RecordedLink) -> str | None:
@@ -78,14 +159,17 @@ async def closing_tail(client: Client, link: RecordedLink) -> ConversationRef | 
 
     Raises `ConfigurationError` when it is stored where `client` can't look.
     """
-    closing = link.closing
-    if closing is None:
-        return None
+    ending = await ending_of(client, link.closing) if link.closing else None
+    return ending.tail if ending else None
+
+
+async def ending_of(client: Client, closing: HistoryEvent) -> RunOutput | RunFailure | None:
+    """What the run itself said at its end; None when it was ended from outside. Raises like `closing_tail`."""
     if closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
         result = closing.workflow_execution_completed_event_attributes.result
-        return (await decode(client, result.payloads, RunOutput)).tail
+        return await decode(client, result.payloads, RunOutput)
     if closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
         failure = closing.workflow_execution_failed_event_attributes.failure
         payloads = failure.application_failure_info.details.payloads
-        return (await decode(client, payloads, RunFailure)).tail if payloads else None
+        return await decode(client, payloads, RunFailure) if payloads else None
     return None

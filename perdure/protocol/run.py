@@ -144,15 +144,22 @@ class RunOutput(Exchanged):
     """The conversation, if it is small; None otherwise."""
     tail: ConversationRef | None = None
     """The end of the conversation, which no activity's input has recorded; None if it is too large for a result."""
+    iteration: int = 0
+    """The last one."""
+    last_seq: int = 0
+    """The `seq` of the last event; 0 in results that were recorded before there was this field."""
 
 
 class RunFailure(Exchanged):
-    """The details of the `ApplicationError` that ends a failed run; `tail` is as in `RunOutput`."""
+    """The details of the `ApplicationError` that ends a failed run; what `RunOutput` has too is as there."""
 
     kind: str
     reason: str | None = None
     iterations: int = 0
     tail: ConversationRef | None = None
+    usage: Usage = Usage()
+    iteration: int = 0
+    last_seq: int = 0
 
 
 class RunStatus(Exchanged):
@@ -167,6 +174,8 @@ class RunStatus(Exchanged):
     """The `seq` of the last event."""
     pending_steering: int = 0
     """How many steering messages the run has not read yet."""
+    queue_without_worker: str | None = None
+    """The run's task queue, when the run waits for a worker and no worker takes it up; readers find this out."""
 
 
 class RunResult(BaseModel):

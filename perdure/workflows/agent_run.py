@@ -74,7 +74,7 @@ class AgentRun:
             digest=carried.digest if carried else None,
         )
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
-        self._ending = Ending(self._conversation, self._state, is_first_link=carried is None)
+        self._ending = Ending(self._conversation, self._state, self._events, is_first_link=carried is None)
         self._display = Display(input)
         self._ended: ShownStatus | None = None
         self.memory_bytes = self._measure_memory()

@@ -8,6 +8,7 @@ from temporalio.exceptions import ApplicationError
 
 from ..conversation import Conversation, ConversationRef
 from ..errors import RunError
+from ..events import EventLog
 from ..loop.loop import Outcome
 from ..loop.state import LoopState
 from ..operations import operation_bytes
@@ -26,6 +27,7 @@ class Ending:
 
     conversation: Conversation
     state: LoopState
+    events: EventLog
     is_first_link: bool
 
     def output(self, outcome: Outcome) -> RunOutput:
@@ -39,11 +41,21 @@ class Ending:
             is_incomplete=outcome.is_incomplete,
             messages=self.conversation.messages if is_small else None,
             tail=self._tail(),
+            iteration=self.state.iteration,
+            last_seq=self.events.last_seq,
         )
 
     def failure(self, error: RunError) -> ApplicationError:
         """The error of a run that failed."""
-        details = RunFailure(kind=error.kind, reason=error.reason, iterations=self.state.iterations, tail=self._tail())
+        details = RunFailure(
+            kind=error.kind,
+            reason=error.reason,
+            iterations=self.state.iterations,
+            tail=self._tail(),
+            usage=self.state.usage,
+            iteration=self.state.iteration,
+            last_seq=self.events.last_seq,
+        )
         return ApplicationError(str(error), details, type=error.kind, non_retryable=True)
 
     def _tail(self) -> ConversationRef | None:

@@ -14,6 +14,7 @@ import perdure
 from perdure import ApprovalError, GuardrailResult, Guardrails
 from perdure.client import RunHandle
 from perdure.client.decisions import Decision
+from perdure.history.chain import Chain
 from perdure.protocol.run import CallApproval, PendingApproval
 from perdure.protocol.search_attributes import STATUS
 from perdure.testing import ScriptedModel, asks, call, says
@@ -207,8 +208,7 @@ async def test_without_a_worker_a_decision_is_unconfirmed(stage: Stage, scripted
     async with stage.worker([pay]):
         run = await stage.start(scripted_agent(model, [PAY]))
         await waiting(run)
-    workflow = stage.client.get_workflow_handle(run.id)
-    decision = Decision(stage.client, workflow, CallApproval(call_id="call_pay", approved=True, id="once"))
+    decision = Decision(Chain(stage.client, run.id), CallApproval(call_id="call_pay", approved=True, id="once"))
     text = await refused(decision.send(patience=0.5), "unconfirmed")
     assert stage.task_queue in text
     async with stage.worker([pay]):

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from datetime import timedelta
 
 import pytest
-from temporalio.service import RPCError
 
+from perdure import RunNotFound
 from perdure.client import RunEvent, RunHandle, get_run
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says
@@ -155,7 +155,7 @@ async def is_cancelled(run: RunHandle) -> bool:
 async def test_a_run_that_does_not_exist(stage: Stage) -> None:
     run = get_run(stage.client, "no such run")
     for read in (run.status, run.events, run.messages, run.result):
-        with pytest.raises(RPCError):
+        with pytest.raises(RunNotFound, match="there is no run 'no such run' in the namespace"):
             await read()
 
 

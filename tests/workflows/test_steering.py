@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from temporalio.service import RPCError
 
+from perdure import RunNotFound
 from perdure.client import RunEvent, RunHandle, get_run
 from perdure.errors import MaxIterationsError
 from perdure.guardrails import GuardrailResult, Guardrails
@@ -218,7 +218,7 @@ async def test_messages_that_race_with_the_end(stage: Stage, scripted: Scripted)
         for number in range(40):
             try:
                 await run.steer(str(number))
-            except RPCError:
+            except RunNotFound:
                 return  # the run is over
             accepted[run.id].append(str(number))
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from temporalio.client import Client
 from temporalio.workflow import NondeterminismError
 
-from ...history.chain import closing_tail, read_links
+from ...history.chain import Chain, closing_tail
 from ...history.link import RecordedLink
 from ...history.transcript import Transcript
 from ...messages import Message
@@ -19,14 +19,14 @@ from .replay import replay
 logger = logging.getLogger("perdure")
 
 
-async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> list[Message]:
+async def complete_messages(chain: Chain, log: RunLog) -> list[Message]:
     """Every message of the run, including those that were trimmed from the model's view.
 
     An open run is asked through `log`, which knows what no history records yet. Raises `RPCError` when there is no such
     run, and what `replay` raises.
     """
     transcript: Transcript | None = None
-    async for link in read_links(client, workflow_id):
+    async for link in chain.links():
         if link.is_open:
             await log.refresh()
             return list(log.transcript.messages)
@@ -37,15 +37,15 @@ async def complete_messages(client: Client, workflow_id: str, log: RunLog) -> li
         conversation = link.conversation()
         transcript.follow(conversation.operations)
         if link.next_run_id is None:
-            transcript.follow(await _last_operations(client, workflow_id, link, conversation.version))
+            transcript.follow(await _last_operations(chain, link, conversation.version))
     return transcript.messages if transcript else []
 
 
-async def _last_operations(client: Client, workflow_id: str, link: RecordedLink, version: int) -> Sequence[Operation]:
+async def _last_operations(chain: Chain, link: RecordedLink, version: int) -> Sequence[Operation]:
     """What the end of the run's last link has added to the conversation since `version`."""
-    if tail := await closing_tail(client, link):
+    if tail := await closing_tail(chain.client, link):
         return tail.operations
-    run = await replay(workflow_id, link.history, client.data_converter)
+    run = await replay(chain.workflow_id, link.history, chain.client.data_converter)
     return run.operations_since(version)
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client
 
 from ...events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
-from ...history.chain import first_run_id, is_running
+from ...history.chain import Chain
 from ...history.link import RecordedLink, read_link
 from ...history.transcript import Transcript
 from ...protocol.names import EVENTS
@@ -23,9 +22,10 @@ class RunLog:
     replayed here.
     """
 
-    def __init__(self, client: Client, workflow_id: str) -> None:
-        self._client = client
-        self._id = workflow_id
+    def __init__(self, chain: Chain) -> None:
+        self._client = chain.client
+        self._id = chain.workflow_id
+        self._chain = chain
         self._link: RecordedLink | None = None
         self._reader = EventReader([])
         self._refreshing = asyncio.Lock()
@@ -42,6 +42,19 @@ class RunLog:
     def ended(self) -> bool:
         """Whether the last event is a terminal one: nothing comes after it."""
         return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a refresh has found more to come."""
+        return self._link is not None and not self.ended
+
+    @property
+    def calling(self) -> int | None:
+        """The iteration whose model call is under way, as of the last event; None between two calls."""
+        for event in reversed(self.events):
+            if event.type in ("llm_start", "llm_complete"):
+                return event.iteration if event.type == "llm_start" else None
+        return None
 
     @property
     def link(self) -> RecordedLink:
@@ -61,9 +74,9 @@ class RunLog:
                 await self._refresh()
 
     async def _refresh(self) -> None:
-        link = self._link or await self._open(await first_run_id(self._client, self._id))
+        link = self._link or await self._open(await self._chain.first_kept())
         while True:
-            is_open = await is_running(self._client, self._id, link.run_id)
+            is_open = await self._chain.is_running(link.run_id)
             if is_open and await self._query(link):
                 return
             link = await self._replay(link)
@@ -74,27 +87,30 @@ class RunLog:
     async def _open(self, run_id: str) -> RecordedLink:
         link = await read_link(self._client, self._id, run_id)
         carried, seed = link.input.carried, link.seed
-        self._reader = EventReader(seed, version=carried.version if carried else 0)
+        version = carried.version if carried else 0
         if self._link is None:
+            self._reader = EventReader(seed, version=version)
             self.transcript = Transcript(seed)
         else:
+            self._reader.begin_link(seed, version)
             self.transcript.begin_link(seed)
         self._link = link
         return link
 
     async def _query(self, link: RecordedLink) -> bool:
         """Ask the workflow for what is new; False when no worker answered in time."""
-        handle = self._client.get_workflow_handle(self._id, run_id=link.run_id)
         while True:
-            page = await ask(handle, EVENTS, self.last_seq, answer=EventPage)
+            page = await ask(self._chain.handle(link.run_id), EVENTS, self.last_seq, answer=EventPage)
             if page is None:
                 return False
             self._take(page)
             if not page.more:
                 break
-        if self.ended and await is_running(self._client, self._id, link.run_id):
-            # The end is not recorded yet: the run takes it back when a message has come meanwhile.
-            self.events.pop()
+        if self.ended:
+            end = self.events.pop()
+            # While the end is not recorded yet, the run takes it back when a message comes.
+            if not await self._chain.is_running(link.run_id):
+                self.events.append(end)
         return True
 
     async def _replay(self, link: RecordedLink) -> RecordedLink:
@@ -127,4 +143,5 @@ def _ended_from_outside(link: RecordedLink, seq: int) -> RunEvent:
         iteration=0,
         data={"kind": kind, "message": f"the run was {kind.replace('_', ' ')} from outside"},
         time=closing.event_time.ToSeconds(),
+        position=str(seq),
     )

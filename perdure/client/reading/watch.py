@@ -3,74 +3,79 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 
 from temporalio.api.enums.v1 import EventType
-from temporalio.client import Client
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.service import RPCError
 
 from ...events import RunEvent
+from ...history.chain import Chain
 from ...history.link import CLOSING_EVENTS
 from ...protocol.activities import STREAM_SECONDS
-from .live_text import LiveText
+from .cursor import Cursor
+from .live_text import Speech, listen
 from .log import RunLog
+from .patience import RETRY_SECONDS, Patience, is_away
 
 RINGING_EVENTS = CLOSING_EVENTS | {EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
 """Run events can only come from these: whatever a workflow emits, it emits in a workflow task."""
 
 
-async def watch(client: Client, workflow_id: str, log: RunLog, after: int) -> AsyncIterator[RunEvent]:
-    """The events after `after`, as they come; ends with the run. Raises `RPCError` when there is no such run."""
-    watcher = _Watcher(client, workflow_id, log, after)
+async def watch(chain: Chain, log: RunLog, patience: Patience, after: int | str) -> AsyncGenerator[RunEvent, None]:
+    """The events after `after`, as they come; ends with the run. Waits for a server that is away.
+
+    Raises ValueError for an `after` that is no position, and `RPCError` when there is no such run.
+    """
+    watcher = _Watcher(chain, log, patience, Cursor(after))
     try:
-        while True:
-            await log.refresh()
-            for event in watcher.recorded():
-                yield event
-            if watcher.has_all:
-                return
-            for event in await watcher.wait():
+        while not watcher.has_all:
+            for event in await watcher.next_events():
                 yield event
     finally:
         await watcher.close()
 
 
 class _Watcher:
-    """One reader of a run: which events it was given, and what it waits with."""
+    """One reader of a run: what it was given, and what it waits with."""
 
-    def __init__(self, client: Client, workflow_id: str, log: RunLog, after: int) -> None:
-        self._client = client
-        self._id = workflow_id
+    def __init__(self, chain: Chain, log: RunLog, patience: Patience, cursor: Cursor) -> None:
+        self._chain = chain
         self._log = log
-        self._given = after
-        self._live: LiveText | None = None
+        self._patience = patience
+        self._cursor = cursor
         self._bell: Doorbell | None = None
 
     @property
     def has_all(self) -> bool:
         """Whether the run has ended and every event was given."""
-        return self._log.ended and self._given >= self._log.last_seq
+        return self._log.ended and self._cursor.seq >= self._log.last_seq
 
-    def recorded(self) -> Iterator[RunEvent]:
-        """The events in the log that were not given yet, without the text that was given live."""
-        for event in self._log.events_after(self._given):
-            self._given = event.seq
-            unread = self._live.unread(event) if self._live else event
-            if unread is not None:
-                yield unread
+    async def next_events(self) -> list[RunEvent]:
+        """Wait until there may be news, and return them."""
+        speech = await self._patience(self._wait)
+        # The log is read after the speech: it says which call of the model is the last one that has begun.
+        await self._patience(self._log.refresh)
+        log, cursor = self._log, self._cursor
+        events = [seen for event in log.events_after(cursor.seq) for seen in cursor.recorded(event)]
+        if speech and speech.said.iteration == log.calling:
+            events += cursor.live(speech)
+        return events
 
-    async def wait(self) -> list[RunEvent]:
-        """Wait until the log may have grown; returns what the model said meanwhile."""
+    async def _wait(self) -> Speech | None:
+        """Wait until the log may have grown; returns what the model has said."""
+        if not self._log.is_open:
+            return None
         link = self._log.link
-        if self._live is None and link.input.options.stream:
-            self._live = LiveText(self._client, self._id)
         if self._bell is None or self._bell.run_id != link.run_id:
             # The history may have grown before it was listened to: the caller looks once more, then waits.
             await self.close()
-            self._bell = Doorbell(self._client, self._id, link.run_id)
-            return []
-        await self._bell.wait(STREAM_SECONDS if self._live else None)
-        return await self._live.read(self._given + 1) if self._live else []
+            self._bell = Doorbell(self._chain, link.run_id)
+            return None
+        is_live = link.input.options.stream
+        await self._bell.wait(STREAM_SECONDS if is_live else None)
+        return await listen(self._chain, link.run_id) if is_live else None
 
     async def close(self) -> None:
         if self._bell:
@@ -80,16 +85,16 @@ class _Watcher:
 class Doorbell:
     """Rings when a link's history grows by something that may have made events."""
 
-    def __init__(self, client: Client, workflow_id: str, run_id: str) -> None:
+    def __init__(self, chain: Chain, run_id: str) -> None:
         self.run_id = run_id
-        self._handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+        self._handle = chain.handle(run_id)
         self._rung = asyncio.Event()
         self._listening = asyncio.create_task(self._listen())
 
     async def wait(self, seconds: float | None) -> None:
         """Return when it has rung since the last time, or after so many seconds; None waits for as long as it takes.
 
-        Raises what listening has raised: `RPCError` when the server is gone.
+        Raises what listening has raised: `RPCError` when the link is gone.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
@@ -105,9 +110,23 @@ class Doorbell:
             await self._listening
 
     async def _listen(self) -> None:
+        history = self._handle.fetch_history_events(wait_new_event=True)
         try:
-            async for event in self._handle.fetch_history_events(wait_new_event=True):
-                if event.event_type in RINGING_EVENTS:
-                    self._rung.set()
+            while not await self._heard(history):
+                # Whoever waits asks the server now, and goes on waiting for it.
+                self._rung.set()
+                await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._rung.set()
+
+    async def _heard(self, history: AsyncIterator[HistoryEvent]) -> bool:
+        """Listen until the link closes; False when the server went away before."""
+        try:
+            async for event in history:
+                if event.event_type in RINGING_EVENTS:
+                    self._rung.set()
+        except RPCError as error:
+            if not is_away(error):
+                raise
+            return False
+        return True

@@ -1,0 +1,126 @@
+"""Where a reader stands in a run's events: between two of them, or in the middle of a text that the model writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Literal
+
+from ...event_data import EventType
+from ...events import RunEvent
+from .live_text import Speech
+
+_POSITION = re.compile(
+    r"(?P<seq>\d{1,18})"
+    r"(?:@(?P<iteration>\d{1,18})\.(?P<call>[\w-]{1,100})"
+    r"\.(?P<thinking>\d{1,18})\.(?P<text>\d{1,18})\.(?P<digest>[0-9a-f]{16}))?"
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How much of what one attempt of a model call says the reader has."""
+
+    iteration: int
+    call: str
+    """The attempt, as `Speech.call` names it."""
+    thinking: int = 0
+    """Characters."""
+    text: int = 0
+    digest: str = ""
+    """Of the text that was shown: what another attempt says differs from it, sooner or later."""
+
+    def begins(self, text: str) -> bool:
+        """Whether what was shown is the beginning of this text."""
+        return len(text) >= self.text and _digest(text[: self.text]) == self.digest
+
+    def __str__(self) -> str:
+        return f"@{self.iteration}.{self.call}.{self.thinking}.{self.text}.{self.digest}"
+
+
+class Cursor:
+    """Gives a reader every event once, and every character of a text once.
+
+    `after` is the `position` or the `seq` of the last event that the reader has. Raises ValueError for anything else.
+    """
+
+    def __init__(self, after: int | str = 0) -> None:
+        self.seq, self._shown = _parsed(after)
+
+    @property
+    def position(self) -> str:
+        """Where the reader is, for another cursor to go on from."""
+        return f"{self.seq}{self._shown or ''}"
+
+    def recorded(self, event: RunEvent) -> Iterator[RunEvent]:
+        """What the reader gets for the next event of the log: not the text again that it was shown live."""
+        shown, self._shown = self._shown, None
+        if shown is None or event.iteration != shown.iteration or event.type == "llm_complete":
+            self.seq = event.seq
+            yield event
+        elif event.type != "token":
+            # The call is under way, or made again: the text is still on the reader's screen.
+            self.seq, self._shown = event.seq, shown
+            yield event.model_copy(update={"position": self.position})
+        else:
+            yield from self._whole(event, shown)
+
+    def live(self, speech: Speech) -> Iterator[RunEvent]:
+        """What the model has said since the last time; another attempt begins with `text_reset`."""
+        shown = self._shown
+        if shown is None or not _same(shown, speech):
+            self._shown = Shown(speech.said.iteration, speech.call, digest=_digest(""))
+            if shown and shown.iteration == speech.said.iteration and (shown.text or shown.thinking):
+                yield self._event("text_reset", speech.said.iteration)
+        yield from self._more("thinking", speech)
+        yield from self._more("token", speech)
+
+    def _whole(self, event: RunEvent, shown: Shown) -> Iterator[RunEvent]:
+        """The recorded text, of which a part was shown, or a part of what an earlier attempt said."""
+        text = event.data["token"]
+        if shown.begins(text):
+            rest = text[shown.text :]
+        else:
+            rest, self._shown = text, Shown(shown.iteration, shown.call, digest=_digest(""))
+            yield self._event("text_reset", event.iteration)
+        self.seq, self._shown = event.seq, None
+        if rest:
+            yield event.model_copy(update={"data": {"token": rest}})
+
+    def _more(self, type: Literal["thinking", "token"], speech: Speech) -> Iterator[RunEvent]:
+        assert self._shown is not None
+        said = speech.said.thinking if type == "thinking" else speech.said.text
+        known = self._shown.thinking if type == "thinking" else self._shown.text
+        if len(said) <= known:
+            return
+        if type == "thinking":
+            self._shown = replace(self._shown, thinking=len(said))
+        else:
+            self._shown = replace(self._shown, text=len(said), digest=_digest(said))
+        yield self._event(type, speech.said.iteration, token=said[known:])
+
+    def _event(self, type: EventType, iteration: int, **data: str) -> RunEvent:
+        return RunEvent(seq=self.seq + 1, type=type, iteration=iteration, data=data, position=self.position)
+
+
+def _same(shown: Shown, speech: Speech) -> bool:
+    """Whether it is what the reader has seen the beginning of; what is older than that says nothing new."""
+    if (shown.iteration, shown.call) != (speech.said.iteration, speech.call):
+        return False
+    return len(speech.said.text) < shown.text or shown.begins(speech.said.text)
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _parsed(after: int | str) -> tuple[int, Shown | None]:
+    match = _POSITION.fullmatch(str(after))
+    if match is None:
+        raise ValueError(f"{after!r} is no position in a run, expected the `position` or `seq` of one of its events")
+    if match["call"] is None:
+        return int(match["seq"]), None
+    thinking, text = int(match["thinking"]), int(match["text"])
+    return int(match["seq"]), Shown(int(match["iteration"]), match["call"], thinking, text, match["digest"])

@@ -1,0 +1,65 @@
+"""Where a run stands, open or closed."""
+
+from __future__ import annotations
+
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
+
+from ...history.chain import Chain, ending_of
+from ...history.link import read_link
+from ...protocol.names import STATUS
+from ...protocol.run import RunOutput, RunStatus
+from ..task_queues import queue_without_worker
+from .query import ask
+from .replay import replay
+
+_ENDED_FROM_OUTSIDE = {
+    WorkflowExecutionStatus.TERMINATED: "terminated",
+    WorkflowExecutionStatus.TIMED_OUT: "timed_out",
+}
+
+
+class StatusReader:
+    """Reads the status of one run; what a closed link says is remembered, for it never changes."""
+
+    def __init__(self, chain: Chain) -> None:
+        self._chain = chain
+        self._closed: dict[str, RunStatus] = {}
+
+    async def read(self) -> RunStatus:
+        """The workflow's own answer or, when no worker gives one, what the history says.
+
+        Raises `RPCError` when there is no such run, and what `replay` raises.
+        """
+        link = await self._chain.describe()
+        if link.status == WorkflowExecutionStatus.RUNNING:
+            return await self._of_open(link)
+        if link.run_id not in self._closed:
+            self._closed = {link.run_id: await self._of_closed(link)}
+        return self._closed[link.run_id].model_copy(deep=True)
+
+    async def _of_open(self, link: WorkflowExecutionDescription) -> RunStatus:
+        answer = await ask(self._chain.handle(link.run_id), STATUS, answer=RunStatus)
+        if answer is not None:
+            return answer
+        queue = await queue_without_worker(self._chain.client, link)
+        return (await self._replayed(link)).model_copy(update={"queue_without_worker": queue})
+
+    async def _of_closed(self, link: WorkflowExecutionDescription) -> RunStatus:
+        ending = await ending_of(self._chain.client, await self._chain.closing(link.run_id))
+        if ending is not None and ending.last_seq:
+            return RunStatus(
+                status="done" if isinstance(ending, RunOutput) else "failed",
+                iteration=ending.iteration,
+                model_calls=ending.iterations,
+                usage=ending.usage,
+                last_seq=ending.last_seq,
+            )
+        # It ended without saying so much, or before it could.
+        status = await self._replayed(link)
+        ended = _ENDED_FROM_OUTSIDE.get(link.status) if link.status else None
+        return status.model_copy(update={"status": ended}) if ended else status
+
+    async def _replayed(self, link: WorkflowExecutionDescription) -> RunStatus:
+        chain = self._chain
+        recorded = await read_link(chain.client, chain.workflow_id, link.run_id)
+        return (await replay(chain.workflow_id, recorded.history, chain.client.data_converter)).status()

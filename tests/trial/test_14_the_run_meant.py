@@ -1,0 +1,98 @@
+"""A handle speaks of the run that it was made for, and only of what is still to be decided."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from perdure import RunNotFound, tool
+from perdure.client import RunHandle, get_run, start_run
+from perdure.history.chain import Chain
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from tests.cli.conftest import Cli, cli
+from tests.conftest import wait_for
+from tests.workflows.agents import QUESTION, scripted_agent
+from tests.workflows.gates import Gate
+from tests.workflows.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+__all__ = ["cli"]
+
+
+async def test_an_id_used_again_leaves_the_first_handle_alone(stage: Stage, scripted: Scripted) -> None:
+    gate = Gate()
+    async with stage.worker({"gate": gate}):
+        first = await stage.start(scripted_agent(scripted([says("first")])))
+        found = get_run(stage.client, first.id)
+        assert (await found.status()).status in ("running", "done")
+        assert (await first.result()).output == "first"
+        agent = scripted_agent(scripted([asks(call("gate")), says("second")]), ["gate"])
+        second = await start_run(stage.client, agent, messages=QUESTION, task_queue=stage.task_queue, id=first.id)
+        await gate.reached.wait()
+        for handle in (first, found):
+            await speaks_of_the_first(handle)
+            with pytest.raises(RunNotFound, match="has ended"):
+                await handle.steer("What?")
+            await handle.cancel("enough")
+        gate.open.set()
+        assert (await second.result()).output == "second"
+        assert (await get_run(stage.client, first.id).result()).output == "second"
+        await speaks_of_the_first(first)
+
+
+async def speaks_of_the_first(handle: RunHandle) -> None:
+    assert (await handle.result()).output == "first"
+    assert (await handle.messages())[-1].text == "first"
+    assert (await handle.events())[-1].data["response"] == "first"
+    assert [event async for event in handle.stream()] == await handle.events()
+    assert (await handle.status()).status == "done"
+
+
+async def test_a_superseded_run_is_followed_through_its_links(stage: Stage) -> None:
+    """Any workflow that continues as new, for one whose id was used again while nobody looked."""
+    client, id = stage.client, f"chain-{stage.task_queue}"
+    first = await client.start_workflow("perdure.AgentRun", id=id, task_queue=stage.task_queue)
+    chain = Chain(client, id, first.first_execution_run_id)
+    assert (await chain.describe()).run_id == await chain.origin() == first.first_execution_run_id
+    await first.terminate()
+    second = await client.start_workflow("perdure.AgentRun", id=id, task_queue=stage.task_queue)
+    assert (await chain.describe()).run_id == first.first_execution_run_id
+    assert (await Chain(client, id).describe()).run_id == second.first_execution_run_id
+    await second.terminate()
+
+
+async def test_a_run_that_does_not_exist(stage: Stage) -> None:
+    run = get_run(stage.client, "no such run")
+    calls = (run.status, run.events, run.messages, run.result, run.cancel, lambda: run.steer("hi"))
+    for each in calls:
+        with pytest.raises(RunNotFound, match="there is no run 'no such run' in the namespace 'default'"):
+            await each()
+    with pytest.raises(RunNotFound):
+        await anext(run.stream())
+
+
+async def test_an_approval_that_was_decided_is_not_asked_for_again(stage: Stage, scripted: Scripted, cli: Cli) -> None:
+    @tool(needs_approval=True)
+    def refund(text: str = "") -> str:
+        return "refunded"
+
+    async with stage.worker([refund]):
+        model = scripted([asks(call("refund")), says("done")])
+        run = await stage.start(scripted_agent(model, ["refund"]))
+        await wait_for(lambda: waits(run))
+        watched = await cli.start("result", "--follow", run.id)
+        await watched.says("waits for approval")
+        await run.approve("call_refund")
+        await run.result()
+        assert (await watched.finish()).code == 0
+    finished = await cli("result", "--follow", run.id)
+    assert finished.stdout == "done\n"
+    assert "refund approved" in finished.stderr
+    assert "waits for approval" not in finished.stderr
+    assert "perdure approve" not in finished.stderr
+
+
+async def waits(run: RunHandle) -> bool:
+    return bool((await run.status()).pending_approvals)
