@@ -9,7 +9,10 @@ from contextlib import asynccontextmanager, suppress
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from ..logs import get_logger
 from ..protocol.activities import STREAM_SECONDS, StreamedText
+
+_log = get_logger("perdure.runs")
 
 HEARTBEAT_SECONDS = 1.0
 """Between two heartbeats. An activity learns from the answer to one that it was cancelled."""
@@ -27,6 +30,10 @@ async def cancelled_meanwhile() -> bool:
     if info.attempt == 1:
         return False
     assert info.workflow_id is not None
+    about = {"run": info.workflow_id, "attempt": info.attempt}
+    _log.warning(
+        "Run %s: %s is tried again (attempt %d)", info.workflow_id, info.activity_type, info.attempt, extra=about
+    )
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
     description = await handle.describe()
     return description.raw_description.workflow_extended_info.cancel_requested

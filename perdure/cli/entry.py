@@ -9,7 +9,7 @@ import traceback
 from collections.abc import Sequence
 from typing import NoReturn
 
-from .console import give_stdout_back
+from .console import give_stdout_back, say
 from .problems import FAILED, INTERRUPTED, explain
 
 
@@ -46,7 +46,7 @@ def run(arguments: Sequence[str]) -> int:
 def _report(error: Exception) -> int:
     """Say what went wrong: a sentence when the user can do something about it, else the traceback."""
     if explanation := explain(error):
-        print(f"perdure: {explanation.text}", file=sys.stderr)
+        say(f"perdure: {explanation.text}")
         return explanation.exit_code
     traceback.print_exception(error)
     return FAILED

@@ -27,6 +27,8 @@ from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
 from ..tools.watchdog import watchdog
 from ..workflows.agent_run import AgentRun
+from ..workflows.run_log import RunLog
+from .worker_log import logged
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 
 WORKER_DEFAULTS: dict[str, Any] = {
@@ -85,7 +87,7 @@ class PerdurePlugin(SimplePlugin):
             data_converter=_converter,
             workflows=[AgentRun],
             activities=self.activities_of_runs.all,
-            interceptors=[self.workflows_held],
+            interceptors=[self.workflows_held, RunLog()],
             run_context=_closing_clients,
         )
 
@@ -95,7 +97,7 @@ class PerdurePlugin(SimplePlugin):
         return cast(WorkerConfig, {**config, **_defaults_for(config)})
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        async with self.workflows_held.watching(worker), self.user_loop.held():
+        async with logged(worker), self.workflows_held.watching(worker), self.user_loop.held():
             with watchdog.watching("the worker's event loop"):
                 await super().run_worker(worker, next)
 

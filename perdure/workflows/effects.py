@@ -11,6 +11,7 @@ from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
 from ..conversation import Conversation
+from ..errors import ModelError
 from ..event_data import EventType, LoggedData
 from ..events import EventLog
 from ..guardrails import GuardrailResult
@@ -23,6 +24,7 @@ from ..protocol import activities
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .failures import describe_failure, failed_result, model_error, timed_out
 from .inbox import Inbox
+from .log_lines import goes_on, tries_again, waits
 from .policies import COMPACTION_RETRIES, HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TOOL_RETRIES
 from .recording import record_ahead
 
@@ -52,6 +54,7 @@ class TemporalEffects:
         self._events = events
         self._inbox = inbox
         self._on_checkpoint = on_checkpoint
+        self._failed_call: ModelError | None = None
 
     def cancelled(self) -> bool:
         return self._inbox.cancelled
@@ -75,6 +78,9 @@ class TemporalEffects:
         await self._on_checkpoint(state)
 
     async def sleep(self, seconds: float, why: str) -> None:
+        if self._failed_call is not None:
+            tries_again(self._failed_call, seconds)
+            self._failed_call = None
         try:
             await workflow.wait_condition(self.cancelled, timeout=seconds, timeout_summary=why)
         except TimeoutError:
@@ -96,6 +102,7 @@ class TemporalEffects:
             return await self._unless_cancelled(handle)
         except ActivityError as error:
             if known := model_error(error):
+                self._failed_call = known
                 raise known from error
             raise
 
@@ -179,10 +186,12 @@ class TemporalEffects:
     async def approve(self, request: ToolRequest) -> Approval:
         spec = self._tools.get(request.name) or ToolSpec(name=request.name)
         opened = self._inbox.approvals.open(request, spec, self.judge_tool if "tool" in self._hooks else None)
+        waits(request)
         await workflow.wait_condition(lambda: self.cancelled() or opened.approval is not None)
         self._inbox.approvals.close(opened)
         if opened.approval is None:
             raise Cancelled
+        goes_on(request, approved=opened.approval.approved)
         return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:

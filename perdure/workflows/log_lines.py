@@ -1,0 +1,49 @@
+"""The lines that a worker logs about a run, which it is executing: never on replay."""
+
+from __future__ import annotations
+
+import logging
+
+from temporalio import workflow
+
+from ..errors import ModelError
+from ..logs import get_logger
+from ..tool_calls import ToolRequest
+
+_log = get_logger("perdure.runs")
+
+
+def log(level: int, text: str, *values: object, **about: object) -> None:
+    """Log a line about the current run, unless its history is being replayed; `about` goes beside the text."""
+    if workflow.unsafe.is_replaying() or not _log.isEnabledFor(level):
+        return
+    with workflow.unsafe.sandbox_unrestricted():
+        run = workflow.info().workflow_id
+        _log.log(level, f"Run %s {text}", run, *values, extra={"run": run, **about})
+
+
+def waits(request: ToolRequest) -> None:
+    """Log that the run waits for a person."""
+    log(
+        logging.INFO,
+        "waits for an approval of the call %s of tool %r",
+        *(request.call_id, request.name),
+        tool=request.name,
+        call=request.call_id,
+    )
+
+
+def goes_on(request: ToolRequest, *, approved: bool) -> None:
+    """Log what a person decided."""
+    word = "approved" if approved else "denied"
+    log(logging.INFO, f"goes on: the call %s was {word}", request.call_id, tool=request.name, call=request.call_id)
+
+
+def tries_again(error: ModelError, seconds: float) -> None:
+    """Log that a model call failed, and that another attempt follows."""
+    status = f", status {error.status}" if error.status else ""
+    log(
+        logging.WARNING,
+        "tries a model call again in %.1f s: %s (%s%s of %s)",
+        *(seconds, error.message, error.kind, status, error.provider),
+    )

@@ -1,0 +1,68 @@
+"""Logs when an agent's run begins on a worker, and how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+from temporalio.workflow import ContinueAsNewError
+
+from ..protocol.run import RunOutput
+from .agent_run import AgentRun
+from .log_lines import log
+
+
+class RunLog(Interceptor):
+    """Logs when an agent's run begins and how it ends."""
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor] | None:
+        return _Inbound
+
+
+class _Inbound(WorkflowInboundInterceptor):
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+        run = workflow.instance()
+        if not isinstance(run, AgentRun):
+            return await super().execute_workflow(input)
+        _begun()
+        try:
+            output = await super().execute_workflow(input)
+        except ContinueAsNewError:
+            log(logging.DEBUG, "goes on in a new history")
+            raise
+        except asyncio.CancelledError:
+            if run.has_ended:  # as opposed to: was evicted from the worker's cache
+                log(logging.INFO, "is cancelled")
+            raise
+        except FailureError as error:
+            log(logging.WARNING, "failed (%s): %s", getattr(error, "type", None) or type(error).__name__, error.message)
+            raise
+        except Exception as error:
+            log(logging.ERROR, "can't go on: %s: %s", type(error).__name__, error)
+            raise
+        _ended_with(output)
+        return output
+
+
+def _begun() -> None:
+    info = workflow.info()
+    if info.continued_run_id is None:
+        log(logging.INFO, "begins, on the task queue %r", info.task_queue)
+
+
+def _ended_with(output: Any) -> None:
+    if isinstance(output, RunOutput):
+        tokens = output.usage.total_tokens
+        how = "ended at a limit" if output.is_incomplete else "is done"
+        log(logging.INFO, f"{how}: %d iterations, %d tokens", output.iterations, tokens)
