@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable
-from typing import Any
 
+from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState, TaskQueueType
 from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflow.v1 import PendingActivityInfo
 from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
 from temporalio.client import Client, WorkflowExecutionDescription
 
@@ -39,19 +39,21 @@ async def queue_without_worker(client: Client, run: WorkflowExecutionDescription
 
 def has_waited(run: WorkflowExecutionDescription) -> bool:
     """Whether a task of the run waits for a worker, and has done so for `PATIENCE_SECONDS`."""
-    return any(time.time() - since > PATIENCE_SECONDS for since in _waiting_since(run.raw_description))
+    return decision_has_waited(run) or any(map(_execution_has_waited, run.raw_description.pending_activities))
 
 
-def _waiting_since(raw: Any) -> Iterable[float]:
-    """When each task that no worker has taken was put on its queue; those that wait for a retry are not on one yet."""
-    task = raw.pending_workflow_task
-    if task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED:
-        yield task.scheduled_time.ToMilliseconds() / 1000
-    for activity in raw.pending_activities:
-        if activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED:
-            yield max(activity.scheduled_time, activity.next_attempt_schedule_time, key=_moment).ToMilliseconds() / 1000
+def decision_has_waited(run: WorkflowExecutionDescription) -> bool:
+    """Whether it is the workflow itself that waits for a worker."""
+    task = run.raw_description.pending_workflow_task
+    is_on_queue = task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
+    return is_on_queue and _is_long_ago(task.scheduled_time)
 
 
-def _moment(time: Any) -> int:
-    milliseconds: int = time.ToMilliseconds()
-    return milliseconds
+def _execution_has_waited(activity: PendingActivityInfo) -> bool:
+    """One that waits for a retry is not on the queue yet."""
+    is_on_queue = activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    return is_on_queue and _is_long_ago(activity.scheduled_time) and _is_long_ago(activity.next_attempt_schedule_time)
+
+
+def _is_long_ago(moment: Timestamp) -> bool:
+    return time.time() - moment.ToMilliseconds() / 1000 > PATIENCE_SECONDS

@@ -8,7 +8,7 @@ from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...protocol.names import STATUS
 from ...protocol.run import RunOutput, RunStatus
-from ..task_queues import queue_without_worker
+from ..task_queues import decision_has_waited, queue_without_worker
 from .query import ask
 from .replay import replay
 
@@ -38,9 +38,11 @@ class StatusReader:
         return self._closed[link.run_id].model_copy(deep=True)
 
     async def _of_open(self, link: WorkflowExecutionDescription) -> RunStatus:
-        answer = await ask(self._chain.handle(link.run_id), STATUS, answer=RunStatus)
-        if answer is not None:
-            return answer
+        # A workflow that does not take its own task does not answer a query either.
+        if not decision_has_waited(link):
+            answer = await ask(self._chain.handle(link.run_id), STATUS, answer=RunStatus)
+            if answer is not None:
+                return answer
         queue = await queue_without_worker(self._chain.client, link)
         return (await self._replayed(link)).model_copy(update={"queue_without_worker": queue})
 
