@@ -78,7 +78,7 @@ _DECODER = json.JSONDecoder(parse_constant=_refuse_constant, parse_float=_finite
 def _object(value: Any, text: str) -> JsonObject:
     if not isinstance(value, dict):
         raise ToolArgumentError(f"expected a JSON object, got {text.strip()[:80]!r}")
-    if text.count("{") + text.count("[") > _MAX_DEPTH and _deeper_than(value, _MAX_DEPTH):
+    if text.count("{") + text.count("[") > _MAX_DEPTH and deeper_than(value, _MAX_DEPTH):
         raise ToolArgumentError(f"nested deeper than {_MAX_DEPTH} levels")
     may_hold_surrogates = "\\u" in text or not text.isascii()
     if may_hold_surrogates and _LONE_SURROGATE.search(json.dumps(value, ensure_ascii=False)):
@@ -86,7 +86,8 @@ def _object(value: Any, text: str) -> JsonObject:
     return value
 
 
-def _deeper_than(value: Any, levels: int) -> bool:
+def deeper_than(value: Any, levels: int) -> bool:
+    """Whether dicts and lists are nested in the value on more levels than that."""
     row = [value]
     for _ in range(levels + 1):
         row = [child for parent in row for child in _children(parent)]

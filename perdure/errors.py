@@ -126,6 +126,8 @@ class ModelError(Exception):
         status: int | None = None,
         request_id: str | None = None,
         retry_after: float | None = None,
+        address: str | None = None,
+        model: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -135,6 +137,22 @@ class ModelError(Exception):
         self.request_id = request_id
         self.retry_after = retry_after
         """Seconds that the provider asks to wait; None if it does not say."""
+        self.address = address
+        """The host that was asked, and its port."""
+        self.model = model
+        """The model that was asked for."""
+
+    @property
+    def account(self) -> str:
+        """The message, and what is known of the call: status, address, model, request id."""
+        known = [
+            f"status {self.status}" if self.status else "",
+            f"from {self.address}" if self.address else "",
+            f"model {self.model}" if self.model else "",
+            f"request {self.request_id}" if self.request_id else "",
+        ]
+        details = ", ".join(filter(None, known))
+        return f"{self.message} ({details})" if details else self.message
 
     @property
     def retryable(self) -> bool:

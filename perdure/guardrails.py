@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, field_validator
 
 from .agent import Agent
 from .json_types import JsonObject
 from .messages import Message
+from .valid_text import bounded_text, valid_json
 
 GuardrailPoint = Literal["input", "output", "tool"]
 
@@ -24,6 +25,16 @@ class GuardrailResult(BaseModel):
     """Why it was denied: the reason of the error, or, for a tool call, what the model is told."""
     rewrite: Any = None
     """Replaces what was judged: a list of messages (input), a text (output), arguments (tool). None keeps it."""
+
+    @field_validator("reason", mode="before")
+    @classmethod
+    def _bound_reason(cls, reason: Any) -> Any:
+        return bounded_text(reason) if isinstance(reason, str) else reason
+
+    @field_validator("rewrite", mode="before")
+    @classmethod
+    def _make_valid(cls, rewrite: Any) -> Any:
+        return valid_json(rewrite)
 
 
 Verdict = GuardrailResult | Awaitable[GuardrailResult]

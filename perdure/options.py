@@ -2,13 +2,26 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    ValidatorFunctionWrapHandler,
+    field_validator,
+)
+from pydantic_core import PydanticCustomError
+
+MAX_SECONDS = 10 * 365 * 24 * 3600
+"""Ten years: Temporal can time no more than some hundred years, and nothing infinite."""
+DEFAULT_ANSWER_BYTES = 16 * 1024 * 1024
 
 
 class RunOptions(BaseModel):
-    """The options of a run (§13.7). Durations are in seconds, sizes in characters."""
+    """The options of a run (§13.7). Durations are in seconds, sizes in characters unless they say bytes."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,16 +43,18 @@ class RunOptions(BaseModel):
     """The name of guardrails that are registered on the worker; None for none."""
     compactor: str | None = None
     """The name of a compactor that is registered on the worker; None for the built-in summary (§13.3)."""
-    tool_timeout: float = Field(default=30.0, gt=0)
+    tool_timeout: float = Field(default=30.0, gt=0, le=MAX_SECONDS)
     """For one execution of a tool that has no time-out of its own."""
-    llm_timeout: float = Field(default=600.0, gt=0)
+    llm_timeout: float = Field(default=600.0, gt=0, le=MAX_SECONDS)
     """For one attempt of a model call."""
-    retry_base_seconds: float = Field(default=2.0, ge=0)
+    retry_base_seconds: float = Field(default=2.0, ge=0, le=MAX_SECONDS)
     """The wait before the first retry of a model call. It doubles with each retry, up to a minute."""
-    rate_limit_seconds: float = Field(default=300.0, ge=0)
+    rate_limit_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS)
     """How long one model call may wait for rate limits, in total. Such waits do not count as attempts."""
-    cancel_grace: float = Field(default=30.0, ge=0)
+    cancel_grace: float = Field(default=30.0, ge=0, le=MAX_SECONDS)
     """How long a running tool may go on after the run was cancelled."""
+    max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
+    """The most bytes of one answer of the model, counted as they are unpacked; beyond them the call fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
     """What a reached limit leads to: an error, a partial result, or a last model call without tools."""
     unknown_tools: Literal["recover", "raise"] = "recover"
@@ -48,7 +63,32 @@ class RunOptions(BaseModel):
     """Once the run has used so many tokens, it makes no further model call; None for no limit, here and below."""
     max_tool_calls: int | None = Field(default=None, gt=0)
     """Once the run has executed so many tool calls, it makes no further model call."""
-    max_seconds: float | None = Field(default=None, gt=0)
+    max_seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
     """Once the run is so old, waits included, it makes no further model call."""
     max_repeated_calls: int | None = Field(default=None, ge=2)
     """How many rounds in a row may ask for exactly the same tool calls."""
+
+    @field_validator(
+        "tool_timeout",
+        "llm_timeout",
+        "retry_base_seconds",
+        "rate_limit_seconds",
+        "cancel_grace",
+        "max_seconds",
+        mode="wrap",
+    )
+    @classmethod
+    def _show_range(cls, value: Any, validate: ValidatorFunctionWrapHandler, info: ValidationInfo) -> Any:
+        """Name the whole range in the error for a duration outside it: infinite, not a number, negative, absurd."""
+        try:
+            return validate(value)
+        except ValidationError:
+            least = "0" if info.field_name in _MAY_BE_ZERO else "more than 0"
+            raise PydanticCustomError(
+                "duration",
+                "{value} is not a duration: give a number of seconds, {least} to {most} (ten years)",
+                {"value": f"{value!r:.80}", "least": least, "most": MAX_SECONDS},
+            ) from None
+
+
+_MAY_BE_ZERO = frozenset({"retry_base_seconds", "rate_limit_seconds", "cancel_grace"})

@@ -12,6 +12,7 @@ from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
 from ..protocol import activities
 from ..redaction import redact
+from ..valid_text import bounded_text
 
 
 @contextmanager
@@ -27,14 +28,27 @@ def typed_failures() -> Iterator[None]:
         # Without its cause: the provider's own words may contain the key that it was given.
         raise _model_failure(error) from None
     except (ConfigurationError, InvokerError) as error:
-        raise ApplicationError(redact(str(error)), type=activities.CONFIGURATION_ERROR, non_retryable=True) from error
+        raise _failure(str(error), activities.CONFIGURATION_ERROR) from _short(error)
     except RunError as error:
-        raise ApplicationError(redact(str(error)), type=error.kind, non_retryable=True) from error
+        raise _failure(str(error), error.kind) from _short(error)
     except (RPCError, DigestMismatchError, ApplicationError):
         raise
     except Exception as error:
-        text = redact(f"{type(error).__name__}: {error}")
-        raise ApplicationError(text, type=activities.INTERNAL_ERROR, non_retryable=True) from error
+        raise _failure(f"{type(error).__name__}: {error}", activities.INTERNAL_ERROR) from _short(error)
+
+
+def _failure(text: str, type: str) -> ApplicationError:
+    return ApplicationError(bounded_text(redact(text)), type=type, non_retryable=True)
+
+
+def _short(error: Exception) -> Exception | None:
+    """The error as a cause, which is recorded whole; None for one whose text, or whose cause's, is not bounded."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if str(cause) != bounded_text(str(cause)):
+            return None
+        cause = cause.__cause__ or (None if cause.__suppress_context__ else cause.__context__)
+    return error
 
 
 def _model_failure(error: ModelError) -> ApplicationError:
@@ -44,7 +58,11 @@ def _model_failure(error: ModelError) -> ApplicationError:
         status=error.status,
         request_id=error.request_id,
         retry_after=error.retry_after,
+        address=error.address,
+        model=error.model,
     )
     # One that may pass is expected: kept out of the worker's error logs and failure metrics.
     category = ApplicationErrorCategory.BENIGN if error.retryable else ApplicationErrorCategory.UNSPECIFIED
-    return ApplicationError(error.message, failure, type=activities.MODEL_ERROR, non_retryable=True, category=category)
+    return ApplicationError(
+        bounded_text(error.message), failure, type=activities.MODEL_ERROR, non_retryable=True, category=category
+    )

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
-from functools import partial
+from functools import lru_cache, partial
+from inspect import signature
 from os import PathLike
 from typing import Any
 
+from pydantic_core import PydanticSerializationError
+
 from ..agent import Agent
+from ..arguments import deeper_than
 from ..errors import ModelError
 from ..messages import Message, ModelReply
 from ..options import RunOptions
@@ -18,7 +22,11 @@ from ..providers.memo import Unchanging
 from ..providers.registry import provider_for
 from ..redaction import redact, redactor
 from ..tools.user_loop import UserLoop
+from ..valid_text import valid_json, valid_text
 from .heartbeat import Heart
+
+MAX_DEPTH = 100
+"""Levels of nesting; payload converters refuse 200, and a reply is recorded inside other values."""
 
 
 async def ask_model(
@@ -42,6 +50,7 @@ async def ask_model(
     except ModelError as error:
         error.message = redact(error.message, agent)
         error.request_id = error.request_id and redact(error.request_id, agent)
+        error.model = error.model or (agent.model.id if agent.model else None)
         raise
 
 
@@ -56,12 +65,13 @@ async def _ask(
 ) -> ModelReply:
     provider = provider_for(agent)
     request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
-    call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream)
+    bound = _bound(type(provider).call, options)
+    call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **bound)
     response = await (_call(call, options, heart) if loop is None else _call_on(loop, call, options, heart))
     reply = provider.reply(agent, response)
     if options.raw:
         reply.raw = redactor(agent).value(response)
-    return _bounded(reply, provider)
+    return _recordable(reply, provider)
 
 
 Call = Callable[..., Coroutine[Any, Any, Any]]
@@ -69,7 +79,7 @@ Call = Callable[..., Coroutine[Any, Any, Any]]
 
 async def _call(call: Call, options: RunOptions, heart: Heart) -> Any:
     def on_delta(delta: Delta) -> None:
-        heart.add(delta.kind, delta.text)
+        heart.add(delta.kind, valid_text(delta.text))
 
     return await call(on_delta=on_delta if options.stream else None)
 
@@ -78,7 +88,7 @@ async def _call_on(loop: UserLoop, call: Call, options: RunOptions, heart: Heart
     here = asyncio.get_running_loop()
 
     def on_delta(delta: Delta) -> None:
-        here.call_soon_threadsafe(heart.add, delta.kind, delta.text)
+        here.call_soon_threadsafe(heart.add, delta.kind, valid_text(delta.text))
 
     calling = partial(call, on_delta=on_delta if options.stream else None)
     return (await loop.end_of(calling, "model call", is_async=True)).result()
@@ -89,15 +99,40 @@ def _is_registered(agent: Agent) -> bool:
     return connection is not None and connection.kind == "reference"
 
 
-def _bounded(reply: ModelReply, provider: Provider) -> ModelReply:
-    size = size_of(reply)
+def _bound(call: Callable[..., Any], options: RunOptions) -> dict[str, Any]:
+    """`max_bytes` for a `Provider.call`; one of another package need not take it."""
+    return {"max_bytes": options.max_answer_bytes} if _takes_bound(call) else {}
+
+
+@lru_cache(maxsize=64)
+def _takes_bound(call: Callable[..., Any]) -> bool:
+    return "max_bytes" in signature(call).parameters
+
+
+def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:
+    """The reply, with valid text. Raises ModelError when it is too large, or nested too deeply, to be recorded."""
+    try:
+        size = size_of(reply)
+    except PydanticSerializationError:
+        reply, size = _repaired(reply, provider)
     if size > MAX_RESULT_BYTES:
-        raise ModelError(
-            f"the model's reply is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are possible",
-            kind="invalid_response",
-            provider=provider.key,
-        )
+        text = f"the model's reply is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are possible"
+        raise ModelError(text, kind="invalid_response", provider=provider.key)
+    # Only what the provider wrote as JSON can be nested.
+    nested = [value for value in (reply.message.metadata, reply.output, reply.raw) if value]
+    if nested and deeper_than(nested, MAX_DEPTH):
+        text = f"the model's reply is nested deeper than {MAX_DEPTH} levels"
+        raise ModelError(text, kind="invalid_response", provider=provider.key)
     return reply
+
+
+def _repaired(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int]:
+    try:
+        repaired = ModelReply.model_validate(valid_json(reply.model_dump()))
+        return repaired, size_of(repaired)
+    except (ValueError, RecursionError) as error:
+        text = f"the model's reply has no JSON form: {error}"
+        raise ModelError(text, kind="invalid_response", provider=provider.key) from error
 
 
 async def summarize(

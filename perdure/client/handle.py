@@ -21,6 +21,7 @@ from ..payloads.storage.missing import STORAGE_ERROR
 from ..protocol.names import STEER
 from ..protocol.run import CallApproval, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from ..redaction import redactor
+from ..valid_text import valid_json, valid_text
 from .decisions import Decision
 from .reading.conversation import complete_messages, conversation_at_end
 from .reading.cursor import Cursor
@@ -94,13 +95,13 @@ class RunHandle:
 
         Raises `PayloadTooLargeError` when the text does not fit into one message to Temporal.
         """
-        message = redactor().value(SteeringMessage(text=text))
+        message = redactor().value(SteeringMessage(text=valid_text(text)))
         await require_sendable(self._client, message, "The steering message", lambda: "Send less")
         await self._send(lambda link: link.signal(STEER, message))
 
     async def cancel(self, reason: str = "") -> None:
         """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish."""
-        text = redactor().text(reason)
+        text = redactor().text(valid_text(reason))
         with found(self._chain):
             origin = await self._chain.origin()
             try:
@@ -128,11 +129,13 @@ class RunHandle:
         guardrail denies, and when no worker answers within 10 s. Raises `PayloadTooLargeError` when the arguments do
         not fit into one message to Temporal.
         """
-        await self._decide(CallApproval(call_id=call_id, approved=True, arguments=arguments, digest=digest, by=by))
+        edited, name = valid_json(arguments), by and valid_text(by)
+        await self._decide(CallApproval(call_id=call_id, approved=True, arguments=edited, digest=digest, by=name))
 
     async def deny(self, call_id: str, reason: str, *, digest: str | None = None, by: str | None = None) -> None:
         """Refuse a tool call that waits for approval; the model is told the reason. Raises like `approve`."""
-        await self._decide(CallApproval(call_id=call_id, approved=False, reason=reason, digest=digest, by=by))
+        why, name = valid_text(reason), by and valid_text(by)
+        await self._decide(CallApproval(call_id=call_id, approved=False, reason=why, digest=digest, by=name))
 
     async def _decide(self, approval: CallApproval) -> None:
         approval = redactor().value(approval)

@@ -15,6 +15,7 @@ from ..prompty.portable import portable
 from ..prompty.prepare import prepare
 from ..protocol.run import RunInput
 from ..redaction import redactor
+from ..valid_text import valid_json
 
 
 def run_input(
@@ -42,7 +43,7 @@ def new_run(
 ) -> RunInput:
     """The same as a model. Raises like `run_input`."""
     loaded = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
-    given = dict(inputs or {})
+    given = {name: valid_json(value) for name, value in (inputs or {}).items()}
     known = redactor(loaded)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     return RunInput(
@@ -54,7 +55,7 @@ def new_run(
 
 
 def _message(value: Message | Mapping[str, Any]) -> Message:
-    return value if isinstance(value, Message) else Message.model_validate(value)
+    return value if isinstance(value, Message) else Message.model_validate(valid_json(dict(value)))
 
 
 def _bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:

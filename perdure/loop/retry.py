@@ -55,12 +55,15 @@ class Retries:
         Raises `ExecuteError` when there is no next attempt.
         """
         if not error.retryable:
-            raise ExecuteError(f"LLM call failed: {error}", reason=error.kind) from error
+            raise ExecuteError(f"LLM call failed: {error.account}", reason=error.kind) from error
         if error.kind == "rate_limit":
             return self._after_rate_limit(error)
         attempts = self._options.max_llm_retries
         if self._attempt >= attempts:
-            raise ExecuteError(f"LLM call failed after {self._attempt} retries: {error}", reason=error.kind) from error
+            retries = self._attempt - 1
+            raise ExecuteError(
+                f"LLM call failed after {retries} retries: {error.account}", reason=error.kind
+            ) from error
         asked = error.retry_after
         delay = self._backoff(self._attempt) if asked is None else min(asked, MAX_WAIT_SECONDS)
         self._attempt += 1
@@ -71,7 +74,8 @@ class Retries:
         delay = self._backoff(self._limited) if error.retry_after is None else error.retry_after
         if self._waited + max(delay, MIN_COUNTED_SECONDS) > self._options.rate_limit_seconds:
             raise ExecuteError(
-                f"LLM call failed after waiting {self._waited:.0f} s for a rate limit: {error}", reason=error.kind
+                f"LLM call failed after waiting {self._waited:.0f} s for a rate limit: {error.account}",
+                reason=error.kind,
             ) from error
         self._waited += max(delay, MIN_COUNTED_SECONDS)
         return delay, f"Rate limit reached, waiting {delay:.0f} s..."

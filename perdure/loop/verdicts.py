@@ -11,6 +11,7 @@ from pydantic import TypeAdapter
 from ..guardrails import GuardrailPoint, GuardrailResult
 from ..json_types import JsonObject
 from ..messages import Message, ModelReply, TextPart
+from ..valid_text import valid_json
 
 _MESSAGES = TypeAdapter(list[Message])
 _ARGUMENTS = TypeAdapter(JsonObject)
@@ -46,8 +47,8 @@ def with_text(reply: ModelReply, text: str, *, structured: bool) -> ModelReply:
 
 def _parse_output(text: str) -> Any:
     try:
-        return json.loads(text)
-    except ValueError:
+        return valid_json(json.loads(text))
+    except (ValueError, RecursionError):
         return text
 
 

@@ -111,6 +111,8 @@ class ModelFailure(Exchanged):
     status: int | None = None
     request_id: str | None = None
     retry_after: float | None = None
+    address: str | None = None
+    model: str | None = None
 
 
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:

@@ -18,7 +18,7 @@ from .clients import SdkNames
 from .functions import FunctionDefinition
 from .media import base64_data
 from .memo import Memo
-from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, instructions_of, original_content
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
 
 DEFAULT_MAX_TOKENS = 4096
 """The API requires a limit (§7.5)."""
@@ -79,7 +79,7 @@ class AnthropicMessages(WireFormat):
         return Answer(
             text=text,
             tool_calls=[ToolCall(**call._asdict()) for call in calls],
-            usage=_usage(response.get("usage") or {}),
+            usage=_usage(response.get("usage")),
             finish_reason=stop_reason,
             cut_short=stop_reason in _CUT_SHORT,
             original=list(blocks) if blocks != _rebuilt(text, calls) else None,
@@ -202,15 +202,15 @@ def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, l
     ]
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
+def _usage(usage: Any) -> Usage:
     """The API counts cached tokens separately from the input; `Usage` counts them as part of it."""
-    cached = usage.get("cache_read_input_tokens") or 0
-    read = (usage.get("input_tokens") or 0) + cached + (usage.get("cache_creation_input_tokens") or 0)
-    written = usage.get("output_tokens") or 0
+    cached = count(usage, "cache_read_input_tokens")
+    read = count(usage, "input_tokens") + cached + count(usage, "cache_creation_input_tokens")
+    written = count(usage, "output_tokens")
     return Usage(
         input_tokens=read,
         output_tokens=written,
         total_tokens=read + written,
         cached_input_tokens=cached,
-        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("thinking_tokens") or 0,
+        reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
     )

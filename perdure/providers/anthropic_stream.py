@@ -9,7 +9,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from .base import Delta, StreamAssembler
+from .base import BLOCK_SIZE, Delta, StreamAssembler
+from .calls import compact_json
 from .errors import error_from_http
 
 _TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
@@ -27,19 +28,24 @@ class MessagesStream(StreamAssembler):
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
         match event.get("type"):
             case "message_start":
-                self._message = {"usage": {}, **event["message"]}
+                self._message = {**event["message"], "usage": _counts(event["message"].get("usage"))}
             case "content_block_start":
                 self._blocks[event["index"]] = _Block(event["content_block"])
+                self.size += BLOCK_SIZE + len(compact_json(event["content_block"]))
             case "content_block_delta":
-                return self._blocks[event["index"]].add(event["delta"])
+                return self._add_delta(self._blocks[event["index"]], event["delta"])
             case "message_delta":
-                usage = {key: count for key, count in (event.get("usage") or {}).items() if count is not None}
-                self._message |= event["delta"] | {"usage": self._message["usage"] | usage}
+                self._message |= event["delta"] | {"usage": self._message["usage"] | _counts(event.get("usage"))}
             case "message_stop":
                 self.is_complete = True
             case "error":
                 raise error_from_http(None, {}, event, provider=self._provider)
         return []
+
+    def _add_delta(self, block: _Block, delta: Mapping[str, Any]) -> list[Delta]:
+        said = [value for key, value in delta.items() if key != "type"]
+        self.size += sum(len(value) if isinstance(value, str) else len(compact_json(value)) for value in said)
+        return block.add(delta)
 
     def response(self) -> dict[str, Any]:
         content = [self._blocks[index].whole() for index in sorted(self._blocks)]
@@ -75,10 +81,17 @@ class _Block:
 
     def _add_text(self, key: str, delta: Mapping[str, Any]) -> list[Delta]:
         text = delta[key]
+        if not isinstance(text, str):
+            raise TypeError(f"expected text, got {text!r:.80}")
         self._pieces.setdefault(key, []).append(text)
         if key == "signature" or not text:
             return []
         return [Delta("thinking" if key == "thinking" else "text", text)]
+
+
+def _counts(usage: Any) -> dict[str, Any]:
+    """The counts that an event has; a later event leaves out, or sends as null, what has not changed."""
+    return {key: count for key, count in usage.items() if count is not None} if isinstance(usage, Mapping) else {}
 
 
 def _input(text: str, block: Mapping[str, Any]) -> Any:

@@ -9,6 +9,10 @@ from typing import Any, Literal
 
 from ..agent import Agent
 from ..messages import Message, ModelReply
+from ..options import DEFAULT_ANSWER_BYTES
+
+BLOCK_SIZE = 500
+"""What a tool call or a content block counts for in `StreamAssembler.size`, besides its text: so much it takes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,11 +75,14 @@ class Provider(ABC):
         timeout: float,
         on_delta: Callable[[Delta], None] | None = None,
         stream: bool = False,
+        max_bytes: int = DEFAULT_ANSWER_BYTES,
     ) -> dict[str, Any]:
-        """Sends the request once, without retries, and gives the raw response, streamed or not.
+        """Sends the request once, without retries, and gives the raw response, streamed or not, its text valid.
 
         `timeout` is in seconds, for the whole call. References in the agent's connection are already resolved.
-        `on_delta` sees each piece of a streamed answer; it does not raise. Raises ModelError for every failure.
+        `on_delta` sees each piece of a streamed answer; it does not raise. An answer of more than `max_bytes`,
+        counted as it is unpacked, is given up. A class that lacks this parameter is called without it.
+        Raises ModelError for every failure.
         Cancelling the coroutine ends the HTTP request at once.
         """
 
@@ -87,6 +94,8 @@ class StreamAssembler(ABC):
     """The words in which the model refuses; "" as long as it does not."""
     is_complete: bool = False
     """Whether the provider has reported the end of the answer."""
+    size: int = 0
+    """About how many characters the response so far holds."""
 
     @abstractmethod
     def add(self, event: Mapping[str, Any]) -> list[Delta]:

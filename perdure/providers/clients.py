@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+from collections.abc import Callable
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from inspect import iscoroutinefunction
 from threading import Lock
@@ -18,6 +21,10 @@ from ..redaction import know_client
 
 NO_KEY = "no-key"
 """Sent to a server that needs no key: the SDKs refuse to start without one."""
+
+MAX_ERROR_BYTES = 16 * 1024 * 1024
+"""Of an error's body, unpacked. So much is read because what decides about a retry may be at its end."""
+_OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
 _ClientKey = tuple[str | None, ...]
 _imported: set[str] = set()
@@ -166,7 +173,49 @@ def _new_client(sdk: SdkNames, endpoint: str | None, api_key: str | None) -> Any
         base_url=endpoint,
         max_retries=0,
         default_headers={"User-Agent": f"perdure/{__version__}"},
+        http_client=_http_client_class(sdk.module)(),
         **dict(sdk.options),
+    )
+
+
+@cache
+def _http_client_class(module: str) -> Callable[[], Any]:
+    """The SDK's own kind of HTTP client, except that it reads of an error's body no more than `MAX_ERROR_BYTES`.
+
+    The SDKs read such bodies themselves, whatever they unpack to.
+    """
+    default: Any = import_module(module).DefaultAsyncHttpxClient
+
+    class HttpClient(default):  # type: ignore[misc]
+        async def send(self, request: Any, **options: Any) -> Any:
+            response = await super().send(request, **options)
+            return response if response.is_success or response.is_closed else await _readable(response)
+
+        def __del__(self) -> None:
+            """Closes connections that nobody has closed, as the SDKs' own clients do."""
+            with suppress(Exception):
+                if not self.is_closed:
+                    asyncio.get_running_loop().create_task(self.aclose())
+
+    return HttpClient
+
+
+async def _readable(response: Any) -> Any:
+    """The response, read as far as it can be and may be: its status says enough."""
+    import httpx2
+
+    content = bytearray()
+    with suppress(httpx2.HTTPError):
+        async with aclosing(response.aiter_bytes()) as pieces:
+            async for piece in pieces:
+                content += piece
+                if len(content) > MAX_ERROR_BYTES:
+                    break
+    await response.aclose()
+    # The content is unpacked already, and perhaps not whole.
+    headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]
+    return httpx2.Response(
+        response.status_code, headers=headers, content=bytes(content[:MAX_ERROR_BYTES]), request=response.request
     )
 
 

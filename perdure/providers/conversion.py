@@ -7,6 +7,7 @@ from typing import Any
 
 from ..agent import Agent
 from ..messages import Message, ToolCall, ToolResult
+from ..valid_text import valid_json
 from .registry import provider_for
 
 
@@ -41,7 +42,7 @@ def process_response(
     ValueError for an unknown API type or anything that is not a response of the API.
     """
     found = provider_for(agent, provider=provider, api_type=api_type, component="processor")
-    return found.process(agent, response)
+    return found.process(agent, valid_json(response))
 
 
 def format_tool_messages(
@@ -63,7 +64,7 @@ def format_tool_messages(
     """
     asking = Message.assistant(text or "", calls)
     if response is not None:
-        said = provider_for(agent, provider=provider, api_type=api_type).reply(agent, response).message
+        said = provider_for(agent, provider=provider, api_type=api_type).reply(agent, valid_json(response)).message
         asking = Message.assistant(said.text if text is None else text, calls)
         asking.metadata = {**said.metadata, **asking.metadata}
     return [asking, *(_tool_message(call, result) for call, result in zip(calls, results, strict=True))]

@@ -13,8 +13,11 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ..errors import ModelError, ModelErrorKind
+from ..valid_text import bounded_text, valid_text
 
 UNEXPECTED_FORMAT = "Unexpected response format"
+MAX_NAME_CHARS = 200
+"""For what a provider gives as an id or as one word."""
 
 _BY_STATUS: dict[int, ModelErrorKind] = {
     400: "bad_request",
@@ -77,15 +80,16 @@ def error_from_http(
     """The typed error for an HTTP response, or for an error inside a stream (`status` None or 200). Never raises.
 
     `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. An error inside a
-    stream whose code is unknown is the server's, because the request was accepted.
+    stream whose code is unknown is the server's, because the request was accepted. All of the text decides about
+    the kind; the error holds so much of it as `bounded_text` leaves.
     """
     codes, message = _read_body(body)
     return ModelError(
-        message or fallback or f"HTTP status {status}",
+        bounded_text(message or fallback or f"HTTP status {status}"),
         kind=_kind(status, codes, message),
         provider=provider,
         status=status,
-        request_id=_request_id(headers, body),
+        request_id=request_id(headers, body),
         retry_after=retry_after_seconds(headers),
     )
 
@@ -152,16 +156,21 @@ def _walk(body: Any) -> Iterator[Mapping[str, Any]]:
         body = body.get("error")
 
 
-def _request_id(headers: Mapping[str, str], body: Any) -> str | None:
+def request_id(headers: Mapping[str, str], body: Any) -> str | None:
     found = headers.get("x-request-id") or headers.get("request-id")
-    return found or (body.get("request_id") if isinstance(body, Mapping) else None)
+    return short_word(found or (body.get("request_id") if isinstance(body, Mapping) else None))
+
+
+def short_word(value: Any) -> str | None:
+    """An id or a word as the provider gives it, at most `MAX_NAME_CHARS` of it; None for anything but a text."""
+    return valid_text(value[:MAX_NAME_CHARS]) if value and isinstance(value, str) else None
 
 
 def _transport_error(error: Exception, provider: str) -> ModelError:
     import httpx2
 
     chain = list(_causes(error))
-    innermost = str(chain[-1]) or type(chain[-1]).__name__
+    innermost = bounded_text(str(chain[-1])) or type(chain[-1]).__name__
     if any(isinstance(cause, TimeoutError | httpx2.TimeoutException) for cause in chain):
         return ModelError(f"The provider did not answer in time: {innermost}", kind="timeout", provider=provider)
     if any(isinstance(cause, httpx2.TransportError | OSError) for cause in chain):

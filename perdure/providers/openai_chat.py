@@ -11,14 +11,14 @@ from typing import Any
 from ..agent import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
-from .base import Delta, StreamAssembler
+from .base import BLOCK_SIZE, Delta, StreamAssembler
 from .calls import arguments_text, call_id, only_text, wire_name
 from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition
 from .media import as_url, input_audio
 from .memo import Memo
-from .wire_format import Answer, WireFormat
+from .wire_format import Answer, WireFormat, count
 
 _INTERNAL_METADATA = frozenset({"provider_content", "status"})
 _CUT_SHORT = frozenset({"length", "content_filter"})
@@ -80,7 +80,7 @@ class OpenAIChat(WireFormat):
         return Answer(
             text=_content_text((message.get("refusal") or "") if content is None else content),
             tool_calls=calls,
-            usage=_usage(response.get("usage") or {}),
+            usage=_usage(response.get("usage")),
             finish_reason=finish_reason,
             cut_short=finish_reason in _CUT_SHORT,
         )
@@ -140,13 +140,13 @@ def _content_text(content: Any) -> str:
     return content
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
+def _usage(usage: Any) -> Usage:
     return Usage(
-        input_tokens=usage.get("prompt_tokens") or 0,
-        output_tokens=usage.get("completion_tokens") or 0,
-        total_tokens=usage.get("total_tokens") or 0,
-        cached_input_tokens=(usage.get("prompt_tokens_details") or {}).get("cached_tokens") or 0,
-        reasoning_tokens=(usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0,
+        input_tokens=count(usage, "prompt_tokens"),
+        output_tokens=count(usage, "completion_tokens"),
+        total_tokens=count(usage, "total_tokens"),
+        cached_input_tokens=count(usage, "prompt_tokens_details", "cached_tokens"),
+        reasoning_tokens=count(usage, "completion_tokens_details", "reasoning_tokens"),
     )
 
 
@@ -159,7 +159,7 @@ class ChatStream(StreamAssembler):
         self._text: list[str] = []
         self._calls: dict[int, dict[str, Any]] = {}
         self._finish_reason: str | None = None
-        self._usage: dict[str, Any] | None = None
+        self._usage: Any = None
 
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
         if event.get("error"):
@@ -182,19 +182,26 @@ class ChatStream(StreamAssembler):
 
     def _add_choice(self, choice: Mapping[str, Any]) -> list[Delta]:
         delta = choice.get("delta") or {}
-        self.refusal += delta.get("refusal") or ""
+        self._refuse(delta.get("refusal"))
         for call in delta.get("tool_calls") or []:
             self._add_call(call)
         if choice.get("finish_reason"):
             self._finish_reason = choice["finish_reason"]
             self.is_complete = True
         deltas = []
-        if thinking := delta.get("reasoning_content") or delta.get("reasoning"):
+        thinking = delta.get("reasoning_content") or delta.get("reasoning")
+        if thinking and isinstance(thinking, str):
             deltas.append(Delta("thinking", thinking))
         if text := _content_text(delta.get("content") or ""):
             self._text.append(text)
+            self.size += len(text)
             deltas.append(Delta("text", text))
         return deltas
+
+    def _refuse(self, words: Any) -> None:
+        if words:
+            self.refusal += words
+            self.size += len(words)
 
     def _add_call(self, delta: Mapping[str, Any]) -> None:
         """The id and the name come with the first piece. Some servers number every call 0, or number none."""
@@ -206,10 +213,13 @@ class ChatStream(StreamAssembler):
             index, known = max(self._calls) + 1, None
         if known is None:
             known = self._calls[index] = {"id": None, "name": None, "arguments": []}
+            self.size += BLOCK_SIZE
         function = delta.get("function") or {}
         known["id"] = known["id"] or delta.get("id")
         known["name"] = known["name"] or function.get("name")
-        known["arguments"].append(arguments_text(function.get("arguments")))
+        arguments = arguments_text(function.get("arguments"))
+        known["arguments"].append(arguments)
+        self.size += len(arguments)
 
 
 def _whole_call(pieces: Mapping[str, Any]) -> dict[str, Any]:

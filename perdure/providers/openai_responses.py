@@ -12,13 +12,13 @@ from ..agent import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .base import Delta, StreamAssembler
-from .calls import Call, arguments_text, call_id, calls_of, only_text, wire_name
+from .calls import Call, arguments_text, call_id, calls_of, compact_json, only_text, wire_name
 from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition
 from .media import as_url, base64_data, input_audio
 from .memo import Memo
-from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, instructions_of, original_content
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
 
 _TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}
 
@@ -67,7 +67,7 @@ class OpenAIResponses(WireFormat):
         return Answer(
             text=given if isinstance(given, str) and given else text,
             tool_calls=[ToolCall(**call._asdict()) for call in calls],
-            usage=_usage(response.get("usage") or {}),
+            usage=_usage(response.get("usage")),
             finish_reason=incomplete.get("reason") or response.get("status"),
             cut_short=response.get("status") == "incomplete",
             original=list(items) if any(item["type"] != "message" for item in items) else None,
@@ -165,13 +165,13 @@ def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, li
     ]
 
 
-def _usage(usage: Mapping[str, Any]) -> Usage:
+def _usage(usage: Any) -> Usage:
     return Usage(
-        input_tokens=usage.get("input_tokens") or 0,
-        output_tokens=usage.get("output_tokens") or 0,
-        total_tokens=usage.get("total_tokens") or 0,
-        cached_input_tokens=(usage.get("input_tokens_details") or {}).get("cached_tokens") or 0,
-        reasoning_tokens=(usage.get("output_tokens_details") or {}).get("reasoning_tokens") or 0,
+        input_tokens=count(usage, "input_tokens"),
+        output_tokens=count(usage, "output_tokens"),
+        total_tokens=count(usage, "total_tokens"),
+        cached_input_tokens=count(usage, "input_tokens_details", "cached_tokens"),
+        reasoning_tokens=count(usage, "output_tokens_details", "reasoning_tokens"),
     )
 
 
@@ -187,14 +187,15 @@ class ResponsesStream(StreamAssembler):
     def add(self, event: Mapping[str, Any]) -> list[Delta]:
         match event.get("type"):
             case "response.output_text.delta":
-                self._text.append(event["delta"])
-                return [Delta("text", event["delta"])]
+                return self._add_text(event["delta"])
             case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
                 return [Delta("thinking", event["delta"])]
             case "response.refusal.delta":
                 self.refusal += event["delta"]
+                self.size += len(event["delta"])
             case "response.output_item.done":
                 self._items[event.get("output_index", len(self._items))] = event["item"]
+                self.size += len(compact_json(event["item"]))
             case "response.completed" | "response.incomplete":
                 self._response, self.is_complete = event["response"], True
             case "response.failed":
@@ -202,6 +203,11 @@ class ResponsesStream(StreamAssembler):
             case "error":
                 raise error_from_http(None, {}, {**event, "type": None}, provider=self._provider)
         return []
+
+    def _add_text(self, text: str) -> list[Delta]:
+        self._text.append(text)
+        self.size += len(text)
+        return [Delta("text", text)]
 
     def response(self) -> dict[str, Any]:
         if self._response.get("output"):

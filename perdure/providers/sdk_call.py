@@ -1,29 +1,32 @@
-"""One call through a provider's SDK, without its retries, its request transformation and its response models.
-
-The end of OpenAI's streams, `[DONE]`: https://platform.openai.com/docs/api-reference/chat-streaming
-"""
+"""One call through a provider's SDK, without its retries, its request transformation and its response models."""
 
 from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
-from contextlib import aclosing
+import re
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, TypeVar
+from typing import Any
 
-from ..errors import ModelError
+from ..errors import ModelError, ModelErrorKind
+from ..options import DEFAULT_ANSWER_BYTES
+from ..valid_text import bounded_text, valid_json
 from .base import Delta, StreamAssembler
 from .clients import SdkNames
-from .errors import UNEXPECTED_FORMAT, error_from_exception
+from .errors import UNEXPECTED_FORMAT, error_from_exception, request_id
 from .memo import encode
-from .sse import EventDecoder
-
-T = TypeVar("T")
+from .stream_reader import StreamReader, TooLargeError
 
 CONNECT_SECONDS = 10.0
-_END = "[DONE]"
+SHOWN_CHARS = 500
+"""Of an answer that is not JSON, in the error."""
+MAY_HOLD_HALVES = re.compile(rb"\\u[dD][89a-fA-F]|\xed[\xa0-\xbf]")
+"""The only ways in which JSON text can come to hold half of a surrogate pair."""
+_WHOLE = ("json", "html")
+"""Content types that are no stream: a stream's are `text/event-stream`, or anything else."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,7 @@ class SdkCall:
 
     It uses the client's own `post`, from bytes to bytes: what the SDKs do around it (walk the whole conversation,
     build a model of the response) costs more than the request itself.
+    What comes is counted while it is unpacked, so that a few compressed bytes can't fill the memory.
     """
 
     sdk: SdkNames
@@ -40,10 +44,18 @@ class SdkCall:
     timeout: float
     """Seconds, for the whole call."""
     provider: str
+    max_bytes: int = DEFAULT_ANSWER_BYTES
+    """Of the answer, unpacked."""
+
+    @property
+    def address(self) -> str:
+        """The host that is asked, and its port: never a key or a query, which the rest of a URL may have."""
+        return str(self.client.base_url.netloc.decode())
 
     async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON object that the provider responds with. Raises ModelError for every failure."""
-        return await self._guarded(self._post(self._payload(body)))
+        """The JSON object that the provider responds with, its text valid. Raises ModelError for every failure."""
+        async with self._response(body) as response:
+            return _json_object(await self._whole(response))
 
     async def stream(
         self, body: Mapping[str, Any], assembler: StreamAssembler, on_delta: Callable[[Delta], None]
@@ -53,49 +65,67 @@ class SdkCall:
         A server may respond without a stream all the same. Raises ModelError for every failure, and one of kind
         `refusal` when the model refuses; `on_delta` sees nothing from the first word of a refusal on (§8).
         """
-        return await self._guarded(self._stream(self._payload(body), assembler, on_delta))
+        async with self._response(body) as response:
+            if any(kind in response.headers.get("content-type", "") for kind in _WHOLE):
+                return _json_object(await self._whole(response))
+            stream = StreamReader(assembler, on_delta, self.max_bytes)
+            await stream.read(response)
+            if assembler.refusal:
+                raise self._error(bounded_text(f"Model refused: {assembler.refusal}"), "refusal")
+            if not assembler.is_complete:
+                raise self._error("The stream ended before the answer did", "connection")
+            return stream.response()
 
-    async def _guarded(self, work: Coroutine[Any, Any, dict[str, Any]]) -> dict[str, Any]:
+    @asynccontextmanager
+    async def _response(self, body: Mapping[str, Any]) -> AsyncIterator[Any]:
+        """The response, unread. What goes wrong with it is a ModelError that names its status and request id."""
         import httpx2
 
         sdk_error: type[Exception] = getattr(import_module(self.sdk.module), self.sdk.error)
+        response = None
         try:
             async with asyncio.timeout(self.timeout):
-                return await work
-        except ModelError:
+                response = await self._send(self._payload(body))
+                async with aclosing(response):
+                    yield response
+        except ModelError as error:
+            _naming(error, response)
             raise
+        except TooLargeError as error:
+            text = f"The answer has more than {self.max_bytes:,} bytes, which RunOptions.max_answer_bytes allows"
+            raise _naming(self._error(text, "invalid_response"), response) from error
         except TimeoutError as error:
-            message = f"No complete answer within {self.timeout:g} s"
-            raise ModelError(message, kind="timeout", provider=self.provider) from error
+            raise _naming(self._error(f"No complete answer within {self.timeout:g} s", "timeout"), response) from error
+        except json.JSONDecodeError as error:
+            # Like a 502: something between here and the provider has answered, or cut the answer.
+            text = f"{UNEXPECTED_FORMAT}: {error}: {error.doc[:SHOWN_CHARS]!r}"
+            raise _naming(self._error(bounded_text(text), "server"), response) from None
         except (sdk_error, httpx2.HTTPError, ValueError, RecursionError) as error:
-            raise error_from_exception(error, provider=self.provider) from error
+            raise _naming(error_from_exception(error, provider=self.provider), response) from error
 
-    async def _post(self, payload: dict[str, Any]) -> dict[str, Any]:
-        response = await self._send(payload, stream=False)
-        return _json_object(response.content)
+    def _error(self, text: str, kind: ModelErrorKind) -> ModelError:
+        return ModelError(text, kind=kind, provider=self.provider)
 
-    async def _stream(
-        self, payload: dict[str, Any], assembler: StreamAssembler, on_delta: Callable[[Delta], None]
-    ) -> dict[str, Any]:
-        response = await self._send(payload, stream=True)
-        async with aclosing(response):
-            if "json" in response.headers.get("content-type", ""):
-                return _json_object(await response.aread())
-            await _read_stream(response, assembler, on_delta)
-        if assembler.refusal:
-            raise ModelError(f"Model refused: {assembler.refusal}", kind="refusal", provider=self.provider)
-        if not assembler.is_complete:
-            raise ModelError("The stream ended before the answer did", kind="connection", provider=self.provider)
-        return _understood(assembler.response)
+    async def _whole(self, response: Any) -> bytes:
+        pieces: list[bytes] = []
+        size = 0
+        async with aclosing(response.aiter_bytes()) as unpacked:
+            async for piece in unpacked:
+                size += len(piece)
+                if size > self.max_bytes:
+                    raise TooLargeError
+                pieces.append(piece)
+        return b"".join(pieces)
 
-    async def _send(self, payload: dict[str, Any], *, stream: bool) -> Any:
+    async def _send(self, payload: dict[str, Any]) -> Any:
+        """The response, unread: whoever reads it counts what is unpacked."""
         import httpx2
 
         timeout = httpx2.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout))
         options = {"max_retries": 0, "timeout": timeout}
         stream_class = import_module(self.sdk.module).AsyncStream
         return await self.client.post(
-            self.path, cast_to=httpx2.Response, options=options, stream=stream, stream_cls=stream_class, **payload
+            self.path, cast_to=httpx2.Response, options=options, stream=True, stream_cls=stream_class, **payload
         )
 
     def _payload(self, body: Mapping[str, Any]) -> dict[str, Any]:
@@ -110,45 +140,19 @@ class SdkCall:
             raise ModelError(message, kind="bad_request", provider=self.provider) from error
 
 
-async def _read_stream(response: Any, assembler: StreamAssembler, on_delta: Callable[[Delta], None]) -> None:
-    """Feeds the assembler. A connection that is lost after the end of the answer does not matter."""
-    import httpx2
+def _naming(error: ModelError, response: Any) -> ModelError:
+    """The error, with the status and the request id of the response that it is about, if it has none itself."""
+    if response is not None:
+        error.status = error.status or response.status_code
+        error.request_id = error.request_id or request_id(response.headers, None)
+    return error
 
+
+def _json_object(content: bytes) -> dict[str, Any]:
     try:
-        async for data in _events(response):
-            for delta in _added(assembler, data):
-                on_delta(delta)
-    except httpx2.TransportError:
-        if not (assembler.is_complete or assembler.refusal):
-            raise
-
-
-async def _events(response: Any) -> AsyncIterator[str]:
-    decoder = EventDecoder()
-    async for chunk in response.aiter_bytes():
-        for data in decoder.feed(chunk):
-            yield data
-
-
-def _added(assembler: StreamAssembler, data: str) -> list[Delta]:
-    if data == _END:
-        assembler.is_complete = True
-        return []
-    event = _json_object(data)
-    deltas = _understood(lambda: assembler.add(event))
-    return [] if assembler.refusal else deltas
-
-
-def _understood(read: Callable[[], T]) -> T:
-    """The value of `read`; raises ValueError when the provider sent something that its API does not specify."""
-    try:
-        return read()
-    except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(UNEXPECTED_FORMAT) from error
-
-
-def _json_object(text: str | bytes) -> dict[str, Any]:
-    value = json.loads(text)
+        value = json.loads(content)
+    except UnicodeDecodeError:
+        value = json.loads(content.decode(errors="replace"))
     if not isinstance(value, dict):
         raise ValueError(UNEXPECTED_FORMAT)
-    return value
+    return valid_json(value) if MAY_HOLD_HALVES.search(content) else value

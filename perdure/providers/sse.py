@@ -17,9 +17,15 @@ class EventDecoder:
     def __init__(self) -> None:
         self._rest = bytearray()
         self._data: list[bytes] = []
+        self._held = 0
+
+    @property
+    def pending(self) -> int:
+        """How many bytes wait for the end of their event."""
+        return len(self._rest) + self._held
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """The events that this chunk completes. Raises UnicodeDecodeError for one that is not UTF-8."""
+        """The events that this chunk completes. What is not UTF-8 in them becomes U+FFFD."""
         held_back = self._rest.endswith(b"\r")
         self._rest += chunk
         if b"\n" not in chunk and b"\r" not in chunk and not held_back:
@@ -34,8 +40,13 @@ class EventDecoder:
     def _take(self, line: bytes) -> str | None:
         if line.startswith(b"data:"):
             self._data.append(line[5:].removeprefix(b" "))
+            self._held += len(line)
         if line or not self._data:
             return None
-        event = b"\n".join(self._data).decode()
+        event = b"\n".join(self._data)
         self._data.clear()
-        return event
+        self._held = 0
+        try:
+            return event.decode("utf-8", "surrogatepass")
+        except UnicodeDecodeError:
+            return event.decode(errors="replace")

@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 
 from ..agent import Property
 from ..schema import LENIENT, object_schema
+from ..valid_text import valid_json
 
 T = TypeVar("T")
 
@@ -28,7 +29,7 @@ class StructuredResult(dict[str, Any]):
 def structured_value(text: str) -> Any:
     """The value of a JSON text: a StructuredResult for an object; the text itself when it is not JSON (§8)."""
     try:
-        value = json.loads(text)
+        value = valid_json(json.loads(text))
     except (ValueError, RecursionError):
         return text
     return StructuredResult(value, text) if isinstance(value, dict) else value

@@ -11,16 +11,23 @@ from pydantic import ValidationError
 
 from ..agent import Agent, ModelOptions, Property
 from ..errors import ModelError
+from ..excerpt import excerpt
 from ..messages import Message, ModelReply, ToolCall, Usage
+from ..options import DEFAULT_ANSWER_BYTES
+from ..valid_text import bounded_text
 from .base import Delta, Provider, StreamAssembler
 from .clients import SdkNames, client_for
-from .errors import UNEXPECTED_FORMAT, error_from_http
+from .errors import UNEXPECTED_FORMAT, error_from_http, short_word
 from .functions import FunctionDefinition, offered_functions
 from .sdk_call import SdkCall
 from .structured import StructuredResult, output_faults, structured_value
 
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
+MAX_TOKENS = 10**12
+"""More than any call can use: such a count is a mistake."""
+MAX_WARNINGS = 20
+MAX_WARNING_CHARS = 1000
 
 
 @dataclass(frozen=True)
@@ -116,19 +123,20 @@ class WireFormat(Provider):
     def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
         try:
             answer = self._answer(response)
+            message = self._message(answer)
         except ValueError as error:
-            raise ModelError(str(error), kind="invalid_response", provider=self.key) from error
-        output, warnings = _output(agent, answer)
-        if answer.cut_short:
-            warnings.insert(0, f"The model stopped early: {answer.finish_reason}")
+            text = UNEXPECTED_FORMAT if isinstance(error, ValidationError) else str(error)
+            raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
+        output, faults = _output(agent, answer)
+        warnings = [*_remarks(answer, response.get("usage")), *faults]
         return ModelReply(
-            message=self._message(answer),
+            message=message,
             usage=answer.usage,
-            finish_reason=_text(answer.finish_reason),
-            model=_text(response.get("model")),
-            response_id=_text(response.get("id")),
+            finish_reason=short_word(answer.finish_reason),
+            model=short_word(response.get("model")),
+            response_id=short_word(response.get("id")),
             output=output,
-            warnings=warnings,
+            warnings=[excerpt(warning, MAX_WARNING_CHARS) for warning in warnings[:MAX_WARNINGS]],
         )
 
     async def call(
@@ -139,22 +147,27 @@ class WireFormat(Provider):
         timeout: float,
         on_delta: Callable[[Delta], None] | None = None,
         stream: bool = False,
+        max_bytes: int = DEFAULT_ANSWER_BYTES,
     ) -> dict[str, Any]:
         await self.sdk.load()
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
-        call = SdkCall(self.sdk, client, self.path, timeout, provider=self.key)
-        if stream:
-            response = await call.stream(self.streaming(request), self.assembler(), on_delta or _ignore)
-        else:
-            response = await call.post({key: request[key] for key in request if key not in _STREAMING_ONLY})
-        if response.get("error"):
-            raise error_from_http(200, {}, response, provider=self.key)
+        call = SdkCall(self.sdk, client, self.path, timeout, provider=self.key, max_bytes=max_bytes)
+        try:
+            if stream:
+                response = await call.stream(self.streaming(request), self.assembler(), on_delta or _ignore)
+            else:
+                response = await call.post({key: request[key] for key in request if key not in _STREAMING_ONLY})
+            if response.get("error"):
+                raise error_from_http(200, {}, response, provider=self.key)
+        except ModelError as error:
+            error.address, error.model = call.address, short_word(request.get("model"))
+            raise
         return response
 
     def _answer(self, response: Mapping[str, Any]) -> Answer:
         try:
             return self.read(response)
-        except (LookupError, TypeError, AttributeError, ValidationError) as error:
+        except (LookupError, TypeError, AttributeError, ValidationError, RecursionError) as error:
             raise ValueError(UNEXPECTED_FORMAT) from error
 
     def _message(self, answer: Answer) -> Message:
@@ -196,8 +209,28 @@ def _options(agent: Agent) -> ModelOptions | None:
     return agent.model.options if agent.model else None
 
 
-def _text(value: Any) -> str | None:
-    return value if isinstance(value, str) else None
+def count(usage: Any, *keys: str) -> int:
+    """The count of tokens that these keys lead to; 0 for anything that can't be one. Never raises."""
+    for key in keys:
+        usage = usage.get(key) if isinstance(usage, Mapping) else None
+    if isinstance(usage, bool) or not isinstance(usage, int | float) or not 0 <= usage <= MAX_TOKENS:
+        return 0
+    return int(usage)
+
+
+def _remarks(answer: Answer, usage: Any) -> list[str]:
+    """What is odd about an answer that counts all the same."""
+    remarks = [f"The model stopped early: {answer.finish_reason}"] if answer.cut_short else []
+    counts = usage.items() if isinstance(usage, Mapping) else [("usage", usage)]
+    odd = {name: value for name, value in counts if _is_odd(name, value)}
+    if odd:
+        remarks.append(f"The provider reports a usage that can't be, and is not counted: {excerpt(repr(odd), 200)}")
+    return remarks
+
+
+def _is_odd(name: Any, value: Any) -> bool:
+    is_count = name == "usage" or str(name).endswith("_tokens")
+    return is_count and value is not None and count({name: value}, name) != value
 
 
 def _output(agent: Agent, answer: Answer) -> tuple[Any, list[str]]:

@@ -29,6 +29,8 @@ def model_error(error: ActivityError) -> ModelError | None:
             status=failure.status,
             request_id=failure.request_id,
             retry_after=failure.retry_after,
+            address=failure.address,
+            model=failure.model,
         )
     if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:
         return ModelError(cause.message, kind="configuration", provider="perdure")

@@ -39,7 +39,7 @@ async def test_a_failure_that_lasts_is_not_tried_again(kind: str) -> None:
 @pytest.mark.parametrize("attempts", [1, 2, 4])
 async def test_attempts_in_total(attempts: int) -> None:
     stage = Stage(*[fails("server", "broken")] * attempts, max_llm_retries=attempts)
-    with pytest.raises(ExecuteError, match=f"^LLM call failed after {attempts} retries: broken$"):
+    with pytest.raises(ExecuteError, match=f"^LLM call failed after {attempts - 1} retries: broken$"):
         await stage.play()
     assert len(stage.seen) == attempts
     assert len(stage.effects.waited) == attempts - 1

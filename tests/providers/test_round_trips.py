@@ -133,13 +133,22 @@ async def test_error_classes(
     assert len(recorded.received) == 1, "the SDK does not retry"
 
 
-@pytest.mark.parametrize("body", [b"<html>", b"[1]", b"", b'{"id": "x"', b"\xff"])
+@pytest.mark.parametrize(
+    ("body", "kind"),
+    [
+        (b"<html>", "server"),
+        (b"[1]", "invalid_response"),
+        (b"", "server"),
+        (b'{"id": "x"', "server"),
+        (b"\xff", "server"),
+    ],
+)
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
-async def test_malformed_answers(api: Api, recorded: RecordedServer, stream: bool, body: bytes) -> None:
+async def test_malformed_answers(api: Api, recorded: RecordedServer, stream: bool, body: bytes, kind: str) -> None:
     recorded.answers(Recorded(body))
     with pytest.raises(ModelError, match="^Unexpected response format") as caught:
         await ask(api, recorded, stream=stream)
-    assert caught.value.kind == "invalid_response"
+    assert caught.value.kind == kind
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
@@ -186,18 +195,21 @@ async def test_a_connection_lost_behind_the_end_does_not_matter(api: Api, record
 
 
 @pytest.mark.parametrize(
-    "data",
+    ("data", "kind"),
     [
-        b"data: {oops\n\n",
-        b"data: 3\n\n",
-        b'data: {"type": "content_block_delta", "choices": 3}\n\ndata: {"type": "response.output_text.delta"}\n\n',
+        (b"data: {oops\n\n", "server"),
+        (b"data: 3\n\n", "invalid_response"),
+        (
+            b'data: {"type": "content_block_delta", "choices": 3}\n\ndata: {"type": "response.output_text.delta"}\n\n',
+            "invalid_response",
+        ),
     ],
 )
-async def test_malformed_events(api: Api, recorded: RecordedServer, data: bytes) -> None:
+async def test_malformed_events(api: Api, recorded: RecordedServer, data: bytes, kind: str) -> None:
     recorded.answers(Recorded.of_stream(start_of(api) + data))
     with pytest.raises(ModelError, match="^Unexpected response format") as caught:
         await ask(api, recorded, stream=True)
-    assert caught.value.kind == "invalid_response"
+    assert caught.value.kind == kind
 
 
 async def test_no_server(api: Api, recorded: RecordedServer) -> None:

