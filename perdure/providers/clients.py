@@ -200,17 +200,21 @@ def _http_client_class(module: str) -> Callable[[], Any]:
     return HttpClient
 
 
+async def _read_into(content: bytearray, response: Any) -> None:
+    async with aclosing(response.aiter_bytes()) as pieces:
+        async for piece in pieces:
+            content += piece
+            if len(content) > MAX_ERROR_BYTES:
+                return
+
+
 async def _readable(response: Any) -> Any:
     """The response, read as far as it can be and may be: its status says enough."""
     import httpx2
 
     content = bytearray()
     with suppress(httpx2.HTTPError):
-        async with aclosing(response.aiter_bytes()) as pieces:
-            async for piece in pieces:
-                content += piece
-                if len(content) > MAX_ERROR_BYTES:
-                    break
+        await _read_into(content, response)
     await response.aclose()
     # The content is unpacked already, and perhaps not whole.
     headers = [(name, value) for name, value in response.headers.multi_items() if name.lower() not in _OF_THE_BODY]

@@ -9,7 +9,7 @@ import asyncio
 import json
 import re
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -52,13 +52,9 @@ class StreamReader:
         """
         import httpx2
 
-        decoder = EventDecoder()
         try:
             async with aclosing(response.aiter_bytes()) as unpacked:
-                async for chunk in unpacked:
-                    for data in decoder.feed(chunk):
-                        self._add(data)
-                    await self._count(len(chunk), decoder.pending)
+                await self._take(unpacked)
         except httpx2.TransportError:
             if not (self._assembler.is_complete or self._assembler.refusal):
                 raise
@@ -67,6 +63,13 @@ class StreamReader:
         """What the assembler has put together. Raises ValueError when that is no response of the API."""
         response = _understood(self._assembler.response)
         return valid_json(response) if self._may_hold_halves else response
+
+    async def _take(self, unpacked: AsyncIterator[bytes]) -> None:
+        decoder = EventDecoder()
+        async for chunk in unpacked:
+            for data in decoder.feed(chunk):
+                self._add(data)
+            await self._count(len(chunk), decoder.pending)
 
     async def _count(self, chunk: int, pending: int) -> None:
         self._size += chunk

@@ -17,7 +17,7 @@ from ..options import DEFAULT_ANSWER_BYTES
 from ..valid_text import bounded_text
 from .base import Delta, Provider, StreamAssembler
 from .clients import SdkNames, client_for
-from .errors import UNEXPECTED_FORMAT, error_from_http, short_word
+from .errors import MAX_NAME_CHARS, UNEXPECTED_FORMAT, error_from_http, short_word
 from .functions import FunctionDefinition, offered_functions
 from .sdk_call import SdkCall
 from .structured import StructuredResult, output_faults, structured_value
@@ -132,9 +132,9 @@ class WireFormat(Provider):
         return ModelReply(
             message=message,
             usage=answer.usage,
-            finish_reason=short_word(answer.finish_reason),
-            model=short_word(response.get("model")),
-            response_id=short_word(response.get("id")),
+            finish_reason=_word(answer.finish_reason),
+            model=_word(response.get("model")),
+            response_id=_word(response.get("id")),
             output=output,
             warnings=[excerpt(warning, MAX_WARNING_CHARS) for warning in warnings[:MAX_WARNINGS]],
         )
@@ -216,6 +216,10 @@ def count(usage: Any, *keys: str) -> int:
     if isinstance(usage, bool) or not isinstance(usage, int | float) or not 0 <= usage <= MAX_TOKENS:
         return 0
     return int(usage)
+
+
+def _word(value: Any) -> str | None:
+    return value[:MAX_NAME_CHARS] if isinstance(value, str) else None
 
 
 def _remarks(answer: Answer, usage: Any) -> list[str]:
