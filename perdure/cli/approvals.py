@@ -1,22 +1,60 @@
-"""Finds the tool call that `perdure approve` or `perdure deny` is about."""
+"""What `perdure approve`, `perdure deny` and the questions on a terminal have in common."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import getpass
+import json
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .console import describe_call
-from .problems import Failure
+from .problems import Failure, UsageProblem
 
 if TYPE_CHECKING:
     from ..client import RunHandle
-    from ..protocol.run import PendingApproval
+
+DENIED = "denied by a person"
+"""The reason of a denial without one."""
 
 
-async def waiting_call(handle: RunHandle, call_id: str | None) -> PendingApproval:
-    """The call of that id, None meaning the only one, that waits for approval. Raises `Failure` when there is none."""
+class DecidedCall(NamedTuple):
+    """The call that a decision is about."""
+
+    id: str
+    digest: str | None
+    """Of what waits now, so that the decision counts for nothing else; None when nothing of that id waits."""
+    shown: str
+
+
+async def call_to_decide(handle: RunHandle, call_id: str | None) -> DecidedCall:
+    """The call of that id, None meaning the only one that waits for approval. Raises `Failure` when that is unclear.
+
+    A given id that does not wait is for the run to judge: the same decision may have been taken before.
+    """
     pending = (await handle.status()).pending_approvals
     found = [each for each in pending if call_id in (None, each.call_id)]
     if len(found) == 1:
-        return found[0]
+        [each] = found
+        return DecidedCall(each.call_id, each.digest, describe_call(each.name, each.arguments))
+    if call_id is not None:
+        return DecidedCall(call_id, None, call_id)
     waiting = "".join(f"\n  {each.call_id}  {describe_call(each.name, each.arguments)}" for each in pending) or " none"
     raise Failure(f"run {handle.id}: expected the id of a tool call that waits for approval. Waiting:{waiting}")
+
+
+def read_arguments(text: str, where: str) -> dict[str, Any]:
+    """Arguments that a person typed as JSON. Raises `UsageProblem`; `where` is what they were typed after."""
+    try:
+        value = json.loads(text)
+    except ValueError as error:
+        raise UsageProblem(f"{where} {text!r}: not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageProblem(f"{where} {text!r}: expected a JSON object of arguments by name, got {type(value).__name__}")
+    return value
+
+
+def this_user() -> str | None:
+    """The name of the person who types; None where the system has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return None

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Annotated, Any
 
 import typer
 
 from . import options
-from .approvals import waiting_call
-from .console import describe_call, say
-from .problems import UsageProblem
+from .approvals import call_to_decide, read_arguments, this_user
+from .console import say
 from .running import execute
 from .session import open_run
 
@@ -21,28 +19,15 @@ def approve(
     changed: Annotated[
         str | None, typer.Option("--arguments", metavar="JSON", help="Arguments to use instead of the model's.")
     ] = None,
+    by: options.By = None,
 ) -> None:
     """Let a waiting tool call be executed."""
-    execute(_approve(id, call, _read_arguments(changed)))
+    arguments = None if changed is None else read_arguments(changed, "--arguments")
+    execute(_approve(id, call, arguments, by))
 
 
-async def _approve(run_id: str, call_id: str | None, changed: dict[str, Any] | None) -> None:
+async def _approve(run_id: str, call_id: str | None, changed: dict[str, Any] | None, by: str | None) -> None:
     async with open_run(run_id) as (_, handle):
-        pending = await waiting_call(handle, call_id)
-        await handle.approve(pending.call_id, arguments=changed)
-        call = describe_call(pending.name, pending.arguments)
-        say(f"Approved {call} of run {run_id}. Watch it: perdure result {run_id} --follow")
-
-
-def _read_arguments(text: str | None) -> dict[str, Any] | None:
-    if text is None:
-        return None
-    try:
-        value = json.loads(text)
-    except ValueError as error:
-        raise UsageProblem(f"--arguments {text!r}: not valid JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise UsageProblem(
-            f"--arguments {text!r}: expected a JSON object of arguments by name, got {type(value).__name__}"
-        )
-    return value
+        call = await call_to_decide(handle, call_id)
+        await handle.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
+        say(f"Approved {call.shown} of run {run_id}. Watch it: perdure result {run_id} --follow")

@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from . import options
-from .approvals import waiting_call
-from .console import describe_call, say
+from .approvals import DENIED, call_to_decide, this_user
+from .console import say
 from .running import execute
 from .session import open_run
 
@@ -16,18 +16,18 @@ from .session import open_run
 def deny(
     id: options.RunId,
     call: options.CallId = None,
-    reason: Annotated[str, typer.Option(help="Why; the model reads it.")] = "denied by a person",
+    reason: Annotated[str, typer.Option(help="Why; the model reads it.")] = DENIED,
+    by: options.By = None,
 ) -> None:
     """Refuse a waiting tool call.
 
     The model is told why, and the run goes on.
     """
-    execute(_deny(id, call, reason))
+    execute(_deny(id, call, reason, by))
 
 
-async def _deny(run_id: str, call_id: str | None, reason: str) -> None:
+async def _deny(run_id: str, call_id: str | None, reason: str, by: str | None) -> None:
     async with open_run(run_id) as (_, handle):
-        pending = await waiting_call(handle, call_id)
-        await handle.deny(pending.call_id, reason)
-        call = describe_call(pending.name, pending.arguments)
-        say(f"Denied {call} of run {run_id}. Watch it: perdure result {run_id} --follow")
+        call = await call_to_decide(handle, call_id)
+        await handle.deny(call.id, reason, digest=call.digest, by=by or this_user())
+        say(f"Denied {call.shown} of run {run_id}. Watch it: perdure result {run_id} --follow")

@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..errors import RunError
+from .asking import asking
 from .console import answer, say
 from .going_on import say_how_to_go_on
 from .problems import DONE, FAILED
@@ -87,11 +88,18 @@ async def _alongside(aid: Coroutine[Any, Any, None], *, patience: float = 0.0) -
 
 
 async def _show_events(handle: RunHandle, progress: Progress) -> None:
-    async for event in handle.stream():
-        if event.type != "permission_requested" or await _still_waits(handle, event):
-            progress.show(event)
+    async with asking(handle) as asker:
+        async for event in handle.stream():
+            if asker and event.type == "permission_completed":
+                asker.settle(event)
+            if event.type != "permission_requested":
+                progress.show(event)
+            elif asker:
+                asker.ask(event)
+            elif await _still_waits(handle, event):
+                progress.show(event)
 
 
 async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
     """Whether the call still waits for an approval: in a run that is followed later, it was decided long ago."""
-    return event.call_id in {each.call_id for each in (await handle.status()).pending_approvals}
+    return event.data.get("digest") in {each.digest for each in (await handle.status()).pending_approvals}

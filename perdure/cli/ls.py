@@ -9,8 +9,10 @@ import typer
 
 from . import options
 from .console import answer, say
+from .problems import UsageProblem
 from .running import execute
 from .session import open_session
+from .waiting_runs import list_waiting
 
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowExecution
@@ -30,10 +32,20 @@ _EXECUTION_STATUS: dict[str, str] = {
 def ls(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 20,
     status: Annotated[Status | None, typer.Option(help="Only runs with this status.")] = None,
+    waiting: Annotated[
+        bool, typer.Option("--waiting", help="Only runs that wait for a person, with what they wait for.")
+    ] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs, newest first."""
-    execute(_list(limit, status, as_json))
+    execute((_list_waiting if waiting else _list)(limit, status, as_json))
+
+
+async def _list_waiting(limit: int, status: Status | None, as_json: bool) -> None:
+    if status not in (None, "running"):
+        raise UsageProblem(f"--waiting and --status {status} exclude each other: a run that waits is running")
+    async with open_session() as session:
+        await list_waiting(session, limit, as_json=as_json)
 
 
 async def _list(limit: int, status: Status | None, as_json: bool) -> None:

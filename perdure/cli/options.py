@@ -27,6 +27,7 @@ RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id, as `perd
 CallId = Annotated[
     str | None, typer.Argument(metavar="[CALL]", help="The id of the tool call; default: the one that waits.")
 ]
+By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; default: this system's user.")]
 AgentFile = Annotated[Path, typer.Argument(metavar="AGENT.prompty", help="The agent's file.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 Tools = Annotated[

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import sys
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from ..errors import ConfigurationError, InvokerError, LoadError, RenderError, RunError, RunNotFound
+from ..errors import ApprovalError, ConfigurationError, InvokerError, LoadError, RenderError, RunError, RunNotFound
+from .console import describe_call
+
+if TYPE_CHECKING:
+    from ..tool_calls import PendingApproval
 
 DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
@@ -39,10 +43,16 @@ _EXIT_CODES: dict[type[Exception], int] = {
 
 def explain(error: Exception) -> Explanation | None:
     """What to tell the user about the error; None for one that nobody foresaw."""
+    if isinstance(error, ApprovalError):
+        return Explanation("".join([str(error), *[_waiting(each) for each in error.pending]]), FAILED)
     for kind, code in _EXIT_CODES.items():
         if isinstance(error, kind):
             return Explanation(str(error), code)
     return _explain_temporal(error) if "temporalio" in sys.modules else None
+
+
+def _waiting(pending: PendingApproval) -> str:
+    return f"\n  waiting: {pending.call_id}  {describe_call(pending.name, pending.arguments)}"
 
 
 def _explain_temporal(error: Exception) -> Explanation | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..excerpt import one_line
-from .console import describe_call, say
+from .console import describe_call, say, to_json
 
 if TYPE_CHECKING:
     from ..events import RunEvent
@@ -69,7 +69,11 @@ def _show_request(event: RunEvent, run_id: str) -> None:
 
 
 def _show_approval(event: RunEvent, run_id: str) -> None:
-    say(f"  {event.data['name']} {'approved' if event.data.get('approved') else 'denied'}", "strong")
+    data = event.data
+    by = f" by {data['by']}" if data.get("by") else ""
+    edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
+    reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
+    say(f"  {data['name']} {'approved' if data.get('approved') else 'denied'}{by}{edited}{reason}", "strong")
 
 
 def _show_reset(event: RunEvent, run_id: str) -> None:

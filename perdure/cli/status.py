@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from . import options
-from .console import answer
+from .console import answer, describe_call
 from .running import execute
 from .session import open_run
 from .task_queue import waiting_text
+from .waiting_runs import since
 
 
 def status(id: options.RunId, as_json: options.AsJson = False) -> None:
@@ -24,6 +25,7 @@ async def _status(run_id: str, as_json: bool) -> None:
     answer(f"{found.status}, iteration {found.iteration}, {found.model_calls} model calls")
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     for pending in found.pending_approvals:
-        answer(f"{pending.name} waits for approval: perdure approve {run_id} {pending.call_id}")
+        call = describe_call(pending.name, pending.arguments)
+        answer(f"{call} waits for approval since {since(pending.since)}: perdure approve {run_id} {pending.call_id}")
     if found.queue_without_worker:
         answer(waiting_text(run_id, found.queue_without_worker))

@@ -1,0 +1,166 @@
+"""Asks on the terminal about tool calls that wait for approval, while the run is being watched."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import TYPE_CHECKING, Any
+
+from ..errors import ApprovalError
+from ..excerpt import one_line
+from .approvals import DENIED, read_arguments, this_user
+from .console import describe_call, say
+from .problems import UsageProblem
+
+if TYPE_CHECKING:
+    from ..client import RunHandle
+    from ..events import RunEvent
+
+_PROMPT = "    y = yes, n REASON = no, e JSON = yes with these arguments: "
+_SETTLED = ("decided", "stale", "unknown", "ended")
+"""Kinds of refusals after which the question is moot."""
+_BACKGROUND_SECONDS = 0.5
+
+
+@asynccontextmanager
+async def asking(handle: RunHandle) -> AsyncIterator[Asker | None]:
+    """Within it, the questions of the run are asked on the terminal; None where there is nobody to ask."""
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        yield None
+        return
+    asker = Asker(handle)
+    task = asyncio.create_task(asker.ask_all())
+    try:
+        yield asker
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class Asker:
+    """Asks one question after another, and withdraws one that is answered elsewhere."""
+
+    def __init__(self, handle: RunHandle) -> None:
+        self._handle = handle
+        self._asked: asyncio.Queue[RunEvent] = asyncio.Queue()
+        self._current: RunEvent | None = None
+        self._settled = asyncio.Event()
+        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
+
+    def ask(self, requested: RunEvent) -> None:
+        """Ask about a call, when it is its turn."""
+        self._asked.put_nowait(requested)
+
+    def settle(self, completed: RunEvent) -> None:
+        """Ask no longer about a call that was decided, here or elsewhere."""
+        if self._current and self._current.call_id == completed.call_id:
+            self._settled.set()
+
+    async def ask_all(self) -> None:
+        """Ask until the terminal's input ends or this is cancelled."""
+        terminal = _Terminal(self._lines)
+        terminal.listen()
+        try:
+            while True:
+                self._current = await self._asked.get()
+                self._settled.clear()
+                await self._ask_until_settled(self._current)
+        finally:
+            terminal.leave()
+
+    async def _ask_until_settled(self, requested: RunEvent) -> None:
+        data = requested.data
+        if not await self._waits(data["digest"]):
+            return
+        what = f": {one_line(data['description'])}" if data.get("description") else ""
+        say(f"  {describe_call(data['name'], data['arguments'])} waits for approval{what}", "strong")
+        while not self._settled.is_set():
+            say(_PROMPT, end="")
+            line = await self._next_line()
+            if line is None:
+                say("")
+                say(f"    perdure approve {self._handle.id} {requested.call_id}")
+                return
+            if await self._answered(requested, line.strip()):
+                return
+
+    async def _waits(self, digest: str) -> bool:
+        """Whether the call still waits: it may have been decided while another question was asked."""
+        return digest in [pending.digest for pending in (await self._handle.status()).pending_approvals]
+
+    async def _next_line(self) -> str | None:
+        """What the person types; None at the end of input, and when the call was decided elsewhere."""
+        line, settled = asyncio.create_task(self._lines.get()), asyncio.create_task(self._settled.wait())
+        try:
+            await asyncio.wait([line, settled], return_when=asyncio.FIRST_COMPLETED)
+            return line.result() if line.done() else None
+        finally:
+            line.cancel()
+            settled.cancel()
+
+    async def _answered(self, requested: RunEvent, line: str) -> bool:
+        """Send the decision that the line expresses; False when the question must be put again."""
+        from temporalio.service import RPCError
+
+        word, _, rest = line.partition(" ")
+        named: dict[str, Any] = {"digest": requested.data["digest"], "by": this_user()}
+        call_id = str(requested.call_id)
+        try:
+            match word.lower():
+                case "y" | "yes":
+                    await self._handle.approve(call_id, **named)
+                case "n" | "no":
+                    await self._handle.deny(call_id, rest.strip() or DENIED, **named)
+                case "e" | "edit":
+                    await self._handle.approve(call_id, arguments=read_arguments(rest, "e"), **named)
+                case _:
+                    return False
+        except UsageProblem as problem:
+            say(f"    {problem}", "bad")
+            return False
+        except ApprovalError as error:
+            say(f"    {error}", "bad")
+            return error.kind in _SETTLED
+        except RPCError as error:
+            say(f"    {error.message}", "bad")
+            return False
+        return True
+
+
+class _Terminal:
+    """Reads stdin line by line without blocking, and only in the foreground: a read elsewhere stops the process."""
+
+    def __init__(self, lines: asyncio.Queue[str | None]) -> None:
+        self._lines = lines
+        self._loop = asyncio.get_running_loop()
+        self._file = sys.stdin.fileno()
+        self._typed = b""
+        self._again: asyncio.TimerHandle | None = None
+
+    def listen(self) -> None:
+        self._loop.add_reader(self._file, self._read)
+
+    def leave(self) -> None:
+        self._loop.remove_reader(self._file)
+        if self._again:
+            self._again.cancel()
+
+    def _read(self) -> None:
+        if os.tcgetpgrp(self._file) != os.getpgrp():
+            self._loop.remove_reader(self._file)
+            self._again = self._loop.call_later(_BACKGROUND_SECONDS, self.listen)
+            return
+        try:
+            typed = os.read(self._file, 65536)
+        except OSError:
+            typed = b""
+        *lines, self._typed = (self._typed + typed).split(b"\n")
+        for line in lines:
+            self._lines.put_nowait(line.decode(errors="replace"))
+        if not typed:
+            self._loop.remove_reader(self._file)
+            self._lines.put_nowait(None)
