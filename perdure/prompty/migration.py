@@ -91,8 +91,8 @@ class Migration:
             self._configuration(present.pop("configuration"), present)
         if isinstance(present.get("parameters"), Mapping):
             self._parameters(present.pop("parameters"), present, asset)
-        if "response" in present and not isinstance(present["response"], Mapping):
-            self._response(present.pop("response"))
+        if "response" in present and isinstance(asset.get("metadata"), Mapping | None):
+            self._response(present.pop("response"), asset)
         return present
 
     def _configuration(self, configuration: Mapping[str, Any], model: dict[str, Any]) -> None:
@@ -140,8 +140,9 @@ class Migration:
             return True
         return False
 
-    def _response(self, response: Any) -> None:
-        text = "has no counterpart: the first choice is the answer"
+    def _response(self, response: Any, asset: dict[str, Any]) -> None:
+        asset["metadata"] = {"response": response, **(asset.get("metadata") or {})}
+        text = "has no counterpart and is kept as metadata: the first choice is the answer"
         if response != "first":
             text += "; the whole response is given by the run option `raw`, which a file can't set"
         self._note(("model", "response"), text)

@@ -242,7 +242,7 @@ any_bytes = st.one_of(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(content=any_bytes)
 def test_no_bytes_end_in_a_traceback(content: bytes, capsys: pytest.CaptureFixture[str]) -> None:
     write(content)

@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 
 from perdure.agent import Agent
-from perdure.errors import ConfigurationError, LoadError
+from perdure.errors import ConfigurationError, LoadError, RenderError
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load, load_dict
 from perdure.prompty.portable import agent_to_dict, portable, resolve_environment
@@ -84,7 +84,7 @@ CHANGES = [
     "15 model.parameters.max_tokens: `model.parameters.max_tokens` is now `model.options.maxOutputTokens`",
     "20 model.parameters.response_format: `model.parameters.response_format` is now `outputs`",
     "30 model.parameters.tools: `model.parameters.tools` is now `tools`",
-    "36 model.response: `model.response` has no counterpart: the first choice is the answer",
+    "36 model.response: `model.response` has no counterpart and is kept as metadata: the first choice is the answer",
     "39 inputs.question.type: `inputs.question.type` is now `inputs.question.kind`",
     "40 inputs.question.sample: `inputs.question.sample` is now `inputs.question.default`",
     "45 sample.firstName: `sample.firstName` is now `inputs.firstName`, with the value as its default",
@@ -118,7 +118,7 @@ def migrated(file: Path) -> Agent:
 def test_the_first_format_is_migrated(write: Callable[[str], Path]) -> None:
     agent = migrated(write(FIRST_FORMAT))
     document = agent_to_dict(agent)
-    assert document["metadata"] == {"authors": ["ann", "bob"], "tags": ["basic"]}
+    assert document["metadata"] == {"authors": ["ann", "bob"], "tags": ["basic"], "response": "first"}
     assert document["model"] == {
         "id": "gpt-35-turbo",
         "provider": "azure",
@@ -182,6 +182,21 @@ def test_a_sample_in_a_file(write: Callable[[str], Path], tmp_path: Path) -> Non
     (tmp_path / "sample.json").write_text('{"who": "Ann", "facts": {"a": 1}}')
     agent = migrated(write("---\nmodel: m\nsample: ${file:sample.json}\n---\nuser:\n{{ who }} {{ facts.a }}\n"))
     assert prepare(agent, {})[0].text == "Ann 1"
+
+
+def test_a_history_written_out_by_the_template_is_told(write: Callable[[str], Path]) -> None:
+    """The first format's way to write a conversation; its roles come from values, which strict templates refuse."""
+    body = "---\nsystem:\n{% for item in history %}\n{{ item.role }}:\n{{ item.content }}\n{% endfor %}\n"
+    file = write(f"---\nmodel: m\ninputs: {{history: []}}\n{body}")
+    (problem,) = check(file)
+    assert (problem.line, problem.severity) == (7, "warning")
+    assert "declare an input of kind thread" in problem.message
+    inputs = {"history": [{"role": "user", "content": "hi"}]}
+    with pytest.raises(RenderError, match="possible injection"):
+        prepare(load(file), inputs)
+    file = write(f"---\nmodel: m\ninputs: {{history: []}}\ntemplate: {{format: {{strict: false}}}}\n{body}")
+    assert check(file) == []
+    assert [message.role for message in prepare(load(file), inputs)] == ["system", "user"]
 
 
 def test_literal_keys_of_the_first_format_are_refused(write: Callable[[str], Path]) -> None:

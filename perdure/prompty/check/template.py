@@ -18,6 +18,7 @@ from .nunjucks import differences, word_differences
 
 _MUSTACHE = re.compile(r"\{\{[#^/]")
 _MUSTACHE_HINT = ". It looks like Mustache, which is not rendered here: write it in Jinja2"
+_ROLE_OF_A_VALUE = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+\{\{[^{}\n]*+\}\}[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 
 
@@ -25,9 +26,14 @@ def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Fin
     """What is wrong, or looks wrong, in the instructions, which begin on line `first_line` of the file."""
     kind = _kind(asset, "format", "jinja2")
     if kind not in RENDERERS:
-        yield Finding(("template", "format", "kind"), f"No renderer registered for key: {kind}")
+        yield Finding(
+            ("template", "format", "kind"), f"No renderer registered for key: {kind}. Expected {' or '.join(RENDERERS)}"
+        )
     if _kind(asset, "parser", "prompty") != "prompty":
-        yield Finding(("template", "parser", "kind"), f"No parser registered for key: {_kind(asset, 'parser', '')}")
+        yield Finding(
+            ("template", "parser", "kind"),
+            f"No parser registered for key: {_kind(asset, 'parser', '')}. Expected prompty",
+        )
     text = asset.get("instructions")
     if not isinstance(text, str) or not text.strip():
         yield warning((), "no instructions: the body is empty")
@@ -40,9 +46,13 @@ def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Fin
 
 
 def _kind(asset: Mapping[str, Any], part: str, default: str) -> Any:
+    return _setting(asset, part, "kind", default)
+
+
+def _setting(asset: Mapping[str, Any], part: str, key: str, default: Any) -> Any:
     template = asset.get("template")
     config = template.get(part) if isinstance(template, Mapping) else None
-    return config.get("kind", default) if isinstance(config, Mapping) else default
+    return config.get(key, default) if isinstance(config, Mapping) else default
 
 
 def _variables(asset: Mapping[str, Any], text: str, first_line: int, kind: str, *, may_fail: bool) -> Iterator[Finding]:
@@ -87,6 +97,11 @@ def _roles(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Fin
         return
     if not any(find_markers(text)):
         yield warning((), "no role marker: the whole text becomes one system message", first_line)
+    if _setting(asset, "format", "strict", True) is True:
+        for match in _ROLE_OF_A_VALUE.finditer(text):
+            line = first_line + text.count("\n", 0, match.start())
+            advice = "declare an input of kind thread for messages, or write `strict: false` in template.format"
+            yield warning((), f"{match[0].strip()!r}: a role that a value names is refused (§6.3): {advice}", line)
     for match in _LONE_WORD.finditer(text):
         word = match[1].lower()
         hint = did_you_mean(word, ROLES)
