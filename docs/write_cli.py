@@ -20,7 +20,10 @@ programs. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (a servic
 The server is the one that Temporal's own configuration names (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`,
 `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…`, or a profile of `temporal.toml`), so Temporal Cloud works without code. Without
 one it is the embedded server: one per data folder (`PERDURE_HOME`), shared by all perdure commands that are running,
-ended with the last of them, its runs kept in a file.
+ended with the last of them, its runs kept in a file for a year after their end (`PERDURE_RETENTION_DAYS`).
+
+A run whose worker is gone, because its command was killed or its machine was switched off, goes on with
+`perdure resume ID`. A run that has ended is the beginning of another with `perdure run --continue ID "…"`.
 """
 
 

@@ -97,6 +97,19 @@ async def find_run(session: Session, run_id: str) -> RunHandle:
             raise
         raise Failure(
             f"there is no run {run_id!r} in the namespace {session.client.namespace!r} of {session.place}. "
-            "Expected an id that `perdure ls` lists."
+            f"Expected an id that `perdure ls` lists. {await _how_long_runs_are_kept(session)}"
         ) from error
     return get_run(session.client, run_id)
+
+
+async def _how_long_runs_are_kept(session: Session) -> str:
+    from temporalio.service import RPCError
+
+    from ..client.embedded.retention import VARIABLE, days_kept
+
+    try:
+        days = await days_kept(session.client)
+    except RPCError:
+        return "Runs that ended long ago are removed."
+    setting = f" ({VARIABLE})" if session.embedded else ""
+    return f"Runs are removed {days:g} days after their end{setting}."

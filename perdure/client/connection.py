@@ -12,6 +12,7 @@ from temporalio.service import GrpcCompression
 
 from ..errors import ConfigurationError
 from ..payloads.converter import converter_from_environment
+from .embedded.state import use_running
 
 DEFAULT_ADDRESS = "localhost:7233"
 CONNECT_SECONDS = 5.0
@@ -22,14 +23,18 @@ async def connect(address: str | None = None, *, namespace: str | None = None, *
     """Connect to Temporal. Raises `ConfigurationError` within a few seconds when that fails.
 
     What the arguments leave open comes from `TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`, `TEMPORAL_API_KEY`,
-    `TEMPORAL_TLS…` and the profile of `temporal.toml`; failing those it is `localhost:7233` and the namespace
-    `default`. `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.payloads.storage`).
+    `TEMPORAL_TLS…` and the profile of `temporal.toml`. Where those name no server it is the embedded one, if that runs
+    for the data folder (`PERDURE_HOME`), else `localhost:7233`; the namespace is `default`.
+
+    `PERDURE_STORAGE` says where values go that are too large for Temporal (see `perdure.payloads.storage`).
     `options` are passed to `temporalio.client.Client.connect`; messages to a server on this machine are not compressed
     unless `grpc_compression` says so.
     """
     given = {"target_host": address, "namespace": namespace}
     settings = {**_environment(), **{name: value for name, value in given.items() if value}, **options}
-    return await _open(**{"target_host": DEFAULT_ADDRESS, **settings})
+    if "target_host" not in settings:
+        settings["target_host"] = use_running() or DEFAULT_ADDRESS
+    return await _open(**settings)
 
 
 async def connect_locally(address: str) -> Client:

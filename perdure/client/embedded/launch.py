@@ -13,9 +13,7 @@ import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import Self
-
-from pydantic import BaseModel
+from typing import Any
 
 from ...errors import ConfigurationError
 from ..connection import connect_locally
@@ -23,28 +21,10 @@ from . import guard as server_guard
 from .binary import obtain_binary
 from .file_lock import FileLock, is_locked
 from .settings import dev_server_arguments
+from .state import ServerState, database_of, find_process, is_running, read_state
 
 _ATTEMPTS = 3
 _LOG_TAIL_LINES = 15
-
-
-class ServerState(BaseModel):
-    """Where a running embedded server is: the content of `server.json` in its data folder."""
-
-    address: str
-    """`host:port` of the frontend."""
-    ui_url: str
-    pid: int
-
-    @property
-    def port(self) -> int:
-        """The port of the frontend."""
-        return int(self.address.rpartition(":")[2])
-
-    @classmethod
-    def read(cls, folder: Path) -> Self:
-        """The state of the server that runs in `folder`. Raises `OSError` when there is none."""
-        return cls.model_validate_json((folder / "server.json").read_bytes())
 
 
 async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout: float) -> ServerState:
@@ -61,7 +41,7 @@ async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout
             ports = _choose(port, 7233, take_any=attempt > 0), _choose(ui_port, 8233, take_any=attempt > 0)
             _start_guard(folder, binary, *ports)
             if await _answers(folder, f"127.0.0.1:{ports[0]}", timeout):
-                return ServerState.read(folder)
+                return _state_of(folder)
         if "address already in use" not in _log_tail(folder):
             break
     raise ConfigurationError(
@@ -86,12 +66,52 @@ async def _turn(timeout: float) -> AsyncIterator[None]:
         lock.release()
 
 
+def _state_of(folder: Path) -> ServerState:
+    if state := read_state(folder):
+        return state
+    raise ConfigurationError(
+        f"The embedded Temporal server of {str(folder)!r} runs, but neither 'server.json' there nor its process says "
+        "where. Expected either: end the process that holds 'server.lock', or use another --data-dir."
+    )
+
+
+async def running_server(folder: Path) -> ServerState | None:
+    """The server that runs for the folder, under guard; None when there is none.
+
+    Raises `ConfigurationError` when it can't be found, or does not answer.
+    """
+    if not is_running(folder):
+        return None
+    state = _state_of(folder)
+    try:
+        await connect_locally(state.address)
+    except ConfigurationError as error:
+        raise ConfigurationError(
+            f"The embedded Temporal server of {str(folder)!r} (process {state.pid}) does not answer at "
+            f"{state.address}. Expected an answer: end that process, then try again; its runs are kept."
+        ) from error
+    ensure_guard(folder)
+    return state
+
+
+def ensure_guard(folder: Path) -> None:
+    """Give a server whose guard was killed another one: without it the server would run for ever."""
+    if is_locked(folder / "guard.lock") or not is_running(folder):
+        return
+    if state := find_process(folder):
+        _run_guard(folder, state.model_dump())
+
+
 def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
-    """Start the guard and the server in a session of their own, so that Ctrl-C in our terminal does not reach them."""
     state = {"address": f"127.0.0.1:{port}", "ui_url": f"http://127.0.0.1:{ui_port}"}
-    arguments = dev_server_arguments(folder / "temporal.db", port=port, ui_port=ui_port)
+    arguments = dev_server_arguments(database_of(folder), port=port, ui_port=ui_port)
+    _run_guard(folder, state, str(binary), *arguments)
+
+
+def _run_guard(folder: Path, state: dict[str, Any], *command: str) -> None:
+    """Start guard and server in a session of their own, so that Ctrl-C in our terminal does not reach them."""
     subprocess.run(
-        [sys.executable, "-I", server_guard.__file__, str(folder), json.dumps(state), str(binary), *arguments],
+        [sys.executable, "-I", server_guard.__file__, str(folder), json.dumps(state), *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

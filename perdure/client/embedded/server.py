@@ -15,7 +15,9 @@ from ..connection import connect_locally
 from .data_folder import data_folder
 from .file_lock import FileLock, is_locked
 from .guard import GRACE_SECONDS
-from .launch import ServerState, launch
+from .launch import ensure_guard, launch, running_server
+from .retention import keep_closed_runs
+from .state import ServerState
 
 _START_SECONDS = 30.0
 
@@ -28,12 +30,19 @@ class LocalServer:
     """
 
     def __init__(
-        self, folder: str | Path | None = None, *, port: int | None = None, ui_port: int | None = None
+        self,
+        folder: str | Path | None = None,
+        *,
+        port: int | None = None,
+        ui_port: int | None = None,
+        patience: float = 2 * _START_SECONDS,
     ) -> None:
         """`folder` is by default what `data_folder()` returns at `start`.
 
-        The ports are by default 7233 and 8233, or any free ones when those are taken.
+        The ports are by default 7233 and 8233, or any free ones when those are taken. `patience` is how many seconds
+        to wait for another process that is starting the server.
         """
+        self._patience = patience
         self._folder = Path(folder) if folder else None
         self._port, self._ui_port = port, ui_port
         self._use: FileLock | None = None
@@ -77,24 +86,41 @@ class LocalServer:
         """
         self._make_folder()
         use = self._use or FileLock(self.folder / "users.lock")
+        try:
+            # Most often a server runs already, and nobody needs to wait for a process that is starting one.
+            if not (use.try_acquire("shared") and await self._found()):
+                await self._start_in_turn(use)
+        except BaseException:
+            self._state = None
+            use.release()
+            raise
+        self._use = use
+
+    async def _found(self) -> bool:
+        try:
+            self._state = await self._running()
+        except ConfigurationError:
+            # It may be starting, or ending: the process that has the turn knows.
+            return False
+        return self._state is not None
+
+    async def _start_in_turn(self, use: FileLock) -> None:
         starting = FileLock(self.folder / "start.lock")
-        await starting.acquire("exclusive", timeout=2 * _START_SECONDS)
+        await starting.acquire("exclusive", timeout=self._patience)
         try:
             await use.acquire("shared", timeout=_START_SECONDS)
-            self._use = use
             self._state = await self._running() or await launch(
                 self.folder, port=self._port, ui_port=self._ui_port, timeout=_START_SECONDS
             )
-        except BaseException:
-            use.release()
-            raise
         finally:
             starting.release()
+        await keep_closed_runs(await self.connect())
 
     def leave(self) -> None:
         """Use the server no longer; it ends within about a second unless another process uses it."""
         self._state = None
         if self._use:
+            ensure_guard(self.folder)
             self._use.release()
 
     async def stop(self) -> None:
@@ -130,13 +156,10 @@ class LocalServer:
         return shared and is_locked(self.folder / "users.lock")
 
     async def _running(self) -> ServerState | None:
-        if not is_locked(self.folder / "server.lock"):
-            return None
-        state = ServerState.read(self.folder)
-        if self._port not in (None, state.port):
+        state = await running_server(self.folder)
+        if state and self._port not in (None, state.port):
             raise ConfigurationError(
                 f"The embedded server of {str(self.folder)!r} runs at {state.address}, expected port {self._port}: "
                 "omit --port, end the perdure processes that use the server, or use another --data-dir."
             )
-        await connect_locally(state.address)
         return state

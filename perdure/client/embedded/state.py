@@ -1,0 +1,96 @@
+"""Where a running embedded server is: what `server.json` says or, when that can't be read, its own command line."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from pydantic import BaseModel, ValidationError
+
+from .data_folder import data_folder
+from .file_lock import FileLock, is_locked
+
+_PROCESSES = Path("/proc")
+_GUARD = "guard.py"
+"""The guard has the server's command line on its own."""
+_used: dict[Path, FileLock] = {}
+"""The servers that `use_running` has found: this process is a user of them until it ends."""
+
+
+class ServerState(BaseModel):
+    """Where a running embedded server is: the content of `server.json` in its data folder."""
+
+    address: str
+    """`host:port` of the frontend."""
+    ui_url: str
+    pid: int
+
+    @property
+    def port(self) -> int:
+        """The port of the frontend."""
+        return int(self.address.rpartition(":")[2])
+
+
+def database_of(folder: Path) -> Path:
+    """The server's database. A process that has it on its command line is the folder's server."""
+    return folder / "temporal.db"
+
+
+def read_state(folder: Path) -> ServerState | None:
+    """Where the server of the folder is; None when neither its file nor a process tells."""
+    try:
+        return ServerState.model_validate_json((folder / "server.json").read_bytes())
+    except (OSError, ValidationError):
+        return find_process(folder)
+
+
+def find_process(folder: Path) -> ServerState | None:
+    """The process that serves the folder's database, as its command line describes it; None when there is none."""
+    database = str(database_of(folder))
+    for pid, words in _command_lines():
+        is_guard = any(_GUARD in word for word in words)
+        if database in words and "--port" in words and "--ui-port" in words and not is_guard:
+            port, ui_port = (words[words.index(option) + 1] for option in ("--port", "--ui-port"))
+            return ServerState(address=f"127.0.0.1:{port}", ui_url=f"http://127.0.0.1:{ui_port}", pid=pid)
+    return None
+
+
+def use_running() -> str | None:
+    """The address of the embedded server that runs for the data folder; None when none does.
+
+    From here on the server counts this process among its users, so that it does not end before it.
+    """
+    folder = data_folder()
+    if not is_running(folder):
+        return None
+    lock = _used.setdefault(folder, FileLock(folder / "users.lock"))
+    state = read_state(folder) if lock.try_acquire("shared") else None
+    return state.address if state else None
+
+
+def is_running(folder: Path) -> bool:
+    """Whether the folder's server runs."""
+    return (folder / "server.lock").exists() and is_locked(folder / "server.lock")
+
+
+def _command_lines() -> Iterator[tuple[int, Sequence[str]]]:
+    """Process id and words of every process that this user may look at."""
+    if not (_PROCESSES / "self" / "cmdline").exists():
+        yield from _listed_by_ps()
+        return
+    for entry in _PROCESSES.glob("[0-9]*/cmdline"):
+        try:
+            words = entry.read_bytes().decode(errors="replace").split("\0")
+        except OSError:
+            continue
+        yield int(entry.parent.name), words
+
+
+def _listed_by_ps() -> Iterator[tuple[int, Sequence[str]]]:
+    listed = subprocess.run(["ps", "-axww", "-o", "pid=,command="], capture_output=True, text=True, check=False).stdout
+    for line in listed.splitlines():
+        pid, _, command = line.strip().partition(" ")
+        # A path with spaces stays one word: options begin with a space and two dashes.
+        words = [word for part in command.split(" --") for word in ("--" + part).split(" ", 1)]
+        yield int(pid), words
