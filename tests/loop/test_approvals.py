@@ -81,6 +81,10 @@ async def test_the_person_sees_what_the_guardrail_let_pass() -> None:
     stage = paying(approve=approve, guardrails=Guardrails(tool=cap))
     await stage.play()
     assert (asked, stage.results()) == ([{"amount": 1}], ["paid 1"])
+    edited = Approval(approved=True, arguments={"amount": 3})
+    stage = paying(approve=lambda request: edited, guardrails=Guardrails(tool=cap))
+    await stage.play()
+    assert stage.results() == ["paid 1"], "edited arguments are judged too"
     stage = paying(approve=approve, guardrails=Guardrails(tool=lambda name, arguments: False))  # type: ignore[arg-type, return-value]
     await stage.play()
     assert asked == [{"amount": 1}], "what is denied is not asked for"
