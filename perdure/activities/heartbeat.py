@@ -60,6 +60,24 @@ async def heartbeats() -> AsyncIterator[Heart]:
         await heart.stop()
 
 
+def heartbeat_from_anywhere() -> None:
+    """Let user code call `temporalio.activity.heartbeat` in this activity on whatever event loop and thread it runs.
+
+    The SDK's own function is for the worker's event loop alone.
+    """
+    loop, context = asyncio.get_running_loop(), activity._Context.current()
+    beat = context.heartbeat
+    assert beat is not None
+
+    def heartbeat(*details: object) -> None:
+        if asyncio._get_running_loop() is loop:
+            beat(*details)
+        else:
+            loop.call_soon_threadsafe(beat, *details)
+
+    context.heartbeat = heartbeat
+
+
 def _run_is_over() -> bool:
     details = activity.cancellation_details()
     return details is not None and details.not_found

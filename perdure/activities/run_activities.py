@@ -21,7 +21,7 @@ from ..tools.dispatch import ToolBox
 from ..tools.results import cut_middle
 from ..tools.user_loop import UserLoop
 from .failures import typed_failures
-from .heartbeat import cancelled_meanwhile, heartbeats
+from .heartbeat import cancelled_meanwhile, heartbeat_from_anywhere, heartbeats
 from .hooks import Hooks, conversation_text
 from .model import ask_model, summarize
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
@@ -98,6 +98,7 @@ class RunActivities:
             async with heartbeats() as heart:
                 if await cancelled_meanwhile():
                     return activities.lost_tool(request.name, status="cancelled")
+                heartbeat_from_anywhere()
                 run = await self._runs.current()
                 context = ToolContext(
                     run_id=workflow_id,
