@@ -49,10 +49,20 @@ async def interrupted(stage: Stage, id: str, seed: int) -> list[RunEvent]:
 
 
 async def test_five_clients_with_bad_connections_get_every_character_once(stage: Stage, scripted: Scripted) -> None:
+    await five_clients(stage, scripted, 0)
+
+
+@pytest.mark.trial
+@pytest.mark.parametrize("seed", range(100, 300, 10))
+async def test_five_clients_twenty_times(stage: Stage, scripted: Scripted, seed: int) -> None:
+    await five_clients(stage, scripted, seed)
+
+
+async def five_clients(stage: Stage, scripted: Scripted, seed: int) -> None:
     model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.01)])
     async with stage.worker({"echo": echo}):
         run = await stage.start(scripted_agent(model, ["echo"]), stream=True)
-        clients = await asyncio.gather(*(interrupted(stage, run.id, seed) for seed in range(5)))
+        clients = await asyncio.gather(*(interrupted(stage, run.id, seed + client) for client in range(5)))
     recorded = [event.seq for event in await run.events() if event.type != "token"]
     for events in clients:
         assert "".join(event.data["token"] for event in events if event.type == "token") == TEXT

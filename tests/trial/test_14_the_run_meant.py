@@ -5,20 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from temporalio.testing import WorkflowEnvironment
 
 from perdure import RunNotFound, tool
 from perdure.client import RunHandle, get_run, start_run
+from perdure.events import as_changes
 from perdure.history.chain import Chain
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.cli.conftest import Cli, cli
 from tests.conftest import wait_for
+from tests.long_runs.conftest import short_histories
 from tests.workflows.agents import QUESTION, scripted_agent
 from tests.workflows.gates import Gate
 from tests.workflows.stage import Stage
 
+from .test_25_changes import rebuilt
+
 Scripted = Callable[[Script], ScriptedModel]
-__all__ = ["cli"]
+__all__ = ["cli", "short_histories"]
 
 
 async def test_an_id_used_again_leaves_the_first_handle_alone(stage: Stage, scripted: Scripted) -> None:
@@ -50,17 +55,30 @@ async def speaks_of_the_first(handle: RunHandle) -> None:
     assert (await handle.status()).status == "done"
 
 
-async def test_a_superseded_run_is_followed_through_its_links(stage: Stage) -> None:
-    """Any workflow that continues as new, for one whose id was used again while nobody looked."""
-    client, id = stage.client, f"chain-{stage.task_queue}"
-    first = await client.start_workflow("perdure.AgentRun", id=id, task_queue=stage.task_queue)
-    chain = Chain(client, id, first.first_execution_run_id)
-    assert (await chain.describe()).run_id == await chain.origin() == first.first_execution_run_id
-    await first.terminate()
-    second = await client.start_workflow("perdure.AgentRun", id=id, task_queue=stage.task_queue)
-    assert (await chain.describe()).run_id == first.first_execution_run_id
-    assert (await Chain(client, id).describe()).run_id == second.first_execution_run_id
-    await second.terminate()
+async def test_all_links_belong_to_a_run_and_those_of_a_later_run_do_not(
+    short_histories: WorkflowEnvironment, task_queue: str, scripted: Scripted
+) -> None:
+    def echo(text: str = "") -> str:
+        return text
+
+    stage = Stage(short_histories.client, task_queue)
+    rounds = [asks(call("echo", f"{number}", text=f"{number}")) for number in range(9)]
+    agent = scripted_agent(scripted([*rounds, says("first")]), ["echo"])
+    async with stage.worker({"echo": echo}):
+        first = await stage.start(agent)
+        unasked = RunHandle(stage.client, first.id, origin=await Chain(stage.client, first.id).origin())
+        result = await first.result()
+        second = await stage.start(scripted_agent(scripted([says("second")])), id=first.id)
+        assert (await second.result()).output == "second"
+    assert len([link async for link in Chain(stage.client, first.id).links()]) == 1
+    for handle in (first, unasked):
+        assert (await handle.result()).messages == await handle.messages() == result.messages
+        events = await handle.events()
+        assert [event.seq for event in events] == list(range(1, len(events) + 1))
+        assert rebuilt([as_changes(event) for event in events]) == result.messages
+        assert (await handle.status()).last_seq == len(events)
+    chain = Chain(stage.client, first.id, await unasked._chain.origin())
+    assert len([link async for link in chain.links()]) > 1
 
 
 async def test_a_run_that_does_not_exist(stage: Stage) -> None:
