@@ -13,6 +13,7 @@ import pytest
 from perdure.client import RunHandle, get_run
 from perdure.client.decisions import Decision
 from perdure.errors import LimitExceededError, MaxIterationsError, RunCancelled
+from perdure.history.chain import Chain
 from perdure.protocol.run import CallApproval
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
@@ -142,7 +143,7 @@ async def test_a_decision_that_comes_again_in_a_later_history_counts_once(stage:
                 await earlier.send()
             assert [pending.digest for pending in (await run.status()).pending_approvals] == [event.data["digest"]]
             approval = CallApproval(call_id="c", approved=True, id=f"decision {len(sent)}")
-            sent.append(Decision(stage.client, stage.client.get_workflow_handle(run.id), approval))
+            sent.append(Decision(Chain(stage.client, run.id), approval))
             await sent[-1].send()
         await run.result()
     assert len(await links(stage.client, run.id)) >= 3
