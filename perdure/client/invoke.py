@@ -46,6 +46,7 @@ class MoreOptions(TypedDict, total=False):
     retry_base_seconds: float
     rate_limit_seconds: float
     cancel_grace: float
+    max_answer_bytes: int
     on_limit: Literal["raise", "partial", "final_answer"]
     unknown_tools: Literal["recover", "raise"]
     max_total_tokens: int | None
