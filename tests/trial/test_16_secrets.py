@@ -1,0 +1,216 @@
+"""Secrets are planted wherever they may come from; none of them reaches a history, an event, a message or a log."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import logging
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import openai
+import pytest
+
+from perdure.cli.logs import JsonFormatter
+from perdure.client import RunHandle, start_run
+from perdure.errors import ConfigurationError, RunError
+from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.messages import Message, TextPart, ToolResult
+from perdure.prompty.load import load_dict
+from perdure.providers import clear_connections, register_connection
+from perdure.redaction import redactor
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..workflows.agents import QUESTION, scripted_agent
+from ..workflows.stage import Stage
+from ..workflows.test_secrets import everything_recorded
+from .canaries import AGENTS, ANSWERS, CANARY, LEAKS, VARIABLES, env
+
+Scripted = Callable[[Script], ScriptedModel]
+KEY = "${env:MY_OWN_NAME}"
+TOOL: Mapping[str, Any] = {"name": "leak", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
+OTHER: Mapping[str, Any] = {"name": "other", "kind": "own", "options": {"region": "${env:PLANTED_ENDPOINT_NAME}"}}
+
+
+@pytest.fixture(autouse=True)
+def planted(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    for name, value in VARIABLES.items():
+        monkeypatch.setenv(name, value)
+    register_connection("planted", openai.AsyncOpenAI(api_key=f"{CANARY}-of-a-client"))
+    yield
+    clear_connections()
+
+
+@pytest.fixture
+def logged() -> Iterator[Callable[[], str]]:
+    """Everything that perdure logs, in the form for people and in that for programs."""
+    streams = [io.StringIO(), io.StringIO()]
+    handlers = [logging.StreamHandler(stream) for stream in streams]
+    handlers[1].setFormatter(JsonFormatter())
+    logger = logging.getLogger("perdure")
+    level = logger.level
+    logger.setLevel(logging.DEBUG)
+    for handler in handlers:
+        logger.addHandler(handler)
+    yield lambda: "".join(stream.getvalue() for stream in streams)
+    for handler in handlers:
+        logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+async def everything_said(run: RunHandle, stage: Stage) -> str:
+    """All that can be read of a run: its histories, what Temporal tells beside them, events, messages, the result."""
+    with contextlib.suppress(RunError):
+        await run.result()
+    parts = [part.decode(errors="replace") for part in await everything_recorded(stage.client, run.id)]
+    parts += [repr(await run.events()), repr(await run.messages()), repr(await run.status())]
+    try:
+        parts.append(repr(await run.result()))
+    except RunError as error:
+        parts.append(f"{error} {error.reason} {error.messages}")
+    return "\n".join(parts)
+
+
+def test_the_places() -> None:
+    assert len(LEAKS) + len(ANSWERS) + len(AGENTS) + len(GUARDRAILS) + len(VARIABLES) >= 70
+
+
+@pytest.mark.parametrize("place", AGENTS)
+async def test_a_literal_stops_the_start(stage: Stage, place: str) -> None:
+    agent = load_dict({"name": "planted", **AGENTS[place]}, defer_environment=True)
+    with pytest.raises(ConfigurationError, match="which every run would record: write") as refusal:
+        await start_run(stage.client, agent, messages=list(QUESTION), task_queue=stage.task_queue)
+    assert CANARY not in str(refusal.value)
+
+
+async def test_what_a_tool_says(stage: Stage, scripted: Scripted, logged: Callable[[], str]) -> None:
+    calls = [call("leak", f"call_{number}", text=place) for number, place in enumerate(LEAKS)]
+    model = scripted([asks(*calls), says("done")])
+    agent = scripted_agent(model, [TOOL, OTHER], api_key=KEY)
+    async with stage.worker({"leak": lambda text: LEAKS[text](), "other": lambda: ""}):
+        run = await stage.start(agent)
+        await run.result()
+    assert len(model.requests) == 2
+    results = [message.text for message in await run.messages() if message.role == "tool"]
+    assert len(results) == len(LEAKS)
+    expected = {
+        "a text": "it is ${env:PLANTED_API_KEY}!",
+        "a lower-case variable": "${env:planted_token}",
+        "a map": '{"found":{"deep":["${env:PLANTED_DB_PASSWORD}"]}}',
+        "escaped in JSON": '{"it": "${env:PLANTED_CLIENT_SECRET}"}',
+        "an error": "Error: Tool 'leak' failed: RuntimeError: ${env:PLANTED_API_KEY}",
+        "a reference of the agent": KEY,
+        "a registered client": "[key of connection 'planted']",
+    }
+    assert {place: text for place, text in zip(LEAKS, results, strict=True) if place in expected} == expected
+    leaked = [text for text in results if CANARY in text]
+    assert leaked == []
+    assert CANARY not in await everything_said(run, stage)
+    assert "raised RuntimeError: ${env:PLANTED_API_KEY}" in logged()
+    assert CANARY not in logged()
+
+
+@pytest.mark.parametrize("place", ANSWERS)
+async def test_what_a_provider_answers(stage: Stage, scripted: Scripted, logged: Callable[[], str], place: str) -> None:
+    model = scripted([ANSWERS[place]()])
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model, api_key=KEY))
+        said = await everything_said(run, stage)
+    assert "LLM call failed" in said or "retrying" in said
+    assert CANARY not in said
+    assert CANARY not in logged()
+
+
+def _denies(*subject: Any) -> GuardrailResult:
+    return GuardrailResult(allowed=False, reason=f"it has {env('PLANTED_API_KEY')}")
+
+
+def _fails(*subject: Any) -> GuardrailResult:
+    raise LookupError(env("PLANTED_CLIENT_SECRET"))
+
+
+async def _fails_later(*subject: Any) -> GuardrailResult:
+    raise LookupError(env("planted_token"))
+
+
+GUARDRAILS: dict[str, Guardrails] = {
+    "input denies": Guardrails(input=_denies),
+    "input fails": Guardrails(input=_fails),
+    "input fails later": Guardrails(input=_fails_later),
+    "input rewrites": Guardrails(
+        input=lambda messages: GuardrailResult(allowed=True, rewrite=[Message.user(env("PLANTED_API_KEY"))])
+    ),
+    "output denies": Guardrails(output=_denies),
+    "output fails": Guardrails(output=_fails),
+    "output rewrites": Guardrails(
+        output=lambda message: GuardrailResult(allowed=True, rewrite=env("PLANTED_DB_PASSWORD"))
+    ),
+    "tool denies": Guardrails(tool=_denies),
+    "tool fails": Guardrails(tool=_fails_later),
+    "tool rewrites": Guardrails(
+        tool=lambda name, arguments: GuardrailResult(allowed=True, rewrite={"text": env("PLANTED_API_KEY")})
+    ),
+}
+
+
+async def test_what_a_guardrail_says(stage: Stage, scripted: Scripted, logged: Callable[[], str]) -> None:
+    model = scripted([asks("leak", text="a text"), says("done")])
+    async with stage.worker({"leak": lambda text: text}, guardrails=GUARDRAILS):
+        runs = [await stage.start(scripted_agent(model, [TOOL]), guardrails=name) for name in GUARDRAILS]
+        for run in runs:
+            assert CANARY not in await everything_said(run, stage)
+    assert CANARY not in logged()
+
+
+async def test_what_a_compactor_says(stage: Stage, scripted: Scripted, logged: Callable[[], str]) -> None:
+    def summarise(messages: list[Message]) -> str:
+        return f"They said {env('PLANTED_API_KEY')}"
+
+    def broken(messages: list[Message]) -> str:
+        raise LookupError(env("PLANTED_API_KEY"))
+
+    long = [Message.system("S"), *[Message.user("x" * 400) for _ in range(6)]]
+    async with stage.worker(compactors={"summarise": summarise, "broken": broken}):
+        for name in ("summarise", "broken"):
+            model = scripted([says("ok")])
+            run = await stage.start(scripted_agent(model), long, context_budget=1000, compactor=name)
+            assert CANARY not in await everything_said(run, stage)
+    assert CANARY not in logged()
+
+
+async def test_what_a_caller_sends(stage: Stage, scripted: Scripted) -> None:
+    """Prompts, bound inputs, texts of the agent, steering, and the reason of a cancellation."""
+    model = scripted([asks("leak"), says("done")])
+    agent = load_dict(
+        {
+            **scripted_agent(model).model_dump(mode="json", by_alias=True, exclude_none=True),
+            "description": f"uses {env('PLANTED_API_KEY')}",
+            "metadata": {"password": CANARY, "note": env("PLANTED_API_KEY")},
+            "inputs": {"key": {"kind": "string", "default": env("planted_token")}, "other": {"kind": "string"}},
+            "tools": [{**TOOL, "bindings": {"text": {"input": "key"}}}],
+            "instructions": "system:\nYour key is {{ key }}.\n\nuser:\n{{ other }}",
+        }
+    )
+    async with stage.worker({"leak": lambda text: f"called with {text}"}):
+        inputs = {"other": env("PLANTED_DB_PASSWORD")}
+        run = await start_run(stage.client, agent, inputs, task_queue=stage.task_queue)
+        stage.runs.append(run)
+        await run.steer(f"use {env('PLANTED_API_KEY')}")
+        await run.cancel(f"leaked {env('PLANTED_API_KEY')}")
+        said = await everything_said(run, stage)
+    assert "Your key is ${env:planted_token}." in said
+    assert CANARY not in said
+
+
+def test_data_stays_data(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Short values are words of the data, and data without secrets is handed on as it is, within microseconds."""
+    monkeypatch.setenv("SHORT_TOKEN", "production")
+    monkeypatch.setenv("TOKENIZERS_PARALLELISM", "false")
+    result = ToolResult(parts=[TextPart(value="false: the production has a tokenizer " * 100)])
+    assert redactor().value(result) is result
+    started = time.perf_counter()
+    for _ in range(100):
+        redactor().value(result)
+    assert (time.perf_counter() - started) / 100 < 0.002
