@@ -26,7 +26,6 @@ Finish = Callable[[Any], Any] | None
 FOREIGN = ("is bound to a different event loop", "attached to a different loop", "Event loop is closed")
 """What asyncio says of an object that was made for another event loop than the one that uses it."""
 USER_CODE = "the event loop of tools and guardrails"
-SHARED_LOOP = "the event loop that was passed as tool_loop"
 
 
 class UserLoop:
@@ -73,7 +72,7 @@ class UserLoop:
         """For the time in which the loop may be used: when the last holder leaves, its thread ends."""
         with self._lock:
             self._holders += 1
-        self._on_given(watchdog.watch, self._given, SHARED_LOOP)
+        self._on_given(watchdog.watch, self._given, USER_CODE)
         try:
             yield
         finally:

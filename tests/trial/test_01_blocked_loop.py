@@ -25,7 +25,7 @@ from tests.workflows.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 
-BLOCK = 5.6
+BLOCK = 5.4
 """Seconds: longer than the 5 s after which an activity without heartbeats counts as lost."""
 WORK = 1.0
 """Seconds that a neighbour's tool or model takes: it ends while the loop is blocked."""
