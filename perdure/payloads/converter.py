@@ -14,6 +14,7 @@ from temporalio.converter import CompositePayloadConverter, DataConverter, Exter
 
 from .failures import RedactingFailureConverter
 from .storage import open_storage, storage_from_environment
+from .storage.missing import LostValues
 
 logger = logging.getLogger("perdure.payloads")
 
@@ -34,9 +35,10 @@ class SharedPayloadConverter(CompositePayloadConverter):
     """
 
     _shared = PydanticPayloadConverter()
+    _lost = LostValues()
 
     def __init__(self) -> None:
-        super().__init__(*self._shared.converters.values())
+        super().__init__(*self._shared.converters.values(), self._lost)
 
 
 class ZstdCodec(PayloadCodec):

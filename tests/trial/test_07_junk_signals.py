@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import zstandard
 from temporalio.api.common.v1 import Payload, Payloads, WorkflowExecution
@@ -11,14 +12,16 @@ from temporalio.api.update.v1 import Input, Meta, Request, WaitPolicy
 from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest, UpdateWorkflowExecutionRequest
 from temporalio.client import Client
 
-from perdure.payloads.converter import ENCODING, MAX_UNPACKED_BYTES, ZstdCodec
+from perdure.payloads.converter import ENCODING, MAX_UNPACKED_BYTES, ZstdCodec, data_converter
 from perdure.protocol.names import APPROVAL, STEER
+from perdure.protocol.run import SteeringMessage
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 
 from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
+from ..workflows.test_bounded import noise
 
 Scripted = Callable[[Script], ScriptedModel]
 BLOCK = 1024 * 1024
@@ -107,3 +110,31 @@ async def test_a_value_that_could_not_be_unpacked_again_is_not_packed(stage: Sta
     large = Payload(metadata={"encoding": b"binary/plain"}, data=bytes(MAX_UNPACKED_BYTES + 1))
     [payload] = await ZstdCodec().encode([large])
     assert payload.metadata["encoding"] == b"binary/plain"
+
+
+async def test_a_reference_to_what_nobody_has_stored(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    converter = data_converter(storage=tmp_path.as_uri())
+    [reference] = await converter.encode([SteeringMessage(text=noise(600_000))])
+    [stored] = [path for path in tmp_path.rglob("*") if path.is_file()]
+    stored.unlink()
+    config = stage.client.config()
+    here = Stage(Client(**{**config, "data_converter": converter}), stage.task_queue)
+    reached, gate = asyncio.Event(), asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        reached.set()
+        await gate.wait()
+        return "waited"
+
+    async with here.worker([wait]):
+        run = await here.start(scripted_agent(scripted([asks(call("wait")), says("done")]), ["wait"]))
+        await reached.wait()
+        for signal in (STEER, APPROVAL, "unheard_of"):
+            await send_signal(here.client, run.id, signal, reference)
+        await run.steer("plain text")
+        gate.set()
+        async with asyncio.timeout(20):
+            result = await run.result()
+    assert [message.text for message in result.messages[4:]] == ["plain text", "done"]

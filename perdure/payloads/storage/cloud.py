@@ -15,8 +15,9 @@ from temporalio.converter import (
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
 )
+from temporalio.exceptions import ApplicationError
 
-from .missing import lost
+from .missing import LostValues, lost
 
 
 class NoSuchObjectError(Exception):
@@ -42,11 +43,18 @@ class CloudDriver(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """The values.
+        """The values; one that raises when it is read (`LostValues`) in place of one that is missing or damaged.
 
-        Raises an `ApplicationError` of type `storage` for one that is missing or damaged, which ends the run, and what
-        the cloud's client raises for everything else, which is retried.
+        Raises what the cloud's client raises for everything else, which is retried.
         """
+        try:
+            return await self._read(context, claims)
+        except ApplicationError as error:
+            if len(claims) == 1:
+                return [LostValues.instead(error)]
+            return [payload for claim in claims for payload in await self.retrieve(context, [claim])]
+
+    async def _read(self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]) -> list[Payload]:
         try:
             return await self._driver.retrieve(context, claims)
         except ValueError as error:

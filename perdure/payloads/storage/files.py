@@ -18,8 +18,9 @@ from temporalio.converter import (
     StorageDriverRetrieveContext,
     StorageDriverStoreContext,
 )
+from temporalio.exceptions import ApplicationError
 
-from .missing import lost
+from .missing import LostValues, lost
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 
@@ -49,10 +50,9 @@ class FileDriver(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """The values.
+        """The values; one that raises when it is read (`LostValues`) for a file that is missing or damaged.
 
-        Raises an `ApplicationError` of type `storage` for a file that is missing or damaged, which ends the run, and
-        OSError when the folder itself can't be read, which is retried.
+        Raises OSError when the folder itself can't be read, which is retried.
         """
         return [await asyncio.to_thread(self._retrieve, dict(claim.claim_data)) for claim in claims]
 
@@ -68,6 +68,12 @@ class FileDriver(StorageDriver):
         return StorageDriverClaim(claim_data={"sha256": digest})
 
     def _retrieve(self, claim: dict[str, str]) -> Payload:
+        try:
+            return self._read(claim)
+        except ApplicationError as error:
+            return LostValues.instead(error)
+
+    def _read(self, claim: dict[str, str]) -> Payload:
         digest = claim.get("sha256", "")
         if not _DIGEST.fullmatch(digest):
             raise lost(f"the reference to a stored value is not a SHA-256: {claim!r}")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
+    EncodingPayloadConverter,
     StorageDriver,
     StorageDriverClaim,
     StorageDriverRetrieveContext,
@@ -22,6 +24,32 @@ STORAGE_ERROR = "storage"
 def lost(message: str) -> ApplicationError:
     """The error for a lost value. It ends the run; any other one would be retried for ever by a workflow task."""
     return ApplicationError(message, type=STORAGE_ERROR, non_retryable=True)
+
+
+class LostValues(EncodingPayloadConverter):
+    """Raises the error for a lost value when the value is read, and not before.
+
+    All values of a workflow task are fetched at once, those of signals too, which anybody may send. Whoever reads such
+    a signal drops it; where the value is the run's own, the error ends the run.
+    """
+
+    ENCODING = "perdure/lost"
+
+    @property
+    def encoding(self) -> str:
+        return self.ENCODING
+
+    def to_payload(self, value: Any) -> None:
+        """None: no value is written so."""
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        """Raises an `ApplicationError` of type `storage`."""
+        raise lost(payload.data.decode(errors="replace"))
+
+    @classmethod
+    def instead(cls, error: ApplicationError) -> Payload:
+        """A payload that raises the error when it is read."""
+        return Payload(metadata={"encoding": cls.ENCODING.encode()}, data=error.message.encode())
 
 
 class Elsewhere(StorageDriver):
