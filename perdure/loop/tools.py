@@ -73,7 +73,7 @@ class ToolRound:
         """
         for call in calls:
             if call.name not in self._tools and self._options.unknown_tools == "raise":
-                raise ToolNotRegisteredError(f"Tool not registered: {call.name}")
+                raise ToolNotRegisteredError(f"Tool not registered: {excerpt(call.name, 200)}")
         if self._concurrent(calls):
             results = await self._answer_together(calls)
         else:

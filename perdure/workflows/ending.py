@@ -13,12 +13,16 @@ from ..loop.loop import Outcome
 from ..loop.state import LoopState
 from ..operations import operation_bytes
 from ..protocol.run import RunFailure, RunOutput
+from ..valid_text import MAX_TEXT_BYTES, bounded_text
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
 
 MAX_TAIL_BYTES = 256 * 1024
 """What the result may hold of the conversation, besides an output that may take more than a megabyte."""
+
+MAX_FAILURE_BYTES = 2 * MAX_TEXT_BYTES
+"""For the text of a failure: what a stranger said, and what perdure says about it."""
 
 
 @dataclass
@@ -49,14 +53,16 @@ class Ending:
         """The error of a run that failed."""
         details = RunFailure(
             kind=error.kind,
-            reason=error.reason,
+            reason=error.reason and bounded_text(error.reason, MAX_FAILURE_BYTES),
             iterations=self.state.iterations,
             tail=self._tail(),
             usage=self.state.usage,
             iteration=self.state.iteration,
             last_seq=self.events.last_seq,
         )
-        return ApplicationError(str(error), details, type=error.kind, non_retryable=True)
+        return ApplicationError(
+            bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True
+        )
 
     def _tail(self) -> ConversationRef | None:
         """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then."""

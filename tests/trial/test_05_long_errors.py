@@ -15,7 +15,7 @@ from perdure.providers import close_clients
 from tests.providers.recorded_server import Recorded, RecordedServer, recorded_server
 from tests.workflows.stage import Stage
 
-from .wild_provider import APIS, asking, stream
+from .wild_provider import APIS, answer, asking, stream
 
 LONG = 600_000
 HUGE = 5_000_000
@@ -81,6 +81,21 @@ async def test_a_guardrail_that_fails_with_a_megabyte(stage: Stage, wild: Record
     async with stage.worker(guardrails={"long": Guardrails(input=judge)}):
         run = await stage.start(asking(wild), guardrails="long")
         with pytest.raises(GuardrailError) as caught:
+            await run.result()
+    assert len(str(caught.value)) < BOUND
+
+
+@pytest.mark.parametrize("unknown_tools", ["raise", "recover"])
+async def test_a_tool_name_of_half_a_megabyte(stage: Stage, wild: RecordedServer, unknown_tools: str) -> None:
+    call = {"id": "c", "type": "function", "function": {"name": "x" * LONG, "arguments": "{}"}}
+    asked = {"choices": [{"message": {"content": None, "tool_calls": [call]}, "finish_reason": "tool_calls"}]}
+    wild.answers(Recorded.of_json(asked), Recorded.of_json(answer("chat", "sorry")))
+    async with stage.worker({"look": str}):
+        run = await stage.start(asking(wild, tools=["look"]), unknown_tools=unknown_tools)
+        if unknown_tools == "recover":
+            assert (await run.result()).output == "sorry"
+            return
+        with pytest.raises(RunError, match="^Tool not registered: xxx") as caught:
             await run.result()
     assert len(str(caught.value)) < BOUND
 
