@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal
 
@@ -231,3 +232,10 @@ class Agent(Node):
             if tool.name == name:
                 return tool
         return None
+
+    def with_declarations(self, tools: Sequence[Tool]) -> Agent:
+        """A copy in which these declarations replace those of the same names; itself without any."""
+        if not tools:
+            return self
+        replaced = {tool.name: tool for tool in tools}
+        return self.model_copy(update={"tools": [replaced.get(tool.name, tool) for tool in self.tools or []]})

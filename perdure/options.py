@@ -33,6 +33,8 @@ class RunOptions(BaseModel):
     """The most characters that the model is sent; None sends everything (§13.3)."""
     parallel_tool_calls: bool = False
     """Whether the tool calls of one reply run at the same time (§13.6)."""
+    max_parallel_tools: int = Field(default=100, ge=1, le=1000)
+    """How many of them at most; Temporal takes 2,000 pending activities of one run."""
     raw: bool = False
     """Whether the output is the provider's own response."""
     turn: int | None = None
@@ -51,6 +53,8 @@ class RunOptions(BaseModel):
     """The wait before the first retry of a model call. It doubles with each retry, up to a minute."""
     rate_limit_seconds: float = Field(default=300.0, ge=0, le=MAX_SECONDS)
     """How long one model call may wait for rate limits, in total. Such waits do not count as attempts."""
+    missing_tool_grace: float = Field(default=60.0, ge=0, le=MAX_SECONDS)
+    """How long a run that needs a tool, guardrails or a compactor which a worker lacks is offered to other workers."""
     cancel_grace: float = Field(default=30.0, ge=0, le=MAX_SECONDS)
     """How long a running tool may go on after the run was cancelled."""
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)

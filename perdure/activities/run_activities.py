@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from functools import partial
 from typing import Any
 
 from temporalio import activity
 
 from ..conversation import Conversation
-from ..errors import RunCancelled, ToolNotRegisteredError
-from ..guardrails import GuardrailResult
+from ..errors import ConfigurationError, RunCancelled, ToolNotRegisteredError
+from ..guardrails import Compactor, GuardrailResult
+from ..history.link import read_input
 from ..messages import Message, ModelReply, ToolResult
+from ..options import RunOptions
 from ..payloads.limits import require_recordable
 from ..protocol import activities
 from ..protocol.run import Inventory
@@ -25,6 +29,7 @@ from .heartbeat import cancelled_meanwhile, heartbeat_from_anywhere, heartbeats
 from .hooks import Hooks, conversation_text
 from .model import ask_model, summarize
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
+from .stock import count_start, lacking_guardrail, lacking_hooks, lacking_tool, refusal, starts_so_far, take_stock
 
 MAX_SUMMARY_BYTES = 64 * 1024
 
@@ -60,18 +65,20 @@ class RunActivities:
     async def inventory(self, input: activities.InventoryInput) -> Inventory:
         """Find out which tools and hooks this worker has for the agent, before the first model call costs anything.
 
-        Remembers the run, too. Fails where a declared tool has no handler.
+        Remembers the run, too, if nothing is lacking. A local activity says what is; an ordinary one is offered to
+        other workers.
         """
-        conversation = Conversation.recorded(input.messages, version=input.version, digest=input.digest)
-        workflow_id, run_id = current_link()
-        run = KnownRun(run_id, input.agent, input.inputs, input.options)
+        link = current_link()
         with typed_failures():
-            hooks = self._hooks.kinds(input.options)
-            tools = self._toolbox.inventory(run.agent)
-            if tools.missing:
-                raise _unhandled(tools.missing, self._toolbox.names)
-        self._runs.add(workflow_id, run, conversation)
-        return Inventory(tools=tools.tools, hooks=hooks)
+            begun = input.beginning or await read_input(activity.client(), *link)
+            run = KnownRun(link.run_id, begun.agent, begun.inputs, begun.options)
+            inventory = take_stock(self._toolbox, self._hooks, run.agent, run.options)
+            if inventory.lacking is None:
+                run.offer(inventory)
+                self._runs.add(link.workflow_id, run, Conversation.recorded(begun.messages))
+            elif input.offer:
+                raise refusal(inventory.lacking, input.offer)
+        return inventory
 
     @activity.defn(name=activities.CALL_MODEL)
     async def call_model(self, input: activities.ModelInput) -> ModelReply:
@@ -93,25 +100,44 @@ class RunActivities:
     @activity.defn(name=activities.RUN_TOOL)
     async def run_tool(self, input: activities.ToolInput) -> ToolResult:
         """One execution of one tool. Whatever the tool does, raising included, is in the result."""
-        request, (workflow_id, run_id) = input.request, current_link()
+        name = input.request.name
         with typed_failures():
             async with heartbeats() as heart:
                 if await cancelled_meanwhile():
-                    return activities.lost_tool(request.name, status="cancelled")
+                    return activities.ended_unseen(name, was_started=not input.offer or starts_so_far() > 0)
                 heartbeat_from_anywhere()
                 run = await self._runs.current()
-                context = ToolContext(
-                    run_id=workflow_id,
-                    iteration=request.iteration,
-                    call_id=request.call_id,
-                    idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
-                    attempt=activity.info().attempt,
-                    heartbeat=heart.tell,
-                )
-                result = await self._toolbox.execute(
-                    run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
-                )
-                return redactor().value(result)
+                self._require_tool(run, input)
+                if input.offer is None:
+                    return await self._execute(run, input, activity.info().attempt, heart.tell)
+                if starts_so_far() >= input.offer.starts:
+                    return activities.lost_tool(name)
+                starts = await count_start()
+                heart.tell(starts)
+                return await self._execute(run, input, starts, partial(heart.tell, starts))
+
+    def _require_tool(self, run: KnownRun, input: activities.ToolInput) -> None:
+        try:
+            self._toolbox.resolve(input.request.name, run.agent)
+        except ToolNotRegisteredError as error:
+            raise refusal(lacking_tool(input.request.name, error, self._toolbox), input.offer) from None
+
+    async def _execute(
+        self, run: KnownRun, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]
+    ) -> ToolResult:
+        request, (workflow_id, run_id) = input.request, current_link()
+        context = ToolContext(
+            run_id=workflow_id,
+            iteration=request.iteration,
+            call_id=request.call_id,
+            idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
+            attempt=attempt,
+            heartbeat=heartbeat,
+        )
+        result = await self._toolbox.execute(
+            run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
+        )
+        return redactor().value(result)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:
@@ -125,6 +151,8 @@ class RunActivities:
     async def _judge(self, input: activities.JudgeInput) -> GuardrailResult:
         run, subject = await self._subject(input)
         assert run.options.guardrails is not None
+        if lacking := lacking_guardrail(self._hooks, run.options, input.point):
+            raise refusal(lacking, input.offer)
         verdict = await self._hooks.judge(
             run.options.guardrails, input.point, *subject, run_id=current_link().workflow_id
         )
@@ -144,16 +172,29 @@ class RunActivities:
     @activity.defn(name=activities.COMPACT)
     async def compact(self, input: activities.CompactInput) -> str:
         """A summary of the messages that are about to be dropped. What it raises is retried a few times."""
-        async with heartbeats(), asyncio.timeout(activities.COMPACT_SECONDS):
-            run, messages = await self._runs.messages_at(input.conversation)
-            assert run.options.compactor is not None
-            compactor = self._hooks.compactor(run.options.compactor)
-            dropped = _copies(messages[input.head : input.head + input.drop])
-            if callable(compactor):
-                title = f"compactor of run {current_link().workflow_id}"
-                summary = str(await self._hooks.call(compactor, dropped, title=title))
-                return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
-            return await summarize(compactor, conversation_text(dropped), run.options, self._loop)
+        # Offered to other workers, it is tried once: the further attempts are for those that lack the compactor.
+        once = typed_failures() if input.offer else nullcontext()
+        with once:
+            async with heartbeats(), asyncio.timeout(activities.COMPACT_SECONDS):
+                return await self._summary(input)
+
+    async def _summary(self, input: activities.CompactInput) -> str:
+        run, messages = await self._runs.messages_at(input.conversation)
+        compactor = self._compactor(run.options, input.offer)
+        dropped = _copies(messages[input.head : input.head + input.drop])
+        if callable(compactor):
+            title = f"compactor of run {current_link().workflow_id}"
+            summary = str(await self._hooks.call(compactor, dropped, title=title))
+            return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
+        return await summarize(compactor, conversation_text(dropped), run.options, self._loop)
+
+    def _compactor(self, options: RunOptions, offer: activities.Offer | None) -> Compactor:
+        assert options.compactor is not None
+        try:
+            return self._hooks.compactor(options.compactor)
+        except ConfigurationError as error:
+            lacking = lacking_hooks(options.model_copy(update={"guardrails": None}), str(error))
+            raise refusal(lacking, offer) from None
 
     @activity.defn(name=activities.RECORD)
     async def record(self, input: activities.ConversationInput) -> None:
@@ -178,15 +219,6 @@ class RunActivities:
     async def measure(self, input: dict[str, Any]) -> int:
         """How many bytes a value takes in a history, after compression, and without what is stored elsewhere."""
         return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))
-
-
-def _unhandled(missing: Mapping[str, str], registered: Sequence[str]) -> ToolNotRegisteredError:
-    names = ", ".join(f"{name} (kind: {kind})" for name, kind in missing.items())
-    known = ", ".join(registered) or "none"
-    return ToolNotRegisteredError(
-        f"No handler registered for tool: {names}. This worker's tools: {known}. "
-        "Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])"
-    )
 
 
 def _copies(messages: Sequence[Message]) -> list[Message]:

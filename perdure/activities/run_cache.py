@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -10,13 +11,13 @@ from weakref import WeakValueDictionary
 from cachetools import LRUCache
 from temporalio import activity
 
-from ..agent import Agent
+from ..agent import Agent, Tool
 from ..conversation import Conversation, ConversationRef, DigestMismatchError
-from ..history.link import read_input, read_link
+from ..history.link import read_beginning, read_link
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
-from ..protocol.run import RunInput
+from ..protocol.run import Inventory, RunInput
 
 Value = TypeVar("Value")
 
@@ -50,19 +51,30 @@ class KnownRun:
         self.recorded_agent = agent
         self.inputs = inputs
         self.options = options
+        self._offered: Sequence[Tool] = ()
         self._agent: Agent | None = None
+
+    def offer(self, inventory: Inventory) -> None:
+        """Complete the agent's declarations as the run's inventory says: the model is offered them in this form."""
+        self._offered = inventory.offered
+        if self._agent is not None:
+            self._agent = self._agent.with_declarations(self._offered)
 
     @property
     def agent(self) -> Agent:
-        """The agent, its references to the environment resolved. Raises `ConfigurationError` for an unset variable."""
+        """The agent as it is offered, its references to the environment resolved.
+
+        Raises `ConfigurationError` for an unset variable.
+        """
         if self._agent is None:
-            self._agent = resolve_environment(self.recorded_agent)
+            self._agent = resolve_environment(self.recorded_agent).with_declarations(self._offered)
         return self._agent
 
     @property
     def bytes(self) -> int:
         """About how many bytes of memory the run takes, resolved agent included."""
-        return 8 * len(self.recorded_agent.model_dump_json(exclude_none=True)) + 4 * len(repr(self.inputs))
+        offered = sum(len(tool.model_dump_json(exclude_none=True)) for tool in self._offered)
+        return 8 * (len(self.recorded_agent.model_dump_json(exclude_none=True)) + offered) + 4 * len(repr(self.inputs))
 
 
 class RunCache:
@@ -107,7 +119,8 @@ class RunCache:
     async def current(self) -> KnownRun:
         """The run that the current activity belongs to.
 
-        Raises RPCError when its history has to be read and can't be, or `ConfigurationError` when it can't be decoded.
+        Raises RPCError when its history has to be read and can't be, `ConfigurationError` when it can't be decoded, and
+        `DigestMismatchError` when it does not show the inventory: a server may show the last events late.
         """
         key = current_link()
         async with self._lock(key):
@@ -135,14 +148,17 @@ class RunCache:
     async def _run(self, key: LinkKey) -> KnownRun:
         if known := self._known(key):
             return known
-        return self._remember(key, await read_input(activity.client(), *key))
+        return self._remember(key, *await read_beginning(activity.client(), *key))
 
     def _known(self, key: LinkKey) -> KnownRun | None:
         known = self._runs.get(key.workflow_id)
         return known if known is not None and known.run_id == key.run_id else None
 
-    def _remember(self, key: LinkKey, input: RunInput) -> KnownRun:
+    def _remember(self, key: LinkKey, input: RunInput, inventory: Inventory | None) -> KnownRun:
+        if inventory is None:
+            raise DigestMismatchError(f"the history of {key.workflow_id!r} does not show the run's inventory yet")
         run = KnownRun(key.run_id, input.agent, input.inputs, input.options)
+        run.offer(inventory)
         _keep(self._runs, key.workflow_id, run)
         return run
 
@@ -162,7 +178,7 @@ class RunCache:
         conversation.follow(reference)
         conversation.forget_operations()
         if self._known(key) is None:
-            self._remember(key, recorded.input)
+            self._remember(key, recorded.input, recorded.inventory)
         return conversation
 
 

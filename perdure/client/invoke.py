@@ -18,6 +18,9 @@ from ..events import RunEvent
 from ..guardrails import Compactor, Guardrails
 from ..messages import Message
 from ..options import RunOptions
+from ..prompty.load import load
+from ..tools.collect import collect_tools
+from ..tools.declaration import offering
 from ..worker import create_worker
 from .blocking import blocking
 from .connection import connect, environment_names_a_server
@@ -45,6 +48,8 @@ class MoreOptions(TypedDict, total=False):
     llm_timeout: float
     retry_base_seconds: float
     rate_limit_seconds: float
+    max_parallel_tools: int
+    missing_tool_grace: float
     cancel_grace: float
     max_answer_bytes: int
     on_limit: Literal["raise", "partial", "final_answer"]
@@ -84,6 +89,8 @@ async def invoke_agent_async(
     in threads, and `on_event` is called on the caller's loop. The worker itself is in a thread with another loop:
     what blocks the caller's does it no harm.
 
+    Tools that the file does not declare are offered to the model as their functions say (§9.2).
+
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `more`
     are further fields of `RunOptions`.
@@ -99,8 +106,9 @@ async def invoke_agent_async(
         raw=raw,
         guardrails=OWN_HOOKS if guardrails else None,
         compactor=OWN_HOOKS if compactor else None,
-        **more,
+        **{"missing_tool_grace": 0.0, **more},  # The only worker is the call's own.
     )
+    agent = _offering(path_or_agent, tools or ())
     task_queue = f"perdure-{OWN_HOOKS}-{secrets.token_hex(6)}"
     async with _server(client) as connected:
         worker = create_worker(
@@ -112,7 +120,7 @@ async def invoke_agent_async(
             tool_loop=asyncio.get_running_loop(),
         )
         run = await start_run(
-            connected, path_or_agent, inputs, task_queue=task_queue, id=id, options=options, messages=messages
+            connected, agent, inputs, task_queue=task_queue, id=id, options=options, messages=messages
         )
         async with relayed(run, cancel, steering), running_elsewhere(worker):
             if on_event is not None:
@@ -123,6 +131,12 @@ async def invoke_agent_async(
 
 invoke_agent = blocking(invoke_agent_async)
 """`invoke_agent_async`, waited for. May be called in a thread whose event loop is running."""
+
+
+def _offering(path_or_agent: Agent | str | PathLike[str], tools: Tools) -> Agent:
+    """The agent with all of these tools: those that its file does not declare are offered, too (§9.2)."""
+    agent = path_or_agent if isinstance(path_or_agent, Agent) else load(path_or_agent, defer_environment=True)
+    return offering(agent, tools if isinstance(tools, Mapping) else collect_tools(tools))
 
 
 @asynccontextmanager

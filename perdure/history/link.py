@@ -18,11 +18,15 @@ from temporalio.client import Client
 from ..conversation import Conversation, ConversationRef
 from ..messages import Message
 from ..protocol import activities
-from ..protocol.run import RunInput
+from ..protocol.run import Inventory, RunInput
 from .decode import decode
+from .inventory import InventoryReader
 
 CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
 """Activities whose recorded input may hold a part of the conversation."""
+
+BEGINNING_EVENTS = 12
+"""The inventory is the fifth event of a history, unless signals come before it."""
 
 CLOSING_EVENTS = frozenset(
     {
@@ -50,6 +54,8 @@ class RecordedLink:
     """The conversation that this link started from, when it was too large for `input`; else empty."""
     closing: HistoryEvent | None
     """The event that closed this link; None while it is open."""
+    inventory: Inventory | None = None
+    """What the run's workers have for its agent; None while the history does not show it."""
 
     @property
     def is_open(self) -> bool:
@@ -98,6 +104,26 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLi
     return link
 
 
+async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple[RunInput, Inventory | None]:
+    """What one link was started with, and the run's inventory, if the history shows it. Raises like `read_link`.
+
+    Reads the first events only.
+    """
+    handle = client.get_workflow_handle(workflow_id, run_id=run_id)
+    reader, input = InventoryReader(client), None
+    async for event in handle.fetch_history_events(page_size=BEGINNING_EVENTS):
+        if input is None:
+            input = await decode(client, event.workflow_execution_started_event_attributes.input.payloads, RunInput)
+            if input.carried:
+                return input, input.carried.inventory
+        await reader.look_at(event)
+        if reader.found:
+            break
+    if input is None:
+        raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
+    return input, reader.found
+
+
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
     """What one link was started with. Raises like `read_link`."""
     return await decode(client, (await read_start(client, workflow_id, run_id)).input.payloads, RunInput)
@@ -116,13 +142,15 @@ async def _fold(client: Client, run_id: str, history: Sequence[HistoryEvent]) ->
     if not history or history[0].event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
         raise ValueError(f"the history of run {run_id!r} does not begin with the start of a run")
     started = history[0].workflow_execution_started_event_attributes
+    input = await decode(client, started.input.payloads, RunInput)
     return RecordedLink(
         run_id=run_id,
         history=history,
-        input=await decode(client, started.input.payloads, RunInput),
+        input=input,
         references=await _references(client, history),
         pieces=await _pieces(client, history),
         closing=next((event for event in reversed(history) if event.event_type in CLOSING_EVENTS), None),
+        inventory=input.carried.inventory if input.carried else await InventoryReader(client).read(history),
     )
 
 

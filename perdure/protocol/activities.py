@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Literal
+
+from pydantic import Field
 
 from ..agent import Agent
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..guardrails import GuardrailPoint
 from ..json_types import JsonObject
+from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ToolResult
 from ..tool_calls import ToolRequest
 from .run import RecordedOptions
@@ -29,6 +33,10 @@ MODEL_ERROR = "model_error"
 INTERNAL_ERROR = "internal"
 """Error type: a bug of perdure."""
 
+NOT_HERE = "ToolNotHere"
+"""Error type: this worker lacks a tool, guardrail or compactor that another one may have. The details are a `Lacking`.
+"""
+
 JUDGE_SECONDS = 60.0
 """A guardrail that takes longer denies."""
 COMPACT_SECONDS = 300.0
@@ -37,15 +45,30 @@ STREAM_SECONDS = 0.1
 """How often a model call tells what it has said while text is streaming, and a watcher looks for it."""
 
 
-class InventoryInput(Exchanged):
-    """Sent only to a local activity, whose input is not recorded."""
+class Beginning(Exchanged):
+    """What a run begins with."""
 
     agent: Agent
     inputs: JsonObject
     options: RecordedOptions
     messages: list[Message]
-    version: int
-    digest: str
+
+
+class Offer(Exchanged):
+    """Given with what the first worker that was asked could not do: whoever gets it next may lack the same."""
+
+    seconds: float
+    """For so long, a worker that lacks it leaves it to the next one."""
+    starts: int = 1
+    """So often a tool may be started, should its workers be lost."""
+
+
+class InventoryInput(Exchanged):
+    """A question about the run that asks."""
+
+    beginning: Beginning | None = None
+    """Sent only to a local activity, whose input is not recorded. Without it, the worker reads the run's history."""
+    offer: Offer | None = None
 
 
 class ConversationInput(Exchanged):
@@ -66,6 +89,7 @@ class CompactInput(ConversationInput):
 
     head: int
     drop: int
+    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 
 class JudgeInput(Exchanged):
@@ -75,6 +99,7 @@ class JudgeInput(Exchanged):
     conversation: ConversationRef | None = None
     message: Message | None = None
     request: ToolRequest | None = None
+    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 
 class ToolInput(Exchanged):
@@ -83,6 +108,7 @@ class ToolInput(Exchanged):
     request: ToolRequest
     timeout: float
     """In seconds."""
+    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 
 class PieceInput(Exchanged):
@@ -119,3 +145,10 @@ def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> 
     """What the model is told about an execution that was lost together with its worker, and is not repeated."""
     text = f"Error: Tool '{name}' failed: its worker was lost while it ran; whether it took effect is not known"
     return ToolResult.failure(text, kind="worker_lost", status=status)
+
+
+def ended_unseen(name: str, *, was_started: bool) -> ToolResult:
+    """The result of a call that the cancelled run did not wait for: it was lost, or no worker has started it."""
+    if was_started:
+        return lost_tool(name, status="cancelled")
+    return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")

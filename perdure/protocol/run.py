@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, field_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
 
-from ..agent import Agent
+from ..agent import Agent, Tool
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
@@ -52,12 +53,33 @@ class DecidedCall(Exchanged):
     by: str | None = None
 
 
+class Lacking(Exchanged):
+    """What a run needs, and the worker that was asked does not have."""
+
+    what: list[str]
+    """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""
+    kind: str
+    """The kind of the `RunError` that it leads to, unless another worker has it."""
+    text: str
+    """The error's text, with what this worker has and what to type."""
+    task_queue: str
+    """The queue whose workers are asked."""
+
+
 class Inventory(Exchanged):
-    """What the worker has for an agent. A run asks for it once, before the first model call."""
+    """What a worker has for an agent. A run asks for it once, before the first model call, and records the answer."""
 
     tools: list[ToolSpec] = []
     hooks: dict[str, Literal["plain", "async"]] = {}
     """Those of `input`, `output`, `tool` and `compactor` that are registered, and whether they are async."""
+    offered: list[Tool] = Field(default=[], exclude_if=operator.not_)
+    """The declarations that leave something to their functions, with what those say: what the model is offered."""
+    lacking: Lacking | None = Field(default=None, exclude_if=operator.not_)
+    """Set if the worker that was asked can't take the run; another one's answer follows."""
+
+    @field_serializer("offered")
+    def _as_in_files(self, offered: list[Tool]) -> list[JsonObject]:
+        return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in offered]
 
 
 class CarriedConversation(Exchanged):
@@ -162,6 +184,17 @@ class RunFailure(Exchanged):
     last_seq: int = 0
 
 
+class Missing(Exchanged):
+    """What a run waits for: a worker that has it (`RunOptions.missing_tool_grace`)."""
+
+    what: list[str]
+    """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""
+    task_queue: str
+    """The queue whose workers are asked."""
+    since: float
+    """Seconds since the epoch."""
+
+
 class RunStatus(Exchanged):
     """Where a run stands."""
 
@@ -176,6 +209,8 @@ class RunStatus(Exchanged):
     """How many steering messages the run has not read yet."""
     queue_without_worker: str | None = None
     """The run's task queue, when the run waits for a worker and no worker takes it up; readers find this out."""
+    missing: Missing | None = None
+    """Set while the run is offered to other workers, because one of them lacks something."""
 
 
 class RunResult(BaseModel):

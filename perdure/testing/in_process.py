@@ -19,6 +19,7 @@ from ..messages import Message
 from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.prepare import prepare
+from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.run import RunResult
 from ..tool_calls import ToolSpec
 from ..tools.dispatch import ToolBox
@@ -104,11 +105,15 @@ class InProcessRun:
 
     def _offered_tools(self) -> dict[str, ToolSpec]:
         inventory = self.effects.toolbox.inventory(self.effects.agent)
+        for text in inventory.contradictions:
+            self.effects.emit("failed", 0, FailedData(kind=CONFIGURATION_ERROR, message=text))
+            raise RunError(text, kind=CONFIGURATION_ERROR, messages=self.conversation.messages)
         for name, kind in inventory.missing.items():
             text = f"No handler registered for tool: {name} (kind: {kind})"
             error = ToolNotRegisteredError(text, messages=self.conversation.messages)
             self.effects.emit("failed", 0, FailedData(kind=error.kind, message=text))
             raise error
+        self.effects.agent = self.effects.agent.with_declarations(inventory.completed)
         return {spec.name: spec.described(self.effects.agent) for spec in inventory.tools}
 
     def _loop(self) -> AgentLoop:

@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from pydantic_core import PydanticSerializationError, to_jsonable_python
-
-from ..agent import FunctionTool, Property
 from ..tool_calls import ToolSpec
-from .properties import property_of
+from .declaration import written_declaration
 from .registry import register_tool
-from .signature import MISSING, Parameter, signature_of
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -44,7 +39,7 @@ def tool(
 
     The function stays as it is and gains `__tool__`, a `FunctionTool` made from its signature (a parameter without a
     default is required; `Annotated[str, "…"]` describes one), and `__tool_spec__`. It is registered under its name.
-    What the model sees is not this, but what the `.prompty` file declares.
+    The model is offered what the `.prompty` file declares, and of this what the file leaves out.
 
     Args:
         name: By default the function's own.
@@ -57,11 +52,7 @@ def tool(
 
     def declare(function: Function) -> Function:
         tool_name = name or function.__name__
-        function.__tool__ = FunctionTool(  # type: ignore[attr-defined]
-            name=tool_name,
-            description=description or _first_paragraph(function),
-            parameters=[_property(parameter) for parameter in signature_of(function).parameters.values()],
-        )
+        function.__tool__ = written_declaration(tool_name, function, description)  # type: ignore[attr-defined]
         function.__tool_spec__ = ToolSpec(  # type: ignore[attr-defined]
             name=tool_name,
             timeout=timeout,
@@ -73,23 +64,3 @@ def tool(
         return function
 
     return declare if fn is None else declare(fn)
-
-
-def _first_paragraph(function: Callable[..., Any]) -> str | None:
-    text = inspect.getdoc(function) or ""
-    return " ".join(text.split("\n\n")[0].split()) or None
-
-
-def _property(parameter: Parameter) -> Property:
-    described = property_of(parameter.name, parameter.annotation, parameter.adapter)
-    if parameter.default is MISSING:
-        return described.model_copy(update={"required": True})
-    return described.model_copy(update={"default": _plain_default(parameter.default)})
-
-
-def _plain_default(value: Any) -> Any:
-    """The default as JSON can hold it; None when it has no such form."""
-    try:
-        return to_jsonable_python(value)
-    except PydanticSerializationError:
-        return None

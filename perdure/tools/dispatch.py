@@ -17,6 +17,7 @@ from ..tool_calls import ToolSpec
 from .binding import apply_bindings
 from .collect import collect_tools
 from .context import ToolContext
+from .declaration import completed, contradiction
 from .failed import describe, log_raised, log_timeout
 from .registry import KindHandler, get_tool, get_tool_handler
 from .results import SizeLimits, to_result
@@ -32,6 +33,10 @@ class ToolInventory(NamedTuple):
     tools: list[ToolSpec]
     missing: dict[str, str]
     """Name → kind, for each declared tool without a handler."""
+    completed: Sequence[Tool] = ()
+    """The declarations that leave something to their functions, with what those say."""
+    contradictions: Sequence[str] = ()
+    """What is wrong with declarations that contradict their functions."""
 
 
 class Handler(NamedTuple):
@@ -90,17 +95,20 @@ class ToolBox:
 
     def inventory(self, agent: Agent) -> ToolInventory:
         """How each declared tool is to be run, and which have no handler. Never raises."""
-        specs: list[ToolSpec] = []
+        handlers: list[Handler] = []
         missing: dict[str, str] = {}
         for tool in agent.tools or []:
             try:
-                handler = self.resolve(tool.name, agent)
+                handlers.append(self.resolve(tool.name, agent))
             except ToolNotRegisteredError:
                 missing[tool.name] = tool.kind
-                continue
-            declared = None if handler.is_for_kind else getattr(handler.function, "__tool_spec__", None)
-            specs.append((declared or ToolSpec(name=tool.name)).model_copy(update={"name": tool.name}))
-        return ToolInventory(specs, missing)
+        functions = [(handler.tool, handler.function) for handler in handlers if not handler.is_for_kind]
+        return ToolInventory(
+            tools=[_spec(handler) for handler in handlers],
+            missing=missing,
+            completed=[full for tool, function in functions if (full := completed(tool, function)) is not tool],
+            contradictions=[text for tool, function in functions if (text := contradiction(tool, function))],
+        )
 
     async def execute(
         self,
@@ -166,6 +174,11 @@ class ToolBox:
 
     def _failure(self, text: str, kind: str) -> ToolResult:
         return to_result(ToolResult.failure(text, kind=kind), self._limits)
+
+
+def _spec(handler: Handler) -> ToolSpec:
+    declared = None if handler.is_for_kind else getattr(handler.function, "__tool_spec__", None)
+    return (declared or ToolSpec(name=handler.tool.name)).model_copy(update={"name": handler.tool.name})
 
 
 def _fill_in(

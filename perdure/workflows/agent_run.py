@@ -12,13 +12,13 @@ from temporalio.workflow import ContinueAsNewError
 
 from ..conversation import Conversation
 from ..errors import RunCancelled, RunError
-from ..event_data import FailedData
+from ..event_data import FailedData, StatusData
 from ..events import EventLog, EventPage
 from ..loop.loop import AgentLoop
 from ..loop.state import LoopState
 from ..messages import Message
 from ..operations import Operation
-from ..protocol import activities, names
+from ..protocol import names
 from ..protocol.features import KNOWN_FEATURES
 from ..protocol.run import CallApproval, Inventory, RunInput, RunOutput, RunStatus, SteeringMessage
 from .approvals import dropped_if_refused, read_decision
@@ -28,7 +28,7 @@ from .ending import Ending
 from .failures import describe_failure
 from .features import require_features
 from .inbox import Inbox, understood
-from .policies import LOST_WORKER_RETRIES, MARGIN
+from .offers import Offers, take_inventory
 from .recording import load_conversation
 from .ui import Display, ShownStatus
 
@@ -76,6 +76,7 @@ class AgentRun:
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         self._ending = Ending(self._conversation, self._state, self._events, is_first_link=carried is None)
         self._display = Display(input)
+        self._offers = Offers(input.options.missing_tool_grace, self._emit_status)
         self._ended: ShownStatus | None = None
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
@@ -123,40 +124,24 @@ class AgentRun:
         """Take the worker's inventory in the first link; in a later one, load a conversation that its input lacks."""
         carried = self._input.carried
         if carried is None:
-            self._inventory = await self._take_inventory()
+            self._inventory = await take_inventory(self._input, self._offers, self._inbox)
         elif carried.conversation is not None:
             self._conversation.load(await load_conversation(carried.conversation))
-
-    async def _take_inventory(self) -> Inventory:
-        """What the worker has for this agent: tools, guardrails, compactor. Fails the run if anything is missing."""
-        inventory: Inventory = await workflow.execute_local_activity(
-            activities.INVENTORY,
-            activities.InventoryInput(
-                agent=self._input.agent,
-                inputs=self._input.inputs,
-                options=self._input.options,
-                messages=self._conversation.messages,
-                version=self._conversation.version,
-                digest=self._conversation.digest,
-            ),
-            result_type=Inventory,
-            start_to_close_timeout=MARGIN,
-            retry_policy=LOST_WORKER_RETRIES,
-        )
-        return inventory
 
     def _loop(self) -> AgentLoop:
         """The loop of §13.7, on Temporal."""
         self._continuing = ContinueAsNew(
             self._input, self._conversation, self._state, self._inventory, self._inbox, self._events
         )
-        tools = {tool.name: tool.described(self._input.agent) for tool in self._inventory.tools}
+        offered = self._input.agent.with_declarations(self._inventory.offered)
+        tools = {tool.name: tool.described(offered) for tool in self._inventory.tools}
         effects = TemporalEffects(
             options=self._input.options,
             hooks=self._inventory.hooks,
             tools=tools,
             events=self._events,
             inbox=self._inbox,
+            offers=self._offers,
             on_checkpoint=self._checkpoint,
         )
         return AgentLoop(
@@ -191,6 +176,9 @@ class AgentRun:
         data = FailedData(kind=kind, message=text)
         self._events.append("failed", self._state.iteration, data, time=workflow.time())
         return self._ending.failure(RunError(text, kind=kind))
+
+    def _emit_status(self, text: str) -> None:
+        self._events.append("status", self._state.iteration, StatusData(message=text), time=workflow.time())
 
     @property
     def has_ended(self) -> bool:
@@ -242,6 +230,7 @@ class AgentRun:
                 "pending_approvals": pending,
                 "last_seq": self._events.last_seq,
                 "pending_steering": len(self._inbox.steering),
+                "missing": self._offers.missing,
             }
         )
 

@@ -24,9 +24,20 @@ from ..protocol import activities
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .failures import describe_failure, failed_result, model_error, timed_out
 from .inbox import Inbox
+from .judging import start_judging
 from .log_lines import goes_on, tries_again, waits
-from .policies import COMPACTION_RETRIES, HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TOOL_RETRIES
+from .offers import Offers
+from .policies import (
+    COMPACTION_RETRIES,
+    HEARTBEAT_TIMEOUT,
+    LOST_WORKER_RETRIES,
+    MARGIN,
+    NO_RETRY,
+    OFFERED_RETRIES,
+    TOOL_RETRIES,
+)
 from .recording import record_ahead
+from .ui import call_summary
 
 Result = TypeVar("Result")
 
@@ -46,6 +57,7 @@ class TemporalEffects:
         tools: Mapping[str, ToolSpec],
         events: EventLog,
         inbox: Inbox,
+        offers: Offers,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
         self._options = options
@@ -53,6 +65,7 @@ class TemporalEffects:
         self._tools = tools
         self._events = events
         self._inbox = inbox
+        self._offers = offers
         self._on_checkpoint = on_checkpoint
         self._failed_call: ModelError | None = None
 
@@ -109,77 +122,72 @@ class TemporalEffects:
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         spec = self._tools.get(request.name) or ToolSpec(name=request.name)
         timeout = spec.timeout or self._options.tool_timeout
-        handle = workflow.start_activity(
-            activities.RUN_TOOL,
-            activities.ToolInput(request=request, timeout=timeout),
-            result_type=ToolResult,
-            start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=TOOL_RETRIES if spec.idempotent else NO_RETRY,
-            summary=_call_summary(request),
-        )
+        policy = TOOL_RETRIES if spec.idempotent else NO_RETRY
+
+        def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
+            handle = workflow.start_activity(
+                activities.RUN_TOOL,
+                activities.ToolInput(request=request, timeout=timeout, offer=offer),
+                result_type=ToolResult,
+                start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                retry_policy=OFFERED_RETRIES if offer else policy,
+                summary=call_summary(request),
+            )
+            return self._within_grace(handle)
+
         try:
-            return await self._within_grace(handle)
+            return await self._offers.made(start, starts=policy.maximum_attempts)
         except ActivityError as error:
             return failed_result(request.name, error, timeout)
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
-        # The input of a local activity leaves no trace in the history: it records nothing.
-        is_recorded = self._hooks["input"] == "async"
-        if is_recorded:
-            await record_ahead(conversation)
-        reference = conversation.ref(record=is_recorded)
-        return await self._judge(activities.JudgeInput(point="input", conversation=reference))
+        async def start(offer: activities.Offer | None) -> GuardrailResult:
+            # The input of a local activity leaves no trace in the history: it records nothing.
+            is_recorded = offer is not None or self._hooks["input"] == "async"
+            if is_recorded:
+                await record_ahead(conversation)
+            reference = conversation.ref(record=is_recorded)
+            return await self._judge(activities.JudgeInput(point="input", conversation=reference, offer=offer))
+
+        return await self._offers.made(start)
 
     async def judge_output(self, message: Message) -> GuardrailResult:
-        return await self._judge(activities.JudgeInput(point="output", message=message))
+        return await self._offers.made(
+            lambda offer: self._judge(activities.JudgeInput(point="output", message=message, offer=offer))
+        )
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
-        return await self._judge(activities.JudgeInput(point="tool", request=request))
+        return await self._offers.made(
+            lambda offer: self._judge(activities.JudgeInput(point="tool", request=request, offer=offer))
+        )
 
     async def _judge(self, input: activities.JudgeInput) -> GuardrailResult:
         try:
-            return await self._unless_cancelled(self._start_judging(input))
+            return await self._unless_cancelled(start_judging(input, self._hooks[input.point]))
         except ActivityError as error:
             if not timed_out(error):
                 raise
             return GuardrailResult(allowed=False, reason=f"the {input.point} guardrail failed: it timed out")
 
-    def _start_judging(self, input: activities.JudgeInput) -> ActivityHandle[GuardrailResult]:
-        """Start the activity that asks the guardrail: a local one, which costs less, if the guardrail is plain."""
-        timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
-        if self._hooks[input.point] == "plain":
-            return workflow.start_local_activity(
-                activities.JUDGE,
-                input,
-                result_type=GuardrailResult,
-                start_to_close_timeout=timeout,
-                retry_policy=LOST_WORKER_RETRIES,
-            )
-        return workflow.start_activity(
-            activities.JUDGE,
-            input,
-            result_type=GuardrailResult,
-            start_to_close_timeout=timeout,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=LOST_WORKER_RETRIES,
-            summary=f"{input.point} guardrail",
-        )
-
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         """As `Effects.compact`. Raises CompactionError when the compactor failed or took too long."""
-        await record_ahead(conversation)
-        handle = workflow.start_activity(
-            activities.COMPACT,
-            activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop),
-            result_type=str,
-            start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
-            heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=COMPACTION_RETRIES,
-            summary=f"compact {drop} messages",
-        )
-        try:
+
+        async def start(offer: activities.Offer | None) -> str:
+            await record_ahead(conversation)
+            handle = workflow.start_activity(
+                activities.COMPACT,
+                activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop, offer=offer),
+                result_type=str,
+                start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                retry_policy=OFFERED_RETRIES if offer else COMPACTION_RETRIES,
+                summary=f"compact {drop} messages",
+            )
             return await self._unless_cancelled(handle)
+
+        try:
+            return await self._offers.made(start)
         except ActivityError as error:
             raise CompactionError(describe_failure(error)[1]) from error
 
@@ -229,9 +237,3 @@ async def _cancel(handle: ActivityHandle[Any]) -> None:
         await handle
     except ActivityError as error:
         workflow.logger.debug("a cancelled activity ended: %s", error)
-
-
-def _call_summary(request: ToolRequest) -> str:
-    arguments = ", ".join(f"{name}={value!r}" for name, value in request.arguments.items())
-    text = f"{request.name}({arguments})"
-    return text if len(text) <= 200 else text[:197] + "..."

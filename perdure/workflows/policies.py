@@ -38,4 +38,7 @@ TOOL_RETRIES = _attempts(5)
 COMPACTION_RETRIES = _attempts(3)
 """For any failure of a compactor: after these attempts, the built-in summary replaces it (§13.3)."""
 
+OFFERED_RETRIES = _attempts(60)
+"""For an activity that is offered to other workers: most attempts are refusals, of which a minute has about 35."""
+
 NO_RETRY = RetryPolicy(maximum_attempts=1)

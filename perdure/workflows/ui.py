@@ -13,6 +13,7 @@ from ..excerpt import one_line
 from ..loop.state import LoopState
 from ..protocol.run import PendingApproval, RunInput
 from ..protocol.search_attributes import STATUS
+from ..tool_calls import ToolRequest
 
 ShownStatus = Literal["running", "waiting", "done", "failed", "cancelled"]
 MAX_SHOWN = 10
@@ -63,3 +64,10 @@ def _waiting(pending: PendingApproval) -> str:
     since = datetime.fromtimestamp(pending.since, UTC).isoformat(timespec="seconds")
     call = one_line(f"{pending.name}({pending.arguments})", 300)
     return f"- **waits for approval** of `{call}` since {since}: call id `{one_line(pending.call_id)}`"
+
+
+def call_summary(request: ToolRequest) -> str:
+    """A tool call in one line of at most 200 characters."""
+    arguments = ", ".join(f"{name}={value!r}" for name, value in request.arguments.items())
+    text = f"{request.name}({arguments})"
+    return text if len(text) <= 200 else text[:197] + "..."

@@ -306,7 +306,7 @@ def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:
         ("hub", None, True),
     ]
     assert inventory.missing == {"gone": "function"}
-    assert ToolBox().inventory(Agent()) == ([], {})
+    assert ToolBox().inventory(Agent()) == ([], {}, [], [])
 
 
 def test_a_box_holds_functions_and_modules() -> None:

@@ -52,6 +52,14 @@ class Stage:
         async with create_worker(self.client, task_queue=self.task_queue, tools=tools, **settings) as worker:
             yield worker
 
+    @asynccontextmanager
+    async def another_worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
+        """A second worker beside the first, with a connection of its own, as each worker needs."""
+        address = self.client.service_client.config.target_host
+        client = await Client.connect(address, data_converter=self.client.data_converter)
+        async with create_worker(client, task_queue=self.task_queue, tools=tools, **more) as worker:
+            yield worker
+
     async def replay(self) -> None:
         """Replay every history that the runs recorded; raises when the code as it is would not have made it."""
         for run in self.runs:

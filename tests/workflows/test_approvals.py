@@ -19,7 +19,7 @@ from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 done: list[str] = []
-DESCRIPTION = None
+DESCRIPTION = "Delete something."
 SCHEMA = {"type": "object", "properties": {"text": {"type": "string"}}}
 
 

@@ -1,0 +1,106 @@
+"""What a worker has for a run, and what becomes of an activity that needs something else."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+
+from temporalio import activity
+from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+
+from ..agent import Agent
+from ..errors import ConfigurationError, ToolNotRegisteredError
+from ..guardrails import GuardrailPoint
+from ..options import RunOptions
+from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, Offer
+from ..protocol.run import Inventory, Lacking
+from ..tools.dispatch import ToolBox
+from .hooks import Hooks
+
+FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
+"""Seconds until another worker is asked: a fifth of the time that has passed, so that a minute has about 35 questions.
+"""
+
+
+def take_stock(toolbox: ToolBox, hooks: Hooks, agent: Agent, options: RunOptions) -> Inventory:
+    """What this worker has for the run. Raises ConfigurationError for declarations that contradict their functions."""
+    tools = toolbox.inventory(agent)
+    if tools.contradictions:
+        raise ConfigurationError("\n".join(tools.contradictions))
+    if tools.missing:
+        lacking = _lacking_tools([f"{name} (kind: {kind})" for name, kind in tools.missing.items()], toolbox.names)
+        return Inventory(lacking=lacking)
+    try:
+        kinds = hooks.kinds(options)
+    except ConfigurationError as error:
+        return Inventory(lacking=lacking_hooks(options, str(error)))
+    return Inventory(tools=tools.tools, hooks=kinds, offered=list(tools.completed))
+
+
+def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:
+    """What `ToolBox.resolve` has not found."""
+    return _lacking_tools([name], toolbox.names, str(error))
+
+
+def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) -> Lacking | None:
+    """The guardrail that this worker does not have, although the run's first worker had it."""
+    asked = options.model_copy(update={"compactor": None})
+    try:
+        found = point in hooks.kinds(asked)
+    except ConfigurationError as error:
+        return lacking_hooks(asked, str(error))
+    return None if found else lacking_hooks(asked, f"the guardrails {options.guardrails!r} have none for the {point}")
+
+
+def lacking_hooks(options: RunOptions, text: str) -> Lacking:
+    """The guardrails or compactor that this worker does not have."""
+    named = {"guardrails": options.guardrails, "compactor": options.compactor}
+    what = [f"{kind} {name!r}" for kind, name in named.items() if name is not None]
+    return Lacking(what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue)
+
+
+def _lacking_tools(tools: Sequence[str], registered: Sequence[str], text: str = "") -> Lacking:
+    known = ", ".join(registered) or "none"
+    text = text or f"No handler registered for tool: {', '.join(tools)}"
+    return Lacking(
+        what=[f"tool {tool}" for tool in tools],
+        kind=ToolNotRegisteredError.kind,
+        text=f"{text}. This worker's tools: {known}. "
+        "Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])",
+        task_queue=activity.info().task_queue,
+    )
+
+
+def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
+    """The error of an activity whose worker lacks something.
+
+    It is final if the activity is not offered to other workers, or was for long enough. Otherwise Temporal retries it,
+    and any worker of the queue may get it then.
+    """
+    info = activity.info()
+    waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
+    left = offer.seconds - waited if offer else 0.0
+    return ApplicationError(
+        lacking.text,
+        lacking,
+        type=NOT_HERE,
+        non_retryable=left <= 0,
+        next_retry_delay=timedelta(seconds=min(max(FIRST_WAIT, GROWTH * waited), LONGEST_WAIT, left)),
+        category=ApplicationErrorCategory.BENIGN,
+    )
+
+
+def starts_so_far() -> int:
+    """How often workers have started what this activity executes. Only for one that is offered to several workers."""
+    counted = activity.info().heartbeat_details
+    return int(counted[0]) if counted else 0
+
+
+async def count_start() -> int:
+    """Record that this worker is about to start it, before it does: so nothing is started too often.
+
+    The attempts of the activity do not tell, because most of them are refusals. Raises RPCError.
+    """
+    starts = starts_so_far() + 1
+    await activity.client().get_async_activity_handle(task_token=activity.info().task_token).heartbeat(starts)
+    return starts

@@ -1,0 +1,137 @@
+"""Completes a tool's declaration by its function, and compares the two (§2.8, §11). Pure."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache, partial
+from typing import Any
+
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
+from ..agent import Agent, FunctionTool, Property, Tool
+from .properties import property_of
+from .signature import MISSING, Parameter, signature_of
+
+Function = Callable[..., Any]
+
+
+def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:
+    """What signature and docstring of the function say; `description` replaces the docstring's first paragraph."""
+    parameters = [_property(parameter) for parameter in signature_of(function).parameters.values()]
+    return FunctionTool(name=name, description=description or _first_paragraph(function), parameters=parameters)
+
+
+def completed(tool: Tool, function: Function) -> Tool:
+    """The declaration, with the function's own description and parameters where it has none itself.
+
+    It is the same object if nothing was missing, and for tools that are no functions.
+    """
+    if not isinstance(tool, FunctionTool):
+        return tool
+    written = _declaration_of(function)
+    fields = ("description", "parameters")
+    missing = {field: getattr(written, field) for field in fields if getattr(tool, field) is None}
+    found = {field: value for field, value in missing.items() if value}
+    return tool.model_copy(update=found) if found else tool
+
+
+def contradiction(tool: Tool, function: Function) -> str | None:
+    """How a declaration and its function contradict each other, with both; None if they do not, or can't be compared.
+
+    A function that can't be inspected accepts everything, and a parameter without a type any kind.
+    """
+    if not isinstance(tool, FunctionTool):
+        return None
+    written = _declaration_of(function)
+    problems = list(_problems(tool, written.parameters or [], takes_anything=signature_of(function).takes_anything))
+    if not problems:
+        return None
+    declared = "no parameters of its own" if tool.parameters is None else _shown(tool.name, tool.parameters)
+    bound = f", with {', '.join(tool.bindings)} bound to inputs" if tool.bindings else ""
+    taken = _shown(_name(function), written.parameters or [])
+    return (
+        f"The declaration of tool '{tool.name}' contradicts its function: {'; '.join(problems)}. The file declares "
+        f"{declared}{bound}; the function is {taken} in {_place(function)}. "
+        "Make the two agree, or leave out `parameters` in the file: then those of the function are offered"
+    )
+
+
+def offering(agent: Agent, names: Iterable[str]) -> Agent:
+    """The agent, with a function tool for each name that it does not declare yet (§9.2)."""
+    added = [FunctionTool(name=name) for name in names if agent.tool(name) is None]
+    return agent.model_copy(update={"tools": [*(agent.tools or []), *added]}) if added else agent
+
+
+def _declaration_of(function: Function) -> FunctionTool:
+    declared = getattr(function, "__tool__", None)
+    if isinstance(declared, FunctionTool):
+        return declared
+    try:
+        return _remembered(function)
+    except TypeError:  # a callable object that can't be a key
+        return written_declaration("", function)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(function: Function) -> FunctionTool:
+    return written_declaration("", function)
+
+
+def _problems(tool: FunctionTool, taken: Sequence[Property], *, takes_anything: bool) -> Iterator[str]:
+    by_name = {prop.name: prop for prop in taken}
+    declared = {prop.name: prop for prop in tool.parameters or []}
+    bound = tool.bindings or {}
+    for name in [] if takes_anything else [*declared, *(name for name in bound if name not in declared)]:
+        if name not in by_name:
+            yield f"'{name}' is {'declared' if name in declared else 'bound'}, and the function does not have it"
+    for name, prop in by_name.items():
+        if tool.parameters is not None and prop.required and name not in declared and name not in bound:
+            yield f"the function requires '{name}', which is neither declared nor bound"
+        if name in declared and name not in bound and not _kinds(declared[name]) & _kinds(prop):
+            yield f"'{name}' is declared as {declared[name].kind}, and the function takes {prop.kind}"
+
+
+_ALIKE = {"integer": "number", "float": "number", "image": "string", "file": "string", "audio": "string"}
+"""Kinds whose values are written alike in JSON, in so far as a function may take the one for the other."""
+
+
+def _kinds(prop: Property) -> set[str]:
+    if prop.kind == "union":
+        return {kind for option in (prop.one_of or prop.any_of or []) for kind in _kinds(option)}
+    return {"array" if prop.kind == "thread" else _ALIKE.get(prop.kind, prop.kind)}
+
+
+def _shown(name: str, parameters: Sequence[Property]) -> str:
+    listed = (f"{prop.name}{'' if prop.required else '?'}: {prop.kind}" for prop in parameters)
+    return f"{name}({', '.join(listed)})"
+
+
+def _name(function: Function) -> str:
+    return getattr(function, "__name__", None) or type(function).__name__
+
+
+def _place(function: Function) -> str:
+    return getattr(function, "__module__", None) or "an unknown module"
+
+
+def _first_paragraph(function: Function) -> str | None:
+    while isinstance(function, partial):
+        function = function.func
+    text = inspect.getdoc(function) or ""
+    return " ".join(text.split("\n\n")[0].split()) or None
+
+
+def _property(parameter: Parameter) -> Property:
+    described = property_of(parameter.name, parameter.annotation, parameter.adapter)
+    if parameter.default is MISSING:
+        return described.model_copy(update={"required": True})
+    return described.model_copy(update={"default": _plain_default(parameter.default)})
+
+
+def _plain_default(value: Any) -> Any:
+    """The default as JSON can hold it; None when it has no such form."""
+    try:
+        return to_jsonable_python(value)
+    except PydanticSerializationError:
+        return None

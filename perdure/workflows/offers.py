@@ -1,0 +1,132 @@
+"""Offers to other workers what the one that was asked lacks: a tool, guardrails, a compactor."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError, ApplicationError, FailureError
+
+from ..errors import RUN_ERRORS, RunError
+from ..protocol.activities import INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
+from ..protocol.run import Inventory, Lacking, Missing, RunInput
+from .inbox import Inbox
+from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+
+Result = TypeVar("Result")
+Start = Callable[[Offer | None], Awaitable[Result]]
+"""Starts an activity and awaits it. Raises `ActivityError`."""
+
+
+class Offers:
+    """Asks any worker first; where that one lacks something, all workers of the queue, for `missing_tool_grace`.
+
+    The first question costs nothing extra. In the second one, a worker that lacks it too refuses, and Temporal gives
+    the activity to whichever worker asks for work next. That takes no event of the history.
+    """
+
+    def __init__(self, seconds: float, on_wait: Callable[[str], None]) -> None:
+        """`on_wait` is told what the run waits for, when a search begins."""
+        self._seconds = seconds
+        self._on_wait = on_wait
+        self._searches: list[Missing] = []
+
+    @property
+    def missing(self) -> Missing | None:
+        """What the run is offered for at this moment."""
+        if not self._searches:
+            return None
+        what = dict.fromkeys(name for search in self._searches for name in search.what)
+        return self._searches[0].model_copy(update={"what": list(what)})
+
+    async def made(self, start: Start[Result], *, starts: int = 1) -> Result:
+        """What the activity gives. `starts` is how often lost workers may have begun with it once it is offered.
+
+        Raises the `RunError` that says what is missing when no worker had it, and `ActivityError`.
+        """
+        try:
+            return await start(None)
+        except FailureError as error:
+            lacking = _lacking(error)
+            if lacking is None:
+                raise
+        return await self.offered(lacking, start, starts=starts)
+
+    async def offered(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:
+        """The same, where the first worker has been asked. Raises as `made` does."""
+        if not self._seconds:
+            raise _error(lacking, lacking.text)
+        with self._searching(lacking):
+            try:
+                return await start(Offer(seconds=self._seconds, starts=starts))
+            except ActivityError as error:
+                still_lacking = _lacking(error)
+                if still_lacking is None:
+                    raise
+                text = f"No worker of the task queue {lacking.task_queue!r} had it for {self._seconds:g} s."
+                raise _error(lacking, f"{still_lacking.text}. {text}") from error
+
+    @contextmanager
+    def _searching(self, lacking: Lacking) -> Iterator[None]:
+        # Not `workflow.info().task_queue`, which is another one where a reader replays the run.
+        queue = lacking.task_queue
+        search = Missing(what=lacking.what, task_queue=queue, since=workflow.time())
+        self._searches.append(search)
+        self._on_wait(f"Waiting for a worker of the task queue {queue!r} that has {', '.join(lacking.what)}")
+        try:
+            yield
+        finally:
+            self._searches.remove(search)
+
+
+async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inventory:
+    """What a worker has for the run's agent: tools, guardrails, compactor. Empty if the run is cancelled meanwhile.
+
+    A local activity asks the worker that has the workflow task, and only where that one lacks something an ordinary
+    activity asks the others. Raises the `ApplicationError` that says what no worker has, and `ActivityError`.
+    """
+    beginning = Beginning(agent=input.agent, inputs=input.inputs, options=input.options, messages=input.messages)
+    inventory: Inventory = await workflow.execute_local_activity(
+        INVENTORY,
+        InventoryInput(beginning=beginning),
+        result_type=Inventory,
+        start_to_close_timeout=MARGIN,
+        retry_policy=LOST_WORKER_RETRIES,
+    )
+    if inventory.lacking is None:
+        return inventory
+
+    async def ask_others(offer: Offer | None) -> Inventory:
+        handle = workflow.start_activity(
+            INVENTORY,
+            InventoryInput(offer=offer),
+            result_type=Inventory,
+            start_to_close_timeout=MARGIN,
+            retry_policy=OFFERED_RETRIES,
+            summary="a worker with everything that the run needs",
+        )
+        await workflow.wait_condition(lambda: handle.done() or inbox.cancelled)
+        if not handle.done():
+            handle.cancel()
+            return Inventory()
+        found: Inventory = await handle
+        return found
+
+    try:
+        return await offers.offered(inventory.lacking, ask_others)
+    except RunError as error:
+        raise ApplicationError(str(error), type=error.kind) from error
+
+
+def _lacking(error: FailureError) -> Lacking | None:
+    """What the activity's worker lacks; None if it failed for another reason."""
+    cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error comes as it is.
+    if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:
+        return Lacking.model_validate(cause.details[0])
+    return None
+
+
+def _error(lacking: Lacking, text: str) -> RunError:
+    return RUN_ERRORS.get(lacking.kind, RunError)(text, kind=lacking.kind)
