@@ -90,12 +90,13 @@ class RunHandle:
     async def _messages_at_end(self) -> list[Message]:
         return await conversation_at_end(self._client, self.id, await self._chain.last())
 
-    async def steer(self, text: str) -> None:
+    async def steer(self, text: str, *, by: str | None = None) -> None:
         """Send the agent a message, which it reads before its next model call (§13.5); a running tool goes on.
 
-        Raises `PayloadTooLargeError` when the text does not fit into one message to Temporal.
+        `by` says who sends it, for those who read the history. Raises `PayloadTooLargeError` when the text does not fit
+        into one message to Temporal.
         """
-        message = redactor().value(SteeringMessage(text=valid_text(text)))
+        message = redactor().value(SteeringMessage(text=valid_text(text), by=by and valid_text(by)))
         await require_sendable(self._client, message, "The steering message", lambda: "Send less")
         await self._send(lambda link: link.signal(STEER, message))
 

@@ -22,6 +22,8 @@ class SteeringMessage(Exchanged):
     """A message to a running agent (§13.5). It may be sent as a plain string, by any Temporal client."""
 
     text: str
+    by: str | None = None
+    """Who sends it; for readers of the history."""
 
     @model_validator(mode="before")
     @classmethod
