@@ -20,8 +20,7 @@ from perdure import Agent, Message, RunOptions
 from perdure.client import RunHandle, connect, start_run
 from perdure.client.embedded.binary import find_binary
 from perdure.client.embedded.settings import FAST, dynamic_config
-from perdure.history.chain import first_run_id
-from perdure.history.link import read_link
+from perdure.history.chain import read_links
 
 ROOT = Path(__file__).parents[1]
 
@@ -107,13 +106,11 @@ class Stage:
     async def growth(self, run_id: str) -> Growth:
         """What the run's histories hold."""
         growth = Growth(0, 0, 0)
-        link_id: str | None = await first_run_id(self.client, run_id)
-        while link_id:
-            description = await self.client.get_workflow_handle(run_id, run_id=link_id).describe()
+        async for link in read_links(self.client, run_id):
+            description = await self.client.get_workflow_handle(run_id, run_id=link.run_id).describe()
             growth.links += 1
             growth.events += description.history_length
             growth.bytes += description.raw_description.workflow_execution_info.history_size_bytes
-            link_id = (await read_link(self.client, run_id, link_id)).next_run_id
         return growth
 
 

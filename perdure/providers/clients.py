@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import ssl
 from collections.abc import Callable
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, replace
@@ -173,13 +174,13 @@ def _new_client(sdk: SdkNames, endpoint: str | None, api_key: str | None) -> Any
         base_url=endpoint,
         max_retries=0,
         default_headers={"User-Agent": f"perdure/{__version__}"},
-        http_client=_http_client_class(sdk.module)(),
+        http_client=_http_client_class(sdk.module)(verify=tls_context()),
         **dict(sdk.options),
     )
 
 
 @cache
-def _http_client_class(module: str) -> Callable[[], Any]:
+def _http_client_class(module: str) -> Callable[..., Any]:
     """The SDK's own kind of HTTP client, except that it reads of an error's body no more than `MAX_ERROR_BYTES`.
 
     The SDKs read such bodies themselves, whatever they unpack to.
@@ -198,6 +199,14 @@ def _http_client_class(module: str) -> Callable[[], Any]:
                     asyncio.get_running_loop().create_task(self.aclose())
 
     return HttpClient
+
+
+@cache
+def tls_context() -> ssl.SSLContext:
+    """What all of a process's connections are checked with: each client of its own would take 30 ms to make one."""
+    import httpx2
+
+    return httpx2.create_ssl_context()
 
 
 async def _read_into(content: bytearray, response: Any) -> None:

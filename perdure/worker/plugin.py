@@ -28,6 +28,7 @@ from ..tools.user_loop import UserLoop
 from ..tools.watchdog import watchdog
 from ..workflows.agent_run import AgentRun
 from ..workflows.run_log import RunLog
+from .warm_up import warming_up
 from .worker_log import logged
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 
@@ -97,7 +98,7 @@ class PerdurePlugin(SimplePlugin):
         return cast(WorkerConfig, {**config, **_defaults_for(config)})
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        async with logged(worker), self.workflows_held.watching(worker), self.user_loop.held():
+        async with logged(worker), self.workflows_held.watching(worker), self.user_loop.held(), warming_up():
             with watchdog.watching("the worker's event loop"):
                 await super().run_worker(worker, next)
 

@@ -1,0 +1,54 @@
+"""Imports what the first model call needs while a new worker waits for its first run."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib import import_module
+
+from ..providers.clients import tls_context
+
+DELAY_SECONDS = 0.2
+"""A worker that has a run by then, such as that of `perdure run`, imports what that run needs and nothing else."""
+SDKS = {"openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"), "anthropic": ("ANTHROPIC_API_KEY",)}
+"""By module, the variables that make its use likely; without any of them set, the first is."""
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def warming_up() -> AsyncIterator[None]:
+    """While the block runs, import in a thread what is likely to be needed; the first run then takes a third."""
+    task = asyncio.create_task(_warm_up())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _warm_up() -> None:
+    await asyncio.sleep(DELAY_SECONDS)
+    if not any(module in sys.modules for module in SDKS):
+        await asyncio.to_thread(import_likely)
+
+
+def import_likely() -> None:
+    """Import the SDKs that are likely to be used, and what their first call imports. Failures are left to that call."""
+    try:
+        for module in likely_sdks():
+            import_module(module)
+        tls_context()
+        # The first use of a network library imports its part for asyncio.
+        import_module("anyio").run(asyncio.sleep, 0)
+    except Exception as error:
+        logger.debug("what the first run needs can't be imported before it: %s", error)
+
+
+def likely_sdks() -> list[str]:
+    """Those whose key is set, else that of the default provider."""
+    return [module for module, keys in SDKS.items() if any(map(os.environ.get, keys))] or [next(iter(SDKS))]

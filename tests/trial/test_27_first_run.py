@@ -1,0 +1,86 @@
+"""A worker that waits imports what its first run needs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from perdure.worker.warm_up import likely_sdks
+
+WORKER = """
+import asyncio, importlib, json, sys, uuid
+import perdure
+from perdure.client import connect, start_run
+from perdure.worker import create_worker
+
+address, endpoint, wait = sys.argv[1:]
+
+@perdure.tool
+def look(what: str) -> str:
+    return what
+
+async def main():
+    client, queue = await connect(address), f"first-{uuid.uuid4()}"
+    model = {"id": "m", "connection": {"kind": "anonymous", "endpoint": endpoint}}
+    tool = {"name": "look", "kind": "function", "parameters": [{"name": "what", "kind": "string"}]}
+    agent = perdure.load_dict({"name": "first", "model": model, "tools": [tool]})
+    async with create_worker(client, task_queue=queue, tools=[look]):
+        while wait and "anyio._backends._asyncio" not in sys.modules:
+            await asyncio.sleep(0.02)
+        if wait:
+            await asyncio.to_thread(importlib.import_module, "anyio._backends._asyncio")  # waits for its end
+        before = set(sys.modules)
+        run = await start_run(client, agent, messages=[perdure.Message.user("Go on.")], task_queue=queue)
+        await run.result()
+        late = {name.partition(".")[0] for name in set(sys.modules) - before}
+    print(json.dumps(sorted(late)), "anthropic" in sys.modules, flush=True)
+
+asyncio.run(main())
+"""
+
+
+def first_run(address: str, model: ScriptedModel, *, wait: bool) -> tuple[list[str], bool]:
+    """What the first run of a new worker imports, and whether the worker has imported another provider's SDK."""
+    environment = {name: value for name, value in os.environ.items() if not name.endswith("_API_KEY")}
+    command = [sys.executable, "-c", WORKER, address, model.openai_endpoint, "wait" if wait else ""]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=True)
+    late, other = done.stdout.splitlines()[-1].rsplit(" ", 1)
+    return json.loads(late), other == "True"
+
+
+async def test_the_first_run_imports_nothing(address: str, scripted: Callable[[Script], ScriptedModel]) -> None:
+    model = scripted([asks(call("look", what="this")), says("done")])
+    assert first_run(address, model, wait=True) == ([], False)
+
+
+async def test_a_worker_that_has_a_run_at_once_imports_what_that_needs(
+    address: str, scripted: Callable[[Script], ScriptedModel]
+) -> None:
+    late, other = first_run(address, scripted([says("done")]), wait=False)
+    assert "openai" in late
+    assert not other
+
+
+@pytest.mark.parametrize(
+    ("keys", "likely"),
+    [
+        ((), ["openai"]),
+        (("ANTHROPIC_API_KEY",), ["anthropic"]),
+        (("ANTHROPIC_API_KEY", "AZURE_OPENAI_API_KEY"), ["openai", "anthropic"]),
+    ],
+)
+def test_the_sdks_with_a_key_are_likely(
+    monkeypatch: pytest.MonkeyPatch, keys: tuple[str, ...], likely: list[str]
+) -> None:
+    for name in ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    for name in keys:
+        monkeypatch.setenv(name, "set")
+    assert likely_sdks() == likely
