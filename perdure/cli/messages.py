@@ -8,6 +8,7 @@ from . import options
 from .console import answer, describe_call, say
 from .running import execute
 from .session import open_run
+from .waiting import waiting_shown
 
 if TYPE_CHECKING:
     from ..messages import Message
@@ -23,7 +24,8 @@ def messages(id: options.RunId, as_json: options.AsJson = False) -> None:
 
 async def _messages(run_id: str, as_json: bool) -> None:
     async with open_run(run_id) as (_, handle):
-        said = await handle.messages()
+        with waiting_shown():
+            said = await handle.messages()
     if as_json:
         answer([message.model_dump(mode="json", by_alias=True) for message in said])
         return

@@ -15,6 +15,7 @@ from perdure.errors import ConfigurationError
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.cli.conftest import Cli, Started, clean_environment
+from tests.conftest import wait_for
 from tests.workflows.agents import scripted_agent
 from tests.workflows.dev_server import DevServer, free_port
 from tests.workflows.gates import Gate
@@ -83,6 +84,28 @@ async def test_twenty_five_seconds(
     with caplog.at_level(logging.WARNING, "perdure.waiting"):
         await waiters(frail, scripted, tmp_path, seconds=25.0)
     assert caplog.messages.count(f"the server at {frail.address} does not answer; waiting") <= 4
+
+
+@pytest.mark.trial
+async def test_a_server_that_hangs_is_waited_for_too(
+    frail: DevServer, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    gate, stage = Gate(), Stage(frail.client, "frail")
+
+    async def heard(text: str) -> bool:
+        return f"the server at {frail.address} {text}" in caplog.messages
+
+    with caplog.at_level(logging.WARNING, "perdure.waiting"):
+        async with stage.worker({"gate": gate}):
+            run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+            await gate.reached.wait()
+            result = asyncio.create_task(run.result())
+            frail.freeze()
+            await wait_for(lambda: heard("does not answer; waiting"))
+            frail.thaw()
+            await wait_for(lambda: heard("answers again"))
+            gate.open.set()
+            assert (await result).output == "done"
 
 
 async def test_a_wrong_address_still_fails_at_once() -> None:

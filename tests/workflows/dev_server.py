@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import socket
 import time
 from pathlib import Path
@@ -55,6 +56,16 @@ class DevServer:
         moment = time.monotonic()
         await self._process.wait()
         return moment
+
+    def freeze(self) -> None:
+        """SIGSTOP: connections stay, and nothing answers."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        """SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(signal.SIGCONT)
 
     async def __aenter__(self) -> Self:
         self.client = await self.start()
