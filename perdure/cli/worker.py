@@ -13,6 +13,7 @@ import typer
 
 from . import options
 from .console import say
+from .health import fresh_file
 from .running import execute
 from .task_queue import DEFAULT_QUEUE
 from .user_code import UserCode
@@ -27,6 +28,10 @@ def worker(
     reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
     watch: options.Watch = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
+    health_file: Annotated[
+        Path | None,
+        typer.Option("--health-file", metavar="FILE", help="Touch it every 5 s while the worker is well."),
+    ] = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
@@ -44,7 +49,7 @@ def worker(
         return
     code = load_user_code(tools or (), guardrails or (), compactor or ())
     end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
-    execute(_work(code, task_queue, prompt_root, grace, end=end), is_service=True)
+    execute(_work(code, task_queue, prompt_root, grace, health_file=health_file, end=end), is_service=True)
 
 
 async def _work(
@@ -52,6 +57,8 @@ async def _work(
     task_queue: str,
     prompt_root: Path | None,
     grace: float,
+    *,
+    health_file: Path | None,
     end: Callable[[], Awaitable[object]],
 ) -> None:
     from ..client.registration import register_search_attributes
@@ -61,14 +68,17 @@ async def _work(
     tune_process()
     async with open_session() as session:
         await register_search_attributes(session.client)
-        async with create_worker(
-            session.client,
-            task_queue=task_queue,
-            tools=code.tools,
-            guardrails=code.guardrails,
-            compactors=code.compactors,
-            prompt_root=prompt_root,
-            graceful_shutdown_timeout=timedelta(seconds=grace),
+        async with (
+            create_worker(
+                session.client,
+                task_queue=task_queue,
+                tools=code.tools,
+                guardrails=code.guardrails,
+                compactors=code.compactors,
+                prompt_root=prompt_root,
+                graceful_shutdown_timeout=timedelta(seconds=grace),
+            ) as running,
+            fresh_file(health_file, running),
         ):
             tools = ", ".join(code.tools) or "none"
             say(f"Worker on {session.place}, task queue {task_queue!r}, tools: {tools}", "strong")
