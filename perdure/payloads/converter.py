@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from typing import ClassVar
 
 import zstandard
 from google.protobuf.message import DecodeError
@@ -35,10 +36,11 @@ class SharedPayloadConverter(CompositePayloadConverter):
     """
 
     _shared = PydanticPayloadConverter()
-    _lost = LostValues()
+    _lost: ClassVar = {LostValues.ENCODING.encode(): LostValues()}
 
     def __init__(self) -> None:
-        super().__init__(*self._shared.converters.values(), self._lost)
+        super().__init__(*self._shared.converters.values())
+        self.converters = {**self.converters, **self._lost}
 
 
 class ZstdCodec(PayloadCodec):
