@@ -13,7 +13,7 @@ from .problems import UsageProblem
 if TYPE_CHECKING:
     from temporalio.worker import Worker
 
-SECONDS = 5.0
+SECONDS = 2.0
 """The time between two touches."""
 
 

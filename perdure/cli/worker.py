@@ -30,7 +30,7 @@ def worker(
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
     health_file: Annotated[
         Path | None,
-        typer.Option("--health-file", metavar="FILE", help="Touch it every 5 s while the worker is well."),
+        typer.Option("--health-file", metavar="FILE", help="Touch it every 2 s while the worker is well."),
     ] = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
