@@ -10,6 +10,7 @@ from typing import Any
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from ..errors import RunError
 from ..excerpt import one_line
 from ..guardrails import GuardrailResult
 from ..loop.effects import Cancelled
@@ -72,7 +73,7 @@ class OpenApproval:
             verdict = checked("tool", await self._judge(edited))
         except Cancelled:
             raise refusal("ended", "the run was cancelled") from None
-        except ActivityError as error:
+        except (ActivityError, RunError) as error:
             raise refusal("guardrail", f"the tool guardrail can't be asked: {describe_failure(error)[1]}") from error
         if not verdict.allowed:
             raise refusal("guardrail", f"the tool guardrail denies the edited arguments: {verdict.reason}")

@@ -193,6 +193,20 @@ async def test_the_model_is_told_what_ran(stage: Stage, scripted: Scripted, wire
     assert json.loads(asked.arguments) == {"amount": 7}, "the model's own message stays as it wrote it"
 
 
+async def test_a_tool_that_is_written_once_is_described_too(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker([pay]):
+        model = scripted([asks(call("pay", amount=7)), says("done")])
+        run = await stage.start(scripted_agent(model, [{"name": "pay", "kind": "function"}]))
+        pending = await waiting(run)
+        assert pending.description == "Pays."
+        assert pending.schema is not None
+        assert pending.schema["required"] == ["amount"]
+        await refused(run.approve("call_pay", arguments={"amount": "much"}), "arguments")
+        await run.approve("call_pay", arguments={"amount": 5})
+        await run.result()
+    assert paid == [5]
+
+
 async def test_a_denial_says_who_and_why(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker([pay]):
         run = await stage.start(scripted_agent(scripted([asks(call("pay", amount=7)), says("done")]), [PAY]))
