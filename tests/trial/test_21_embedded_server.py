@@ -97,8 +97,11 @@ async def test_a_server_that_lost_guard_and_users_is_adopted(tmp_path: Path) -> 
     assert not await gone(tmp_path), "nobody is there to end it"
     async with LocalServer(tmp_path) as next_user:
         assert next_user.state == first
-    await wait_for(lambda: gone(tmp_path))
-    assert not (tmp_path / "server.json").exists()
+
+    async def is_forgotten() -> bool:
+        return await gone(tmp_path) and not (tmp_path / "server.json").exists()
+
+    await wait_for(is_forgotten)
 
 
 async def test_no_stranger_is_killed(server: LocalServer, tmp_path: Path) -> None:
