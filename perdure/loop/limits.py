@@ -38,6 +38,17 @@ _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
 """Field of `RunOptions`, and what has been used of it."""
 
 
+def deadline(options: RunOptions, state: LoopState) -> float | None:
+    """When `max_seconds` ends the run's waits, in seconds since the epoch; None for never."""
+    return None if options.max_seconds is None else state.started_at + options.max_seconds
+
+
+def time_is_over(options: RunOptions) -> LimitExceededError:
+    """The error of `max_seconds`, where it ends a wait."""
+    limit = options.max_seconds
+    return LimitExceededError(f"Budget exhausted: max_seconds ({limit}) reached", reason=f"max_seconds: {limit} used")
+
+
 def _repetition(state: LoopState) -> str | None:
     if state.repeated < 2:
         return None

@@ -27,7 +27,7 @@ from ..tool_calls import ToolSpec
 from ..trimming import plan_trim, summarize_dropped, summary_message
 from .compaction import compactor_summary
 from .effects import Cancelled, Effects
-from .limits import partial_text, reached_limit
+from .limits import deadline, partial_text, reached_limit
 from .retry import call_with_retry
 from .state import LoopState, usage_data
 from .tools import ToolRound
@@ -167,6 +167,7 @@ class AgentLoop:
             self._effects,
             self._options,
             self._emit_status,
+            deadline(self._options, self.state),
         )
         self.state.count(reply.usage)
         if self._options.stream and reply.message.text and not reply.message.tool_calls:

@@ -8,6 +8,7 @@ from ..errors import ExecuteError, ModelError
 from ..messages import ModelReply
 from ..options import RunOptions
 from .effects import Cancelled, Effects
+from .limits import time_is_over
 
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
@@ -20,10 +21,12 @@ async def call_with_retry(
     effects: Effects,
     options: RunOptions,
     status: Callable[[str], None],
+    deadline: float | None = None,
 ) -> ModelReply:
     """Call until it succeeds, for at most `max_llm_retries` attempts.
 
     A wait for a rate limit costs no attempt; all such waits together take at most `rate_limit_seconds`.
+    No wait goes on beyond `deadline`: then `LimitExceededError` is raised, the error of `max_seconds`.
     Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is cancelled.
     """
     retries: Retries | None = None
@@ -34,9 +37,12 @@ async def call_with_retry(
             retries = retries or Retries(effects, options)
             delay, text = retries.after(error)
             status(text)
-            await effects.sleep(delay, "model retry")
+            left = delay if deadline is None else max(0.0, deadline - effects.now())
+            await effects.sleep(min(delay, left), "model retry")
             if effects.cancelled():
                 raise Cancelled from None
+            if delay > left:
+                raise time_is_over(options) from error
 
 
 class Retries:

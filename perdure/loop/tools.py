@@ -65,6 +65,7 @@ class ToolRound:
         self._state = state
         self._tools = tools
         self._guarded = guarded
+        self._slots = asyncio.Semaphore(options.max_parallel_tools)
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """The tool messages, in the order of `calls`.
@@ -122,7 +123,8 @@ class ToolRound:
             call_id=call.id, name=call.name, arguments=arguments, iteration=self._state.iteration, index=index
         )
         if self._guarded:
-            verdict = checked("tool", await self._effects.judge_tool(request))
+            async with self._slots:
+                verdict = checked("tool", await self._effects.judge_tool(request))
             if not verdict.allowed:
                 return Immediate(ToolResult.of_text(f"Tool denied by guardrail: {verdict.reason}"))
             if verdict.rewrite is not None:
@@ -163,10 +165,11 @@ class ToolRound:
             case Immediate(result=result):
                 return result
             case Admitted(request=request, is_edited=is_edited):
-                if self._effects.cancelled():
-                    raise Cancelled
-                self._state.tool_calls += 1
-                result = await self._effects.run_tool(request)
+                async with self._slots:
+                    if self._effects.cancelled():
+                        raise Cancelled
+                    self._state.tool_calls += 1
+                    result = await self._effects.run_tool(request)
                 return _of_edited(request, result) if is_edited else result
 
     def _available(self) -> str:

@@ -184,17 +184,25 @@ def _spec(handler: Handler) -> ToolSpec:
 def _fill_in(
     handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> Callable[..., Any]:
-    """The handler's function with all its arguments except the context. Raises InvalidArguments."""
-    declared = getattr(handler.tool, "parameters", None)
-    bound = apply_bindings(handler.tool, arguments, inputs)
+    """The handler's function with all its arguments except the context.
+
+    Only what the model wrote is checked: it does not know the parameters that are bound to inputs. Raises
+    InvalidArguments for what it wrote, and UnfitInputError for a bound parameter that the function can't do without.
+    """
+    declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings or {}
+    given = {name: value for name, value in arguments.items() if name not in hidden}
     if declared is not None:
-        given = without_absent(declared, bound)
-        if problems := find_problems(declared, given):
+        visible = [prop for prop in declared if prop.name not in hidden]
+        given = without_absent(visible, given)
+        if problems := find_problems(visible, given):
             raise InvalidArguments(problems)
-        bound = given
+    unseen = {name: value for name, value in arguments.items() if name in hidden}
+    bound = apply_bindings(handler.tool, {**given, **unseen}, inputs)
+    if declared is not None:
+        bound = without_absent(declared, bound)
     if handler.is_for_kind:
         return partial(handler.function, handler.tool, bound, agent, dict(inputs))
-    return partial(handler.function, **signature_of(handler.function).fit(bound))
+    return partial(handler.function, **signature_of(handler.function).fit(bound, hidden=hidden.keys()))
 
 
 def _for_threads(context: ToolContext) -> ToolContext:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from operator import or_
@@ -25,6 +25,15 @@ class InvalidArguments(ValueError):
 
     def __init__(self, problems: list[str]) -> None:
         super().__init__("; ".join(problems))
+        self.problems = problems
+
+
+class UnfitInputError(ValueError):
+    """The inputs of the run do not give a tool what its bound parameters need. The text does not name them: the model,
+    which reads it, has never seen them."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("the run's inputs do not have what the tool is bound to")
         self.problems = problems
 
 
@@ -52,33 +61,38 @@ class ToolSignature:
     """Whether it has `**kwargs`, or can't be inspected."""
     is_async: bool
 
-    def fit(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def fit(self, arguments: Mapping[str, Any], *, hidden: Container[str] = ()) -> dict[str, Any]:
         """The keyword arguments to call the function with, converted to the annotated types.
 
-        Raises InvalidArguments for unknown, missing and unfit ones.
+        Raises InvalidArguments for unknown, missing and unfit ones, but UnfitInputError when only parameters are
+        concerned that are `hidden` from the model.
         """
-        problems = self._unexpected(arguments) + self._missing(arguments)
+        known = [name for name in self.parameters if name not in hidden]
+        problems, unfit = self._unexpected(arguments, known), list[str]()
+        for name in self._missing(arguments):
+            (unfit if name in hidden else problems).append(f"'{name}' is required")
         fitted = dict(arguments)
         for name in self.parameters.keys() & arguments.keys():
             try:
                 fitted[name] = _convert(self.parameters[name], arguments[name])
             except ValidationError as error:
-                problems += [
-                    _problem(name, detail) for detail in error.errors(include_url=False, include_context=False)
-                ]
+                details = error.errors(include_url=False, include_context=False)
+                (unfit if name in hidden else problems).extend(_problem(name, detail) for detail in details)
         if problems:
             raise InvalidArguments(problems)
+        if unfit:
+            raise UnfitInputError(unfit)
         return fitted
 
-    def _unexpected(self, arguments: Mapping[str, Any]) -> list[str]:
+    def _unexpected(self, arguments: Mapping[str, Any], known: Sequence[str]) -> list[str]:
         if self.takes_anything or arguments.keys() <= self.parameters.keys():
             return []
-        known = ", ".join(self.parameters) or "there are none"
-        return [f"'{name}' is not a parameter ({known})" for name in arguments if name not in self.parameters]
+        shown = ", ".join(known) or "there are none"
+        return [f"'{name}' is not a parameter ({shown})" for name in arguments if name not in self.parameters]
 
     def _missing(self, arguments: Mapping[str, Any]) -> list[str]:
         required = (name for name, parameter in self.parameters.items() if parameter.default is MISSING)
-        return [f"'{name}' is required" for name in required if name not in arguments]
+        return [name for name in required if name not in arguments]
 
 
 def signature_of(function: Callable[..., Any]) -> ToolSignature:

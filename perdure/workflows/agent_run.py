@@ -14,6 +14,7 @@ from ..conversation import Conversation
 from ..errors import RunCancelled, RunError
 from ..event_data import FailedData, StatusData
 from ..events import EventLog, EventPage
+from ..loop.limits import deadline
 from ..loop.loop import AgentLoop
 from ..loop.state import LoopState
 from ..messages import Message
@@ -142,6 +143,7 @@ class AgentRun:
             events=self._events,
             inbox=self._inbox,
             offers=self._offers,
+            deadline=deadline(self._input.options, self._state),
             on_checkpoint=self._checkpoint,
         )
         return AgentLoop(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any, TypeVar
 
@@ -58,6 +59,7 @@ class TemporalEffects:
         events: EventLog,
         inbox: Inbox,
         offers: Offers,
+        deadline: float | None,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
         self._options = options
@@ -66,6 +68,7 @@ class TemporalEffects:
         self._events = events
         self._inbox = inbox
         self._offers = offers
+        self._deadline = deadline
         self._on_checkpoint = on_checkpoint
         self._failed_call: ModelError | None = None
 
@@ -195,10 +198,14 @@ class TemporalEffects:
         spec = self._tools.get(request.name) or ToolSpec(name=request.name)
         opened = self._inbox.approvals.open(request, spec, self.judge_tool if "tool" in self._hooks else None)
         waits(request)
-        await workflow.wait_condition(lambda: self.cancelled() or opened.approval is not None)
+        timeout = None if self._deadline is None else max(0.0, self._deadline - workflow.time())
+        with suppress(TimeoutError):
+            await workflow.wait_condition(lambda: self.cancelled() or opened.approval is not None, timeout=timeout)
         self._inbox.approvals.close(opened)
-        if opened.approval is None:
+        if opened.approval is None and self.cancelled():
             raise Cancelled
+        if opened.approval is None:  # The loop looks at its limits next.
+            return Approval(approved=False, reason="the time of the run is over (max_seconds)")
         goes_on(request, approved=opened.approval.approved)
         return opened.approval
 

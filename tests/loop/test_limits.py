@@ -43,7 +43,7 @@ async def test_an_answer_in_the_last_iteration_is_an_answer() -> None:
     [
         ({"max_total_tokens": 25}, "Budget exhausted: max_total_tokens (25) reached", "max_total_tokens: 30 used", 3),
         ({"max_tool_calls": 2}, "Budget exhausted: max_tool_calls (2) reached", "max_tool_calls: 2 used", 2),
-        ({"max_seconds": 4.5}, "Budget exhausted: max_seconds (4.5) reached", "max_seconds: 5 used", 1),
+        ({"max_seconds": 4.5}, "Budget exhausted: max_seconds (4.5) reached", "max_seconds: 4.5 used", 0),
     ],
 )
 async def test_budgets(options: dict[str, Any], text: str, reason: str, calls: int) -> None:
