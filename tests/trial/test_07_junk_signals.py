@@ -85,7 +85,7 @@ async def test_junk_is_dropped_and_the_run_goes_on(stage: Stage, scripted: Scrip
     reached, gate = asyncio.Event(), asyncio.Event()
 
     @tool
-    async def wait() -> str:
+    async def wait(text: str = "") -> str:
         """Wait."""
         reached.set()
         await gate.wait()
@@ -122,7 +122,7 @@ async def test_a_reference_to_what_nobody_has_stored(stage: Stage, scripted: Scr
     reached, gate = asyncio.Event(), asyncio.Event()
 
     @tool
-    async def wait() -> str:
+    async def wait(text: str = "") -> str:
         """Wait."""
         reached.set()
         await gate.wait()
