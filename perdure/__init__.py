@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from .errors import LoadError as LoadError
     from .errors import MaxIterationsError as MaxIterationsError
     from .errors import ModelError as ModelError
+    from .errors import OutputError as OutputError
     from .errors import PayloadTooLargeError as PayloadTooLargeError
     from .errors import RenderError as RenderError
     from .errors import RunCancelled as RunCancelled
@@ -75,8 +76,8 @@ else:
             ".client.run_input": "run_input",
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
-            " LoadError MaxIterationsError ModelError PayloadTooLargeError RenderError RunCancelled RunError"
-            " RunNotFound ToolArgumentError ToolNotRegisteredError",
+            " LoadError MaxIterationsError ModelError OutputError PayloadTooLargeError RenderError RunCancelled"
+            " RunError RunNotFound ToolArgumentError ToolNotRegisteredError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",
             ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",

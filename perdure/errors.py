@@ -14,6 +14,7 @@ Exception
     ├── RunCancelled
     ├── GuardrailError                an input or output guardrail denied (§13.4)
     ├── MaxIterationsError            the iteration cap was reached (§9.1); a RuntimeError too
+    ├── OutputError                   the answer does not fit the agent's `outputs`
     ├── LimitExceededError            a budget of RunOptions ran out, or calls were repeated
     ├── ExecuteError                  the model call failed for good (§9.10)
     ├── ToolNotRegisteredError        a tool has no handler (§9.9); a ValueError too
@@ -199,6 +200,14 @@ class MaxIterationsError(RunError, RuntimeError):
     kind = "max_iterations"
 
 
+class OutputError(RunError):
+    """The model's answer does not fit the agent's `outputs`, or the `output_type` of the call; `reason` says why."""
+
+    kind = "output"
+    text = ""
+    """The answer, as the model wrote it."""
+
+
 class LimitExceededError(RunError):
     """A budget of `RunOptions` ran out, or the model repeated its tool calls too often; `reason` says which."""
 
@@ -229,6 +238,7 @@ RUN_ERRORS: dict[str, type[RunError]] = {
         RunCancelled,
         GuardrailError,
         MaxIterationsError,
+        OutputError,
         LimitExceededError,
         ExecuteError,
         ToolNotRegisteredError,

@@ -37,6 +37,13 @@ class GuardrailResult(BaseModel):
         return valid_json(rewrite)
 
 
+class JudgedOutput(GuardrailResult):
+    """An output guardrail's verdict, and what perdure finds out about its rewrite."""
+
+    faults: list[str] = []
+    """Why the rewrite does not fit the agent's `outputs`; [] when it does."""
+
+
 Verdict = GuardrailResult | Awaitable[GuardrailResult]
 
 

@@ -188,3 +188,5 @@ class ModelReply(BaseModel):
     """The provider's own response, only if the run asks for it (`RunOptions.raw`)."""
     warnings: list[str] = []
     """What the run should report about the call, each as a `status` event."""
+    faults: list[str] = []
+    """Why the answer does not fit the agent's `outputs`; [] when it does, or when there are none."""

@@ -59,6 +59,8 @@ class RunOptions(BaseModel):
     """How long a running tool may go on after the run was cancelled."""
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
     """The most bytes of one answer of the model, counted as they are unpacked; beyond them the call fails."""
+    output_retries: int = Field(default=2, ge=0)
+    """How often the model is told that its answer does not fit the agent's `outputs`; then the run fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
     """What a reached limit leads to: an error, a partial result, or a last model call without tools."""
     unknown_tools: Literal["recover", "raise"] = "recover"

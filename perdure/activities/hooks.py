@@ -7,11 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
+from ..agent import Agent
 from ..errors import ConfigurationError
-from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
+from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
+from ..loop.verdicts import rewritten_text
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
+from ..providers.structured import read_answer
 from ..tools.signature import is_async
 from ..tools.user_loop import ThisLoop, UserLoop, with_advice
 
@@ -87,6 +90,13 @@ class Hooks:
         in_loop = is_async(callback) or not self._in_threads
         ended = await self._loop.end_of(partial(callback, *arguments), title, is_async=in_loop)
         return ended.result()
+
+
+def judged_output(agent: Agent, message: Message, verdict: GuardrailResult) -> JudgedOutput:
+    """The verdict, and why its rewrite of an answer does not fit the agent's outputs. Never raises."""
+    is_answer = verdict.allowed and verdict.rewrite is not None and not message.tool_calls
+    faults = read_answer(rewritten_text(verdict.rewrite), agent.outputs)[1] if agent.outputs and is_answer else []
+    return JudgedOutput(**dict(verdict), faults=faults)
 
 
 def _verdict(value: Any) -> GuardrailResult:

@@ -26,7 +26,7 @@ from ..tools.results import cut_middle
 from ..tools.user_loop import UserLoop
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeat_from_anywhere, heartbeats
-from .hooks import Hooks, conversation_text
+from .hooks import Hooks, conversation_text, judged_output
 from .model import ask_model, summarize
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .stock import count_start, lacking_guardrail, lacking_hooks, lacking_tool, refusal, starts_so_far, take_stock
@@ -157,6 +157,8 @@ class RunActivities:
             run.options.guardrails, input.point, *subject, run_id=current_link().workflow_id
         )
         verdict = redactor().value(verdict)
+        if input.message is not None:
+            verdict = judged_output(run.agent, input.message, verdict)
         require_recordable(verdict, f"The rewrite of the {input.point} guardrail")
         return verdict
 

@@ -11,7 +11,7 @@ from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..errors import RUN_ERRORS, RunCancelled, RunError
+from ..errors import RUN_ERRORS, OutputError, RunCancelled, RunError
 from ..events import RunEvent
 from ..history.chain import Chain, cancel_reason
 from ..loop.state import usages
@@ -210,7 +210,10 @@ class RunHandle:
 
 def _failed(text: str, failure: RunFailure, messages: list[Message]) -> RunError:
     error_type = RUN_ERRORS.get(failure.kind, RunError)
-    return error_type(text, kind=failure.kind, reason=failure.reason, messages=messages, iterations=failure.iterations)
+    error = error_type(text, kind=failure.kind, reason=failure.reason, messages=messages, iterations=failure.iterations)
+    if isinstance(error, OutputError):
+        error.text = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
+    return error
 
 
 def _kind_of(cause: BaseException) -> str:

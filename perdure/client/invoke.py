@@ -52,6 +52,7 @@ class MoreOptions(TypedDict, total=False):
     missing_tool_grace: float
     cancel_grace: float
     max_answer_bytes: int
+    output_retries: int
     on_limit: Literal["raise", "partial", "final_answer"]
     unknown_tools: Literal["recover", "raise"]
     max_total_tokens: int | None

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from ..conversation import Conversation
 from ..event_data import EventType, LoggedData
-from ..guardrails import GuardrailResult
+from ..guardrails import GuardrailResult, JudgedOutput
 from ..messages import Message, ModelReply, ToolResult
 from ..tool_calls import Approval, ToolRequest
 from .state import LoopState
@@ -56,8 +56,8 @@ class Effects(Protocol):
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         """The input guardrail's verdict on what the model is about to be sent (§13.4)."""
 
-    async def judge_output(self, message: Message) -> GuardrailResult:
-        """The output guardrail's verdict on the model's reply."""
+    async def judge_output(self, message: Message) -> JudgedOutput:
+        """The output guardrail's verdict on the model's reply, and whether a rewritten answer fits `outputs`."""
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
         """The tool guardrail's verdict on one call."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, NoReturn
+from typing import NoReturn
 
 from ..conversation import Conversation
 from ..errors import GuardrailError, RunCancelled, RunError
@@ -28,21 +27,11 @@ from ..trimming import plan_trim, summarize_dropped, summary_message
 from .compaction import compactor_summary
 from .effects import Cancelled, Effects
 from .limits import deadline, partial_text, reached_limit
+from .outputs import Outcome, output_error, send_back
 from .retry import call_with_retry
 from .state import LoopState, usage_data
 from .tools import ToolRound
 from .verdicts import checked, with_text
-
-
-@dataclass
-class Outcome:
-    """What a run gives when it ends well."""
-
-    output: Any
-    response: str
-    """The output as text, as the `done` event holds it."""
-    is_incomplete: bool = False
-    """Whether a limit ended the run (`RunOptions.on_limit`)."""
 
 
 class AgentLoop:
@@ -182,10 +171,13 @@ class AgentLoop:
         """§13.4"""
         if "output" not in self._guarded:
             return reply
-        verdict = checked("output", await self._effects.judge_output(reply.message))
+        judged = await self._effects.judge_output(reply.message)
+        verdict = checked("output", judged)
         if not verdict.allowed:
             self._deny("Output", verdict.reason)
-        return reply if verdict.rewrite is None else with_text(reply, verdict.rewrite, structured=self._structured)
+        if verdict.rewrite is None:
+            return reply
+        return with_text(reply, verdict.rewrite, judged.faults, structured=self._structured)
 
     async def _run_tools(self, message: Message, calls: Sequence[ToolCall]) -> None:
         """§13.6, §13.7 step 8"""
@@ -194,11 +186,17 @@ class AgentLoop:
         self._append([message, *results])
 
     def _goes_on_after(self, reply: ModelReply) -> bool:
-        """Whether a steering message arrived during the model call, and no limit forbids answering it."""
-        if not self._effects.has_steering() or self._reached_limit():
+        """Whether the model is called again after an answer: to read a steering message, or because it does not fit."""
+        limit = self._reached_limit()
+        is_steered = self._effects.has_steering() and not limit
+        if not (is_steered or reply.faults):
             return False
         self.state.note(reply.message.text, [])
         self._append([reply.message])
+        if not is_steered:
+            status, correction = send_back(reply, self.state, self._options, limit)
+            self._emit_status(status)
+            self._append([correction])
         return True
 
     def _answer(self, reply: ModelReply) -> Outcome:
@@ -227,6 +225,9 @@ class AgentLoop:
         if reply.message.tool_calls or not reply.message.text:
             text = reply.message.text or partial_text(self.state)
             reply = reply.model_copy(update={"message": Message.assistant(text)})
+        elif reply.faults:
+            self._append([reply.message])
+            raise output_error(reply, self.state, self._reached_limit())
         outcome = self._answer(reply)
         outcome.is_incomplete = True
         return outcome

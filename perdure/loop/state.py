@@ -43,6 +43,8 @@ class LoopState:
     """The calls of the last round, as a text that identifies them."""
     repeated: int = 0
     """How many rounds in a row asked for exactly `last_calls`."""
+    output_retries: int = 0
+    """How often the model was told that its answer does not fit."""
     started_at: float = 0.0
     """Seconds since the epoch."""
 

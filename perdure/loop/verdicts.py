@@ -34,15 +34,15 @@ def checked(point: GuardrailPoint, verdict: GuardrailResult) -> GuardrailResult:
         )
 
 
-def with_text(reply: ModelReply, text: str, *, structured: bool) -> ModelReply:
+def with_text(reply: ModelReply, text: str, faults: list[str], *, structured: bool) -> ModelReply:
     """The reply with another text, and without the provider's original blocks, which hold the old one.
 
-    With `structured`, the reply's output is the text read as JSON.
+    With `structured`, the reply's output is the text read as JSON; `faults` says why it does not fit.
     """
     metadata = {key: value for key, value in reply.message.metadata.items() if key != "provider_content"}
     message = Message(role="assistant", parts=[TextPart(value=text)], metadata=metadata)
     output = _parse_output(text) if structured else None
-    return reply.model_copy(update={"message": message, "output": output})
+    return reply.model_copy(update={"message": message, "output": output, "faults": faults})
 
 
 def _parse_output(text: str) -> Any:
@@ -52,13 +52,13 @@ def _parse_output(text: str) -> Any:
         return text
 
 
-def _text(value: Any) -> str:
+def rewritten_text(value: Any) -> str:
     """A text as it is, another value, such as the answer of an agent with `outputs`, as JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 _READERS: dict[GuardrailPoint, tuple[str, Callable[[Any], Any]]] = {
     "input": ("a list of messages", _MESSAGES.validate_python),
-    "output": ("a text", _text),
+    "output": ("a text", rewritten_text),
     "tool": ("an object of arguments", _ARGUMENTS.validate_python),
 }

@@ -179,6 +179,8 @@ class RunFailure(Exchanged):
 
     kind: str
     reason: str | None = None
+    text: str | None = None
+    """The beginning of the answer, of a run that failed for the sake of it (`OutputError`)."""
     iterations: int = 0
     tail: ConversationRef | None = None
     usage: Usage = Usage()

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import islice
 from typing import Any, TypeVar
 
 from ..agent import Property
+from ..excerpt import excerpt
 from ..schema import LENIENT, object_schema
 from ..valid_text import valid_json
 
 T = TypeVar("T")
+
+MAX_FAULTS = 20
+MAX_FAULT_CHARS = 500
 
 
 class StructuredResult(dict[str, Any]):
@@ -35,15 +40,26 @@ def structured_value(text: str) -> Any:
     return StructuredResult(value, text) if isinstance(value, dict) else value
 
 
+def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]:
+    """The value of an answer and why it does not fit the declared outputs; the value is None if it is no object."""
+    value = structured_value(text)
+    if not isinstance(value, StructuredResult):
+        return None, ["the answer is not a JSON object"]
+    return value, output_faults(value, outputs)
+
+
 def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
-    """Why a value does not match the declared outputs, a sentence for each reason; [] when it does.
+    """Why a value does not match the declared outputs, at most 20 reasons; [] when it does.
 
     Raises ValueError for a union without alternatives.
     """
     from jsonschema import Draft202012Validator
 
-    errors = Draft202012Validator(object_schema(outputs, LENIENT)).iter_errors(value)
-    return [f"The structured output does not match: {error.json_path}: {error.message}" for error in errors]
+    errors = islice(Draft202012Validator(object_schema(outputs, LENIENT)).iter_errors(value), MAX_FAULTS)
+    try:
+        return [excerpt(f"{error.json_path}: {error.message}", MAX_FAULT_CHARS) for error in errors]
+    except RecursionError:
+        return ["the answer is nested too deeply"]
 
 
 def cast(result: Any, target: type[T]) -> T:

@@ -20,7 +20,7 @@ from .clients import SdkNames, client_for
 from .errors import MAX_NAME_CHARS, UNEXPECTED_FORMAT, error_from_http, short_word
 from .functions import FunctionDefinition, offered_functions
 from .sdk_call import SdkCall
-from .structured import StructuredResult, output_faults, structured_value
+from .structured import read_answer, structured_value
 
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
@@ -127,8 +127,9 @@ class WireFormat(Provider):
         except ValueError as error:
             text = UNEXPECTED_FORMAT if isinstance(error, ValidationError) else str(error)
             raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
-        output, faults = _output(agent, answer)
-        warnings = [*_remarks(answer, response.get("usage")), *faults]
+        is_structured = agent.outputs and not answer.tool_calls
+        output, faults = read_answer(answer.text, agent.outputs or []) if is_structured else (None, [])
+        warnings = _remarks(answer, response.get("usage"))
         return ModelReply(
             message=message,
             usage=answer.usage,
@@ -136,6 +137,7 @@ class WireFormat(Provider):
             model=_word(response.get("model")),
             response_id=_word(response.get("id")),
             output=output,
+            faults=faults,
             warnings=[excerpt(warning, MAX_WARNING_CHARS) for warning in warnings[:MAX_WARNINGS]],
         )
 
@@ -235,15 +237,6 @@ def _remarks(answer: Answer, usage: Any) -> list[str]:
 def _is_odd(name: Any, value: Any) -> bool:
     is_count = name == "usage" or str(name).endswith("_tokens")
     return is_count and value is not None and count({name: value}, name) != value
-
-
-def _output(agent: Agent, answer: Answer) -> tuple[Any, list[str]]:
-    if answer.tool_calls or not agent.outputs:
-        return None, []
-    value = structured_value(answer.text)
-    if not isinstance(value, StructuredResult):
-        return None, ["The answer is not a JSON object, although the agent declares outputs"]
-    return value, output_faults(value, agent.outputs)
 
 
 def _ignore(delta: Delta) -> None:

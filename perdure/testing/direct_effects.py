@@ -13,13 +13,13 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..activities.hooks import Hooks, conversation_text
+from ..activities.hooks import Hooks, conversation_text, judged_output
 from ..agent import Agent
 from ..conversation import Conversation
 from ..errors import ModelError
 from ..event_data import EventType, LoggedData
 from ..events import CONVERSATION_EVENTS
-from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails
+from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
 from ..loop.effects import Cancelled, Effects
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
@@ -141,8 +141,8 @@ class DirectEffects(Effects):
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         return await self._judge("input", conversation.messages)
 
-    async def judge_output(self, message: Message) -> GuardrailResult:
-        return await self._judge("output", message)
+    async def judge_output(self, message: Message) -> JudgedOutput:
+        return judged_output(self.agent, message, await self._judge("output", message))
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
         return await self._judge("tool", request.name, request.arguments)

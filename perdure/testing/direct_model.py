@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any
 
 from ..agent import Agent
 from ..errors import ModelError
 from ..messages import Message, ModelReply, Usage
 from ..providers.errors import error_from_http
-from ..providers.structured import StructuredResult, output_faults, structured_value
+from ..providers.structured import read_answer
 from .script import ScriptedReply
 
 Reply = ScriptedReply | ModelReply
@@ -51,13 +50,14 @@ def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
     Tokens that the script does not count are 0; `thinking` and what only HTTP has are ignored.
     """
     _raise_fault(reply)
-    output, warnings = _output(agent, reply)
+    is_structured = agent.outputs and not reply.tool_calls
+    output, faults = read_answer(reply.text, agent.outputs or []) if is_structured else (None, [])
     return ModelReply(
         message=Message.assistant(reply.text, reply.tool_calls),
         usage=_usage(reply),
         finish_reason=reply.finish_reason,
         output=output,
-        warnings=warnings,
+        faults=faults,
     )
 
 
@@ -67,16 +67,6 @@ def _raise_fault(reply: ScriptedReply) -> None:
     if reply.error is not None or reply.status != 200:
         text = f"scripted error {reply.status}"
         raise error_from_http(reply.status, reply.headers, reply.error, provider=PROVIDER, fallback=text)
-
-
-def _output(agent: Agent, reply: ScriptedReply) -> tuple[Any, list[str]]:
-    """The structured value of the answer, and what is wrong with it; None where the text is the output."""
-    if reply.tool_calls or not agent.outputs:
-        return None, []
-    value = structured_value(reply.text)
-    if not isinstance(value, StructuredResult):
-        return None, ["The answer is not a JSON object, although the agent declares outputs"]
-    return value, output_faults(value, agent.outputs)
 
 
 def _usage(reply: ScriptedReply) -> Usage:

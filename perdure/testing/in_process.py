@@ -13,7 +13,8 @@ from ..conversation import Conversation
 from ..errors import RunError, ToolNotRegisteredError
 from ..event_data import FailedData
 from ..guardrails import Compactor, Guardrails
-from ..loop.loop import AgentLoop, Outcome
+from ..loop.loop import AgentLoop
+from ..loop.outputs import Outcome
 from ..loop.state import LoopState, usages
 from ..messages import Message
 from ..options import RunOptions

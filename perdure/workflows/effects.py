@@ -15,7 +15,7 @@ from ..conversation import Conversation
 from ..errors import ModelError
 from ..event_data import EventType, LoggedData
 from ..events import EventLog
-from ..guardrails import GuardrailResult
+from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.effects import Cancelled
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
@@ -155,7 +155,7 @@ class TemporalEffects:
 
         return await self._offers.made(start)
 
-    async def judge_output(self, message: Message) -> GuardrailResult:
+    async def judge_output(self, message: Message) -> JudgedOutput:
         return await self._offers.made(
             lambda offer: self._judge(activities.JudgeInput(point="output", message=message, offer=offer))
         )
@@ -165,13 +165,13 @@ class TemporalEffects:
             lambda offer: self._judge(activities.JudgeInput(point="tool", request=request, offer=offer))
         )
 
-    async def _judge(self, input: activities.JudgeInput) -> GuardrailResult:
+    async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
             return await self._unless_cancelled(start_judging(input, self._hooks[input.point]))
         except ActivityError as error:
             if not timed_out(error):
                 raise
-            return GuardrailResult(allowed=False, reason=f"the {input.point} guardrail failed: it timed out")
+            return JudgedOutput(allowed=False, reason=f"the {input.point} guardrail failed: it timed out")
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         """As `Effects.compact`. Raises CompactionError when the compactor failed or took too long."""

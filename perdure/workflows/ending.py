@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from temporalio.exceptions import ApplicationError
 
 from ..conversation import Conversation, ConversationRef
-from ..errors import RunError
+from ..errors import OutputError, RunError
 from ..events import EventLog
-from ..loop.loop import Outcome
+from ..loop.outputs import Outcome
 from ..loop.state import LoopState
 from ..operations import operation_bytes
 from ..protocol.run import RunFailure, RunOutput
@@ -23,6 +23,10 @@ MAX_TAIL_BYTES = 256 * 1024
 
 MAX_FAILURE_BYTES = 2 * MAX_TEXT_BYTES
 """For the text of a failure: what a stranger said, and what perdure says about it."""
+
+
+MAX_ANSWER_BYTES = 64 * 1024
+"""For an answer in the details of a failure; the conversation has all of it."""
 
 
 @dataclass
@@ -54,6 +58,7 @@ class Ending:
         details = RunFailure(
             kind=error.kind,
             reason=error.reason and bounded_text(error.reason, MAX_FAILURE_BYTES),
+            text=bounded_text(error.text, MAX_ANSWER_BYTES) if isinstance(error, OutputError) else None,
             iterations=self.state.iterations,
             tail=self._tail(),
             usage=self.state.usage,

@@ -7,26 +7,26 @@ from datetime import timedelta
 from temporalio import workflow
 from temporalio.workflow import ActivityHandle
 
-from ..guardrails import GuardrailResult
+from ..guardrails import JudgedOutput
 from ..protocol import activities
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
 
 
-def start_judging(input: activities.JudgeInput, kind: str) -> ActivityHandle[GuardrailResult]:
+def start_judging(input: activities.JudgeInput, kind: str) -> ActivityHandle[JudgedOutput]:
     """Start the activity that asks the guardrail: a local one, which costs less, if it is `plain` and at hand."""
     timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
     if kind == "plain" and input.offer is None:
         return workflow.start_local_activity(
             activities.JUDGE,
             input,
-            result_type=GuardrailResult,
+            result_type=JudgedOutput,
             start_to_close_timeout=timeout,
             retry_policy=LOST_WORKER_RETRIES,
         )
     return workflow.start_activity(
         activities.JUDGE,
         input,
-        result_type=GuardrailResult,
+        result_type=JudgedOutput,
         start_to_close_timeout=timeout,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=OFFERED_RETRIES if input.offer else LOST_WORKER_RETRIES,

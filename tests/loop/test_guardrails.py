@@ -7,12 +7,14 @@ from typing import Any
 import pytest
 
 from perdure.agent import Agent
-from perdure.errors import GuardrailError
+from perdure.errors import GuardrailError, OutputError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ModelReply
 from perdure.testing import asks, call, says
 
 from .stage import Stage
+
+COUNTS = Agent.model_validate({"name": "counts", "outputs": [{"name": "n", "kind": "integer"}]})
 
 
 def allow(*subject: Any) -> GuardrailResult:
@@ -194,17 +196,18 @@ async def test_output_rewritten_beside_tool_calls_keeps_the_calls() -> None:
     assert stage.messages[2].tool_calls == [call("look")]
 
 
-@pytest.mark.parametrize(
-    ("rewritten", "output", "text"),
-    [('{"n": 2}', {"n": 2}, '{"n": 2}'), ({"n": 2}, {"n": 2}, '{"n": 2}'), ("two", "two", "two")],
-    ids=["JSON text", "object", "plain text"],
-)
-async def test_structured_output_rewritten(rewritten: Any, output: Any, text: str) -> None:
-    agent = Agent.model_validate({"name": "counts", "outputs": [{"name": "n", "kind": "integer"}]})
-    reply = ModelReply(message=Message.assistant('{"n": 1}'), output={"n": 1})
-    stage = Stage(reply, agent=agent, guardrails=Guardrails(output=rewrite(rewritten)))
-    assert (await stage.play()).output == output
-    assert stage.data("done") == [{"response": text}]
+@pytest.mark.parametrize("rewritten", ['{"n": 2}', {"n": 2}], ids=["JSON text", "object"])
+async def test_structured_output_rewritten(rewritten: Any) -> None:
+    stage = Stage(says('{"n": 1}'), agent=COUNTS, guardrails=Guardrails(output=rewrite(rewritten)))
+    assert (await stage.play()).output == {"n": 2}
+    assert stage.data("done") == [{"response": '{"n": 2}'}]
+
+
+async def test_structured_output_rewritten_as_plain_text_does_not_fit() -> None:
+    stage = Stage(says('{"n": 1}'), agent=COUNTS, guardrails=Guardrails(output=rewrite("two")), output_retries=0)
+    with pytest.raises(OutputError) as raised:
+        await stage.play()
+    assert raised.value.text == stage.messages[-1].text == "two"
 
 
 async def test_tool_arguments_rewritten() -> None:

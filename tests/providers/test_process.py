@@ -159,16 +159,16 @@ def test_outputs_are_validated(api: Api) -> None:
     assert (good.output, good.warnings) == ({"city": "Paris", "temp": 72}, [])
     bad = provider.reply(structured, saying(api, '{"city": "Paris", "temp": "hot"}'))
     assert bad.output == {"city": "Paris", "temp": "hot"}
-    assert bad.warnings == ["The structured output does not match: $.temp: 'hot' is not of type 'integer'"]
+    assert bad.faults == ["$.temp: 'hot' is not of type 'integer'"]
     none = provider.reply(structured, saying(api, "Hot"))
     assert none.output is None
-    assert none.warnings == ["The answer is not a JSON object, although the agent declares outputs"]
+    assert none.faults == ["the answer is not a JSON object"]
 
 
 def test_an_optional_output_may_be_null_or_missing() -> None:
     optional = agent(CHAT, outputs=[{"name": "a"}, {"name": "b", "enumValues": ["x"]}])
     for text in ("{}", '{"a": null, "b": null}', '{"a": "y", "b": "x"}'):
-        assert provider_for(optional).reply(optional, saying(CHAT, text)).warnings == []
+        assert provider_for(optional).reply(optional, saying(CHAT, text)).faults == []
 
 
 def test_cast_reads_the_raw_text() -> None:
