@@ -114,7 +114,7 @@ async def _perform(request: RunRequest, begin: Beginning | None) -> int:
             messages=begin.messages,
             task_queue=queue,
             id=run_id,
-            options=begin.options,
+            options=begin.options.model_copy(update={"missing_tool_grace": 0.0}) if inside else begin.options,
             memo=begin.memo.as_memo(queue),
         )
         if request.detach:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,6 +31,11 @@ def further_checks(
     return [*([_model] if has_model else []), tools, partial(_sub_agents, elsewhere=elsewhere, around=frozenset())]
 
 
+def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck:
+    """The check, for `prompty.check`, that each declared function is there and does not contradict its declaration."""
+    return partial(_declarations, functions=functions)
+
+
 def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     from ..agent import DEFAULT_PROVIDER
     from ..providers.availability import model_problem
@@ -54,6 +59,29 @@ def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str]
         if name in functions or get_tool(name) or get_tool_handler(kind):
             continue
         yield _no_handler((*place, "kind"), name, kind, elsewhere=elsewhere)
+
+
+def _declarations(
+    asset: Mapping[str, Any], folder: Path, *, functions: Mapping[str, Callable[..., Any]]
+) -> Iterator[Finding]:
+    from pydantic import TypeAdapter, ValidationError
+
+    from ..agent import Tool
+    from ..tools.declaration import contradiction
+
+    for place, fields in maps_in(asset.get("tools"), ("tools",)):
+        try:
+            tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
+        except ValidationError:
+            continue  # Another check says what is wrong with it.
+        function = functions.get(tool.name)
+        if function is None and tool.kind == "function":
+            there = ", ".join(functions) or "none"
+            yield Finding(
+                (*place, "name"), f"no function is named {tool.name!r}. Expected one in --tools; there: {there}"
+            )
+        elif function is not None and (problem := contradiction(tool, function)):
+            yield Finding((*place, "name"), problem)
 
 
 def _no_handler(place: Place, name: str, kind: str, *, elsewhere: bool) -> Finding:

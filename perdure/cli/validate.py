@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,22 +23,26 @@ def validate(
     ] = False,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
+    tools: options.Tools = None,
     as_json: options.AsJson = False,
 ) -> None:
     """Check an agent's file without calling anything.
 
-    Exit code 1 when the file has an error.
+    With --tools, the declared tools are compared with their functions too. Exit code 1 when there is an error.
     """
     from ..prompty.check.check import check
     from .agent_file import require_file
-    from .surroundings import further_checks
+    from .surroundings import declarations_by, further_checks
+    from .user_code import load_user_code
 
     require_file(agent_file)
-    problems = check(agent_file, also=further_checks())
+    functions = load_user_code(tools or ()).tools
+    compared = [declarations_by(functions)] if tools else []
+    problems = check(agent_file, also=[*further_checks(functions), *compared])
     request = None
     has_error = any(problem.severity == "error" for problem in problems)
     if show_request and not has_error:
-        request = _request(agent_file, inputs or [], inputs_json)
+        request = _request(agent_file, inputs or [], inputs_json, functions)
     if as_json:
         answer({"problems": [_as_dict(problem) for problem in problems], "request": request})
     else:
@@ -46,14 +51,19 @@ def validate(
         raise typer.Exit(FAILED)
 
 
-def _request(agent_file: Path, pairs: list[str], inputs_json: Path | None) -> dict[str, Any]:
+def _request(
+    agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
+) -> dict[str, Any]:
     """The keyword arguments of a run's first model call, as the provider's SDK gets them."""
     from ..prompty.prepare import prepare
     from ..providers.conversion import to_request
+    from ..tools.declaration import completed
     from .agent_file import load_agent
     from .inputs import read_inputs
 
     agent = load_agent(agent_file)
+    found = [completed(tool, functions[tool.name]) if tool.name in functions else tool for tool in agent.tools or ()]
+    agent = agent.model_copy(update={"tools": found or None})
     return to_request(agent, prepare(agent, read_inputs(agent, pairs, inputs_json)))
 
 

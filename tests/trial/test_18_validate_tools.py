@@ -1,0 +1,73 @@
+"""`perdure validate --tools` compares the declared tools with their functions before any run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from perdure.cli.app import app
+
+AGENT = """---
+name: librarian
+model: {id: m, provider: openai}
+tools:
+  - name: find_books
+    kind: function
+%s---
+system:
+You are a librarian.
+"""
+TOOLS = """
+from perdure import tool
+
+
+@tool
+def find_books(topic: str) -> list[str]:
+    \"\"\"Finds books on a topic.\"\"\"
+    return []
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    return tmp_path
+
+
+def validate(folder: Path, parameters: str, *arguments: str) -> tuple[int, str, str]:
+    (folder / "agent.prompty").write_text(AGENT % parameters)
+    done = CliRunner().invoke(app, ["validate", "agent.prompty", *arguments])
+    return done.exit_code, done.stdout, done.stderr
+
+
+def test_a_declaration_by_name_alone_is_completed(folder: Path) -> None:
+    code, stdout, _ = validate(folder, "", "--tools", "tools.py", "--show-request")
+    function = json.loads(stdout)["tools"][0]["function"]
+    assert code == 0
+    assert function["description"] == "Finds books on a topic."
+    assert list(function["parameters"]["properties"]) == ["topic"]
+
+
+def test_a_contradiction_is_told_with_both(folder: Path) -> None:
+    parameters = "    parameters:\n      - {name: subject, kind: string, required: true}\n"
+    code, _, stderr = validate(folder, parameters, "--tools", "tools.py")
+    assert code == 1
+    assert "agent.prompty:5: error" in stderr
+    assert "'subject' is declared, and the function does not have it" in stderr
+    assert "find_books(topic: string)" in stderr
+
+
+def test_a_function_that_is_not_there(folder: Path) -> None:
+    (folder / "tools.py").write_text(TOOLS.replace("find_books", "find_authors"))
+    code, _, stderr = validate(folder, "", "--tools", "tools.py")
+    assert code == 1
+    assert "no function is named 'find_books'" in stderr
+    assert "find_authors" in stderr
+
+
+def test_without_tools_nothing_is_compared(folder: Path) -> None:
+    assert validate(folder, "")[0] == 0
