@@ -66,6 +66,7 @@ class AgentLoop:
         self._guarded = guarded
         self._compacted = compacted
         self._structured = structured
+        self._deadline = deadline(options, self.state)
         self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded)
 
     async def run(self) -> Outcome:
@@ -156,7 +157,7 @@ class AgentLoop:
             self._effects,
             self._options,
             self._emit_status,
-            deadline(self._options, self.state),
+            self._deadline,
         )
         self.state.count(reply.usage)
         if self._options.stream and reply.message.text and not reply.message.tool_calls:
