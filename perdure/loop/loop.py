@@ -116,8 +116,7 @@ class AgentLoop:
 
     def _drain_steering(self) -> None:
         """§13.5"""
-        texts = self._effects.drain_steering()
-        if texts:
+        if texts := self._effects.drain_steering():
             self._append([Message.user(text) for text in texts])
             self._emit_status(f"Injected {len(texts)} steering message(s)")
 
