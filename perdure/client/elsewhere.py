@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
 from threading import Lock
 
 from temporalio.worker import Worker
@@ -14,15 +14,17 @@ from ..tools.user_loop import end_on
 
 
 @asynccontextmanager
-async def running_elsewhere(worker: Worker) -> AsyncIterator[None]:
-    """Run the worker on an event loop in another thread for as long as the block runs.
+async def running_elsewhere(
+    worker: Worker, within: AbstractAsyncContextManager[None] | None = None
+) -> AsyncIterator[None]:
+    """Run the worker on an event loop in another thread for as long as the block runs, inside `within` on that loop.
 
     Raises what ends the worker, and cancels the block when that happens before its end.
     """
     loop, stop = _threads.loop(), asyncio.Event()
 
     async def serve() -> None:
-        async with worker:
+        async with within or nullcontext(), worker:
             await stop.wait()
 
     block = asyncio.current_task()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, TypeVar
 
@@ -90,13 +90,16 @@ class RunHandle:
     async def _messages_at_end(self) -> list[Message]:
         return await conversation_at_end(self._client, self.id, await self._chain.last())
 
-    async def steer(self, text: str, *, by: str | None = None) -> None:
+    async def steer(self, text: str | Sequence[str], *, by: str | None = None) -> None:
         """Send the agent a message, which it reads before its next model call (§13.5); a running tool goes on.
 
-        `by` says who sends it, for those who read the history. Raises `PayloadTooLargeError` when the text does not fit
-        into one message to Temporal.
+        Several texts become as many messages, which the agent reads together. `by` says who sends it, for those who
+        read the history. Raises `PayloadTooLargeError` when that does not fit into one message to Temporal.
         """
-        message = redactor().value(SteeringMessage(text=valid_text(text), by=by and valid_text(by)))
+        texts = [valid_text(each) for each in ([text] if isinstance(text, str) else text)]
+        if not texts:
+            return
+        message = redactor().value(SteeringMessage(text=texts[0], further=texts[1:], by=by and valid_text(by)))
         await require_sendable(self._client, message, "The steering message", lambda: "Send less")
         await self._send(lambda link: link.signal(STEER, message))
 

@@ -26,7 +26,7 @@ from .blocking import blocking
 from .connection import connect, environment_names_a_server
 from .elsewhere import running_elsewhere
 from .embedded.server import LocalServer
-from .relay import relayed
+from .relay import Flushing, Relay
 from .runs import start_run
 from .tokens import CancellationToken, Steering
 
@@ -111,6 +111,7 @@ async def invoke_agent_async(
     )
     agent = _offering(path_or_agent, tools or ())
     task_queue = f"perdure-{OWN_HOOKS}-{secrets.token_hex(6)}"
+    relay = Relay(cancel, steering)
     async with _server(client) as connected:
         worker = create_worker(
             connected,
@@ -119,11 +120,12 @@ async def invoke_agent_async(
             guardrails={OWN_HOOKS: guardrails} if guardrails else None,
             compactors={OWN_HOOKS: compactor} if compactor else None,
             tool_loop=asyncio.get_running_loop(),
+            interceptors=[Flushing(relay.flush)],
         )
         run = await start_run(
             connected, agent, inputs, task_queue=task_queue, id=id, options=options, messages=messages
         )
-        async with relayed(run, cancel, steering), running_elsewhere(worker):
+        async with running_elsewhere(worker, relay.to(run)):
             if on_event is not None:
                 async for event in run.stream():
                     _call(on_event, event)

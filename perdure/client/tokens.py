@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 
 class CancellationToken:
@@ -45,7 +45,10 @@ class CancellationToken:
 
 
 class Steering:
-    """Messages for a running agent (§13.5). Thread-safe; each message goes to one run, once, in order."""
+    """Messages for a running agent (§13.5). Thread-safe; each message goes to one run, once, in order.
+
+    What a run has not read when it ends successfully, or was sent after its end, waits here for the next one.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -71,6 +74,11 @@ class Steering:
             texts = list(self._texts)
             self._texts.clear()
         return texts
+
+    def put_back(self, texts: Sequence[str]) -> None:
+        """Queue what was drained and not delivered once more, before everything that has been queued since."""
+        with self._lock:
+            self._texts.extendleft(reversed(texts))
 
     def listen(self, listener: Callable[[], None] | None) -> None:
         """Call `listener` after each message, in the thread that sends it; None ends that."""

@@ -22,6 +22,8 @@ class SteeringMessage(Exchanged):
     """A message to a running agent (§13.5). It may be sent as a plain string, by any Temporal client."""
 
     text: str
+    further: list[str] = Field(default=[], exclude_if=operator.not_)
+    """Messages that were sent together with it, and are read together with it."""
     by: str | None = None
     """Who sends it; for readers of the history."""
 

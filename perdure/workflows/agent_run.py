@@ -200,7 +200,7 @@ class AgentRun:
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
     def steer(self, *arguments: Any) -> None:
         if message := understood(arguments, SteeringMessage):
-            self._inbox.steering.append(message.text)
+            self._inbox.steering += [message.text, *message.further]
 
     @workflow.signal(name=names.APPROVAL, description="Approve or deny a tool call that waits for a person.")
     async def approval(self, *arguments: Any) -> None:
