@@ -6,10 +6,12 @@ import asyncio
 import functools
 import threading
 from collections.abc import Callable, Coroutine
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec
+
+from typing_extensions import TypeVar
 
 P = ParamSpec("P")
-T = TypeVar("T")
+T = TypeVar("T", default=Any)
 
 
 def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
-from typing import Any, TypeVar
+from typing import Any, Generic
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
 from temporalio.service import RPCError, RPCStatusCode
+from typing_extensions import TypeVar
 
 from ..errors import RUN_ERRORS, OutputError, RunCancelled, RunError
 from ..events import RunEvent
@@ -23,6 +24,7 @@ from ..protocol.run import CallApproval, RunFailure, RunOutput, RunResult, RunSt
 from ..redaction import redactor
 from ..valid_text import valid_json, valid_text
 from .decisions import Decision
+from .output_type import typed_output
 from .reading.conversation import complete_messages, conversation_at_end
 from .reading.cursor import Cursor
 from .reading.found import found
@@ -32,9 +34,10 @@ from .reading.status import StatusReader
 from .reading.watch import watch
 
 Sent = TypeVar("Sent")
+T = TypeVar("T", default=Any)
 
 
-class RunHandle:
+class RunHandle(Generic[T]):
     """Follows, steers and reads one run: that run, also when a later one is given its id.
 
     `start_run` gives the handle on the run that it has started. That of `get_run` speaks of the latest run of the id at
@@ -46,19 +49,23 @@ class RunHandle:
     events, messages or result wait for it and say so in the log; the others raise `RPCError` after some seconds.
     """
 
-    def __init__(self, client: Client, id: str, *, origin: str | None = None) -> None:
+    def __init__(
+        self, client: Client, id: str, *, origin: str | None = None, output_type: type[T] | None = None
+    ) -> None:
         self.id = id
         """The workflow id."""
+        self._output_type = output_type
         self._client = client
         self._chain = Chain(client, id, origin)
         self._log = RunLog(self._chain)
         self._status = StatusReader(self._chain)
         self._patience = Patience(client)
 
-    async def result(self) -> RunResult:
-        """Wait for the run's end and return its result.
+    async def result(self) -> RunResult[T]:
+        """Wait for the run's end and return its result, whose output is of the handle's `output_type` if it has one.
 
-        Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated.
+        Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated; it is
+        an `OutputError` when the output is not of that type.
         """
         with found(self._chain):
             try:
@@ -69,7 +76,7 @@ class RunHandle:
             messages = output.messages
             if messages is None:
                 messages = await self._patience(self._messages_at_end)
-            return RunResult(
+            result = RunResult[Any](
                 output=output.output,
                 iterations=output.iterations,
                 messages=messages,
@@ -77,6 +84,9 @@ class RunHandle:
                 is_incomplete=output.is_incomplete,
                 iteration_usage=usages(output.iteration_usage),
             )
+        if self._output_type is not None:
+            result.output = typed_output(result, self._output_type)
+        return result
 
     async def _output(self) -> RunOutput:
         """What the workflow returns, from whatever link it does so."""

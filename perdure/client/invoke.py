@@ -11,6 +11,7 @@ from os import PathLike
 from typing import Any, Literal, TypedDict, Unpack
 
 from temporalio.client import Client
+from typing_extensions import TypeVar
 
 from ..agent import Agent
 from ..errors import ConfigurationError
@@ -34,6 +35,8 @@ logger = logging.getLogger("perdure")
 
 EventCallback = Callable[[str, dict[str, Any]], None]
 Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
+
+T = TypeVar("T", default=Any)
 
 OWN_HOOKS = "invoke_agent"
 """The name under which the call's own worker has the given guardrails and compactor."""
@@ -77,11 +80,12 @@ async def invoke_agent_async(
     raw: bool = False,
     compactor: Compactor | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
+    output_type: type[T] | None = None,
     client: Client | None = None,
     id: str | None = None,
     **more: Unpack[MoreOptions],
-) -> Any:
-    """Run an agent and return its processed result.
+) -> T:
+    """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
 
     The run is a real, durable one. It takes place on the server that the environment names, or else on the embedded
     one, with a worker in this process that has the given tools, guardrails and compactor.
@@ -123,7 +127,14 @@ async def invoke_agent_async(
             interceptors=[Flushing(relay.flush)],
         )
         run = await start_run(
-            connected, agent, inputs, task_queue=task_queue, id=id, options=options, messages=messages
+            connected,
+            agent,
+            inputs,
+            task_queue=task_queue,
+            id=id,
+            options=options,
+            messages=messages,
+            output_type=output_type,
         )
         async with running_elsewhere(worker, relay.to(run)):
             if on_event is not None:

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary
 from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError, RPCStatusCode
+from typing_extensions import TypeVar
 
 from ..agent import Agent
 from ..excerpt import excerpt, one_line
@@ -25,8 +26,11 @@ from ..protocol.search_attributes import AGENT, STATUS, TENANT
 from ..providers.availability import require_model
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
+from .output_type import with_output_type
 from .run_input import new_run
 from .start_options import StartOptions, start_arguments
+
+T = TypeVar("T", default=Any)
 
 _unregistered: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
 """For a connection, those of perdure's search attributes that are not registered with its namespace."""
@@ -41,32 +45,41 @@ async def start_run(
     id: str | None = None,
     options: RunOptions | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
+    output_type: type[T] | None = None,
     **start: Unpack[StartOptions],
-) -> RunHandle:
+) -> RunHandle[T]:
     """Start a run and return without waiting for it.
 
     The prompt is rendered here (`prepare`) unless `messages` gives the conversation to start from, as for the
-    next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one. `start` are the fields of
-    `StartOptions`.
+    next turn (§14). `id` becomes the workflow id; without one, `readable_id` makes one. The output is read as
+    `output_type`: a pydantic model, a dataclass, a TypedDict, or str; it stands in for `outputs` where the agent has
+    none. `start` are the fields of `StartOptions`.
 
     Raises what `load` and `prepare` raise, `InvokerError` for a provider that is not installed here, `LoadError` for
-    an API that no agent can use, `ConfigurationError` for a literal secret in the agent, `ValueError` for a priority
+    an API that no agent can use, `ConfigurationError` for a literal secret in the agent and for an `output_type`
+    that can't be asked of a model or is not that of the agent's `outputs`, `ValueError` for a priority
     or tenant that can't be, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is under
     way.
     """
     client = with_converter(client)
     input = new_run(agent, inputs, options, messages)
     require_model(input.agent)
+    if output_type is not None:
+        input.agent = with_output_type(input.agent, output_type)
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
     workflow_id = id or readable_id(input.agent.name)
     arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input), **start_arguments(start)}
     arguments["memo"] = {**(start.get("memo") or {}), **arguments["memo"]}
-    return RunHandle(client, workflow_id, origin=await _start(client, input, start, arguments))
+    origin = await _start(client, input, start, arguments)
+    return RunHandle(client, workflow_id, origin=origin, output_type=output_type)
 
 
-def get_run(client: Client, id: str) -> RunHandle:
-    """A handle on the run of that id. Nothing is asked yet: the handle's first call shows whether the run exists."""
-    return RunHandle(with_converter(client), id)
+def get_run(client: Client, id: str, *, output_type: type[T] | None = None) -> RunHandle[T]:
+    """A handle on the run of that id; its output is read as `output_type`.
+
+    Nothing is asked yet: the handle's first call shows whether the run exists.
+    """
+    return RunHandle(with_converter(client), id, output_type=output_type)
 
 
 def readable_id(name: str) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import operator
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
+from typing_extensions import TypeVar
 
 from ..agent import Agent, Tool
 from ..conversation import ConversationRef
@@ -219,10 +220,13 @@ class RunStatus(Exchanged):
     """Set while the run is offered to other workers, because one of them lacks something."""
 
 
-class RunResult(BaseModel):
+T = TypeVar("T", default=Any)
+
+
+class RunResult(BaseModel, Generic[T]):
     """The result of a run."""
 
-    output: Any
+    output: T
     iterations: int
     messages: list[Message]
     """The conversation as the model would see it next; a next turn may start with it (§14)."""

@@ -20,7 +20,12 @@ ROOT = Path(__file__).parents[2]
 
 SAMPLE = """
 import perdure
-from perdure.client import connect
+from perdure.client import connect, get_run, start_run
+from pydantic import BaseModel
+
+
+class City(BaseModel):
+    name: str
 
 
 @perdure.tool
@@ -43,6 +48,12 @@ async def main() -> None:
     await perdure.invoke_agent_async("a.prompty", client=client, rate_limit_seconds=1.5)
     await perdure.invoke_agent_async("a.prompty", client="localhost:7233")  # wrong
     await perdure.invoke_agent_async("a.prompty", {}, [], 3)  # wrong
+    value = perdure.invoke_agent("a.prompty")
+    reveal_type(value)
+    reveal_type(perdure.invoke_agent("a.prompty", output_type=City))
+    reveal_type((await (await start_run(client, "a.prompty")).result()).output)
+    reveal_type((await (await start_run(client, "a.prompty", output_type=City)).result()).output)
+    reveal_type((await get_run(client, "a", output_type=City).result()).output)
     reveal_type(perdure.invoke_agent)
     reveal_type(perdure.invoke_agent_async)
 """
@@ -60,10 +71,17 @@ def test_mypy_sees_every_parameter(sample: Path) -> None:
     command = [sys.executable, "-m", "mypy", "--strict", "--no-pretty", str(sample)]
     said = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=110).stdout
     assert [int(line) for line in re.findall(r"sample\.py:(\d+): error", said)] == WRONG, said
-    plain, waiting = re.findall('Revealed type is "def (.*)"', said)
+    plain, waiting = re.findall(r'Revealed type is "def \[T = Any\] (.*)"', said)
     assert "max_total_tokens: int | None =" in plain
-    assert plain.endswith("-> Any")
-    assert waiting.endswith("Coroutine[Any, Any, Any]")
+    assert plain.endswith("-> T")
+    assert waiting.endswith("Coroutine[Any, Any, T]")
+    assert re.findall('Revealed type is "([^d].*)"', said) == [
+        "Any",
+        "sample.City",
+        "Any",
+        "sample.City",
+        "sample.City",
+    ]
 
 
 @pytest.mark.skipif(shutil.which("pyright") is None, reason="pyright is not installed")

@@ -13,7 +13,7 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, asks, says
-from tests.workflows.agents import scripted_agent
+from tests.workflows.agents import WIRES, scripted_agent
 from tests.workflows.stage import Stage
 
 OUTPUTS = [
@@ -25,7 +25,7 @@ WRONG = '{"city": "Paris", "degrees": "hot"}'
 Scripted = Callable[[Any], ScriptedModel]
 
 
-@pytest.mark.parametrize("wire", ["chat", "responses", "anthropic"])
+@pytest.mark.parametrize("wire", WIRES)
 async def test_what_is_wrong_is_sent_back(stage: Stage, scripted: Scripted, wire: Any) -> None:
     model = scripted([says(WRONG), says("It is hot."), says(GOOD)])
     async with stage.worker():

@@ -1,0 +1,163 @@
+"""A Python type as the form of a run's answer: what the model is asked for, and what the caller gets."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from pydantic import TypeAdapter
+from pydantic.errors import PydanticUserError
+
+from ..agent import Agent, Property
+from ..errors import ConfigurationError, OutputError
+from ..excerpt import excerpt
+from ..protocol.run import RunResult
+from ..providers.structured import StructuredResult, cast
+from ..schema import object_schema
+from ..tools.properties import property_of
+from ..tools.signature import readable
+
+Schema = Mapping[str, Any]
+
+
+def with_output_type(agent: Agent, output_type: Any) -> Agent:
+    """The agent with `outputs` that every value of the type fits, and of them only what the agent's own allow.
+
+    Raises ConfigurationError when the agent declares others, and for a type that `outputs` can't describe.
+    """
+    if output_type is str and not agent.outputs:
+        return agent
+    described = _described(output_type)
+    if agent.outputs and _form(agent.outputs) != _form(described):
+        raise ConfigurationError(
+            f"output_type={_name(output_type)} and the outputs of the agent {agent.name!r} differ: the type has "
+            f"{_shown(described)}, the agent has {_shown(agent.outputs)}. Change one of them, or leave one out"
+        )
+    return agent.model_copy(update={"outputs": _merged(agent.outputs, described) if agent.outputs else described})
+
+
+def typed_output(result: RunResult[Any], output_type: Any) -> Any:
+    """The result's output as a value of the type. Raises OutputError when it does not fit."""
+    try:
+        return cast(_answer(result, output_type), readable(output_type))
+    except (ValueError, TypeError, PydanticUserError) as error:
+        problem = OutputError(
+            f"The run's output is no {_name(output_type)}: {excerpt(str(error), 2000)}",
+            reason=excerpt(repr(result.output), 500),
+            messages=result.messages,
+            iterations=result.iterations,
+        )
+        said = [message.text for message in result.messages if message.role == "assistant"]
+        problem.text = said[-1] if said else ""
+        raise problem from error
+
+
+def _answer(result: RunResult[Any], output_type: Any) -> Any:
+    """The output without the nulls that stand for absent values."""
+    if not isinstance(result.output, dict):
+        return result.output
+    try:
+        outputs = _described(output_type)
+    except ConfigurationError:
+        outputs = []
+    present = _without_nulls(result.output, outputs)
+    return StructuredResult(present, json.dumps(present))
+
+
+def _described(output_type: Any) -> list[Property]:
+    """The members of the type. Raises ConfigurationError when it is not an object with declared members."""
+    try:
+        adapter = TypeAdapter(readable(output_type))
+        schema = adapter.json_schema()
+    except (PydanticUserError, TypeError, NameError) as error:
+        raise ConfigurationError(f"output_type={_name(output_type)} has no JSON form: {error}") from error
+    if problem := _inexpressible(schema, schema.get("$defs", {}), "", frozenset()):
+        raise ConfigurationError(f"output_type={_name(output_type)} can't be asked of a model: {problem}")
+    members = property_of("", output_type, adapter).properties
+    if not members:
+        raise ConfigurationError(
+            f"output_type={_name(output_type)}: expected an object with fields, such as a pydantic model, a dataclass "
+            "or a TypedDict, or else str; put other values into a field of one"
+        )
+    return members
+
+
+def _inexpressible(schema: Schema, definitions: Schema, at: str, seen: frozenset[str]) -> str | None:
+    """What `outputs` can't say of the type; None when they can say all of its form."""
+    place = at.removeprefix(".") or "the type"
+    if reference := schema.get("$ref"):
+        if reference in seen:
+            return f"{place} contains itself"
+        return _inexpressible(definitions[reference.rpartition("/")[2]], definitions, at, seen | {reference})
+    if keyword := next((key for key in ("allOf", "prefixItems", "patternProperties") if key in schema), None):
+        return f"{place} needs the JSON Schema keyword {keyword}, which outputs do not have"
+    if at and schema.get("type") == "object" and "properties" not in schema:
+        return f"{place} is a dict, whose keys can't be declared: use a model, a dataclass or a TypedDict"
+    if not {"type", "enum", "const", "anyOf", "oneOf"} & schema.keys():
+        return f"{place} may be anything: say what it is"
+    inner = [(f"{at}.{name}", member) for name, member in schema.get("properties", {}).items()]
+    inner += [(f"{at}[]", schema["items"])] if "items" in schema else []
+    inner += [(at, option) for keyword in ("anyOf", "oneOf") for option in schema.get(keyword, [])]
+    problems = (_inexpressible(member, definitions, name, seen) for name, member in inner)
+    return next((problem for problem in problems if problem), None)
+
+
+def _form(properties: Sequence[Property]) -> dict[str, Any]:
+    """The names and kinds, which must be the same in the type and in the file."""
+    return {each.name: _form_of(each) for each in properties}
+
+
+def _form_of(described: Property) -> Any:
+    if described.enum_values:
+        return sorted(map(repr, (value for value in described.enum_values if value is not None)))
+    if described.kind == "union":
+        return sorted(repr(_form_of(option)) for option in described.one_of or described.any_of or [])
+    inner = _form(described.properties or []), described.items and _form_of(described.items)
+    return described.kind, *inner
+
+
+def _merged(own: Sequence[Property], described: Sequence[Property]) -> list[Property]:
+    """The agent's own properties, of which the type forbids what it can't take."""
+    of_type = {each.name: each for each in described}
+    return [_narrowed(each, of_type[each.name]) for each in own]
+
+
+def _narrowed(own: Property, described: Property) -> Property:
+    allows_null = own.nullable or not own.required
+    narrowed: dict[str, Any] = {
+        "required": own.required or described.required,
+        "nullable": allows_null and described.nullable,
+        "description": own.description or described.description,
+    }
+    if own.properties and described.properties:
+        narrowed["properties"] = _merged(own.properties, described.properties)
+    if own.items and described.items:
+        narrowed["items"] = _narrowed(own.items, described.items)
+    return own.model_copy(update=narrowed)
+
+
+def _without_nulls(value: Any, properties: Sequence[Property]) -> Any:
+    """Without the members that are null although the type has none there: models write so what is absent."""
+    if not isinstance(value, dict):
+        return value
+    known = {each.name: each for each in properties}
+    return {
+        name: _inner(member, known.get(name))
+        for name, member in value.items()
+        if member is not None or name not in known or known[name].nullable or known[name].required
+    }
+
+
+def _inner(value: Any, described: Property | None) -> Any:
+    if described is not None and described.kind == "array" and isinstance(value, list):
+        return [_inner(item, described.items) for item in value]
+    return _without_nulls(value, described.properties or []) if described is not None else value
+
+
+def _shown(properties: Sequence[Property]) -> str:
+    return excerpt(json.dumps(object_schema(properties), ensure_ascii=False), 2000)
+
+
+def _name(output_type: Any) -> str:
+    return getattr(output_type, "__name__", None) or repr(output_type)
