@@ -118,7 +118,7 @@ async def test_tokens_are_those_that_the_script_counts() -> None:
 async def test_declared_outputs_are_read_from_the_text() -> None:
     agent = AGENT.model_copy(update={"outputs": Agent.model_validate({"outputs": [{"name": "n"}]}).outputs})
     assert (await InProcessRun(agent, model=[says('{"n": "1"}')]).run()).output == {"n": "1"}
-    assert (await InProcessRun(agent, model=[says("one")]).run()).output == "one"
+    assert (await InProcessRun(agent, model=[says("one"), says('{"n": "1"}')]).run()).iterations == 2
 
 
 async def test_a_delay_is_kept_and_ends_with_the_run() -> None:
