@@ -83,6 +83,7 @@ class RunHandle(Generic[T]):
                 usage=output.usage,
                 is_incomplete=output.is_incomplete,
                 iteration_usage=usages(output.iteration_usage),
+                unread_steering=[message.text for message in messages[len(messages) - output.unread_steering :]],
             )
         if self._output_type is not None:
             result.output = typed_output(result, self._output_type)

@@ -8,9 +8,10 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from os import PathLike
-from typing import Any, Literal, TypedDict, Unpack
+from typing import Any, Literal, TypedDict, Unpack, cast
 
 from temporalio.client import Client
+from temporalio.worker import Worker
 from typing_extensions import TypeVar
 
 from ..agent import Agent
@@ -23,6 +24,7 @@ from ..prompty.load import load
 from ..tools.collect import collect_tools
 from ..tools.declaration import offering
 from ..worker import create_worker
+from .answer import AnswerText, Give, held_back, streamed
 from .blocking import blocking
 from .connection import connect, environment_names_a_server
 from .elsewhere import running_elsewhere
@@ -46,7 +48,6 @@ class MoreOptions(TypedDict, total=False):
     """The fields of `RunOptions` that are not parameters of `invoke_agent` by themselves."""
 
     turn: int | None
-    stream: bool
     tool_timeout: float
     llm_timeout: float
     retry_base_seconds: float
@@ -83,6 +84,7 @@ async def invoke_agent_async(
     output_type: type[T] | None = None,
     client: Client | None = None,
     id: str | None = None,
+    stream: bool = False,
     **more: Unpack[MoreOptions],
 ) -> T:
     """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
@@ -95,6 +97,11 @@ async def invoke_agent_async(
     what blocks the caller's does it no harm.
 
     Tools that the file does not declare are offered to the model as their functions say (§9.2).
+
+    With `stream`, this returns an async iterator of the final answer's text instead (§9.3), a plain one in the
+    blocking form. The run begins with the first piece and is cancelled when nobody reads on; what it raises comes at
+    the end. What a model says before tool calls is not shown, unless it is long (`PREAMBLE_CHARS`). An answer that is
+    checked, by `outputs` or the output guardrail, comes in one piece after the check.
 
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `more`
@@ -109,38 +116,44 @@ async def invoke_agent_async(
         context_budget=context_budget,
         parallel_tool_calls=parallel_tool_calls,
         raw=raw,
+        stream=stream,
         guardrails=OWN_HOOKS if guardrails else None,
         compactor=OWN_HOOKS if compactor else None,
         **{"missing_tool_grace": 0.0, **more},  # The only worker is the call's own.
     )
     agent = _offering(path_or_agent, tools or ())
-    task_queue = f"perdure-{OWN_HOOKS}-{secrets.token_hex(6)}"
-    relay = Relay(cancel, steering)
-    async with _server(client) as connected:
-        worker = create_worker(
-            connected,
-            task_queue=task_queue,
-            tools=tools or (),
-            guardrails={OWN_HOOKS: guardrails} if guardrails else None,
-            compactors={OWN_HOOKS: compactor} if compactor else None,
-            tool_loop=asyncio.get_running_loop(),
-            interceptors=[Flushing(relay.flush)],
-        )
-        run = await start_run(
-            connected,
-            agent,
-            inputs,
-            task_queue=task_queue,
-            id=id,
-            options=options,
-            messages=messages,
-            output_type=output_type,
-        )
-        async with running_elsewhere(worker, relay.to(run)):
-            if on_event is not None:
-                async for event in run.stream():
-                    _call(on_event, event)
-            return (await run.result()).output
+    hooks: dict[str, Any] = {
+        "guardrails": {OWN_HOOKS: guardrails} if guardrails else None,
+        "compactors": {OWN_HOOKS: compactor} if compactor else None,
+    }
+
+    is_checked = output_type is not None or (guardrails is not None and guardrails.output is not None)
+    answer = AnswerText(held_back(agent, is_checked=is_checked))
+
+    async def call(cancel: CancellationToken | None, give: Give | None = None) -> T:
+        relay, show = Relay(cancel, steering), _shown(on_event, answer, give)
+        async with _server(client) as connected:
+            worker = _own_worker(connected, tools or (), relay, hooks)
+            run = await start_run(
+                connected,
+                agent,
+                inputs,
+                task_queue=worker.task_queue,
+                id=id,
+                options=options,
+                messages=messages,
+                output_type=output_type,
+            )
+            async with running_elsewhere(worker, relay.to(run)):
+                if show is not None:
+                    async for event in run.stream():
+                        show(event)
+                result = await run.result()
+        if steering:
+            steering.put_back(result.unread_steering)
+        return result.output
+
+    return cast(T, streamed(call, cancel)) if stream else await call(cancel)
 
 
 invoke_agent = blocking(invoke_agent_async)
@@ -177,6 +190,32 @@ async def _embedded_server() -> Client:
         _embedded.leave()
         await _embedded.start()
         return await _embedded.connect()
+
+
+def _own_worker(client: Client, tools: Tools, relay: Relay, hooks: Mapping[str, Any]) -> Worker:
+    """A worker for one run, on a queue of its own."""
+    return create_worker(
+        client,
+        task_queue=f"perdure-{OWN_HOOKS}-{secrets.token_hex(6)}",
+        tools=tools,
+        tool_loop=asyncio.get_running_loop(),
+        interceptors=[Flushing(relay.flush)],
+        **hooks,
+    )
+
+
+def _shown(on_event: EventCallback | None, answer: AnswerText, give: Give | None) -> Callable[[RunEvent], None] | None:
+    """What is done with each event; None when nobody wants to see any."""
+    if on_event is None and give is None:
+        return None
+
+    def show(event: RunEvent) -> None:
+        if on_event is not None:
+            _call(on_event, event)
+        if give is not None and (text := answer.more(event)):
+            give(text)
+
+    return show
 
 
 def _call(on_event: EventCallback, event: RunEvent) -> None:

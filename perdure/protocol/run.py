@@ -175,6 +175,8 @@ class RunOutput(Exchanged):
     """The last one."""
     last_seq: int = 0
     """The `seq` of the last event; 0 in results that were recorded before there was this field."""
+    unread_steering: int = Field(default=0, exclude_if=operator.not_)
+    """How many of the last messages are steering messages that came too late for a model call."""
 
 
 class RunFailure(Exchanged):
@@ -235,3 +237,5 @@ class RunResult(BaseModel, Generic[T]):
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
     iteration_usage: list[Usage] = []
     """The usage of each model call."""
+    unread_steering: list[str] = []
+    """The steering messages that came too late for a model call; they are the last of `messages`, too."""

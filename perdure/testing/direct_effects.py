@@ -62,6 +62,8 @@ class DirectEffects(Effects):
     """The tools that the model is offered, by name."""
     waits: Waits = field(default_factory=Waits)
     steering: deque[str] = field(default_factory=deque)
+    unread: list[str] = field(default_factory=list)
+    """The steering messages that no model call was sent."""
 
     def __post_init__(self) -> None:
         self._hooks = Hooks({"": self.guardrails or Guardrails()}, {"": self.compactor} if self.compactor else {})
@@ -77,7 +79,9 @@ class DirectEffects(Effects):
         return bool(self.steering)
 
     def drain_steering(self) -> list[str]:
-        return [self.steering.popleft() for _ in range(len(self.steering))] if self.steering else []
+        texts = [self.steering.popleft() for _ in range(len(self.steering))] if self.steering else []
+        self.unread += texts
+        return texts
 
     def now(self) -> float:
         return time.time()
@@ -105,6 +109,7 @@ class DirectEffects(Effects):
         await self._unless_cancelled(asyncio.sleep(seconds))
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+        self.unread.clear()
         agent = self.agent if with_tools else self.agent.model_copy(update={"tools": None})
         return await self._ask(agent, list(conversation.messages))
 

@@ -137,6 +137,7 @@ class InProcessRun:
             usage=state.usage,
             is_incomplete=outcome.is_incomplete,
             iteration_usage=usages(state.iteration_usage),
+            unread_steering=list(self.effects.unread),
         )
 
 

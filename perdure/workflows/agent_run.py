@@ -115,7 +115,7 @@ class AgentRun:
             self._end("failed")
             raise self._unforeseen(error) from error
         self._end("done")
-        return self._ending.output(outcome)
+        return self._ending.output(outcome, self._inbox.unread)
 
     def _end(self, status: ShownStatus) -> None:
         self._ended = status

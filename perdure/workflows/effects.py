@@ -105,6 +105,7 @@ class TemporalEffects:
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
         await record_ahead(conversation)
+        self._inbox.unread = 0
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(conversation=conversation.ref(), iteration=iteration, with_tools=with_tools),

@@ -38,8 +38,8 @@ class Ending:
     events: EventLog
     is_first_link: bool
 
-    def output(self, outcome: Outcome) -> RunOutput:
-        """The result of a run that ended well."""
+    def output(self, outcome: Outcome, unread_steering: int) -> RunOutput:
+        """The result of a run that ended well, and has not answered that many of its last messages."""
         is_small = self.is_first_link and self.conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
         return RunOutput(
             output=outcome.output,
@@ -51,6 +51,7 @@ class Ending:
             tail=self._tail(),
             iteration=self.state.iteration,
             last_seq=self.events.last_seq,
+            unread_steering=unread_steering,
         )
 
     def failure(self, error: RunError) -> ApplicationError:

@@ -36,9 +36,12 @@ class Inbox:
     ) -> None:
         self.cancelled = False
         self.steering = list(steering)
+        self.unread = 0
+        """How many steering messages are in the conversation that no model call was sent."""
         self.approvals = Approvals(decided, on_change=on_waiting)
 
     def drain(self) -> list[str]:
         """All steering messages, in the order they came; each is given once."""
         texts, self.steering = self.steering, []
+        self.unread += len(texts)
         return texts

@@ -10,8 +10,10 @@ import pytest
 from temporalio.client import Client
 
 from perdure import CancellationToken, RunCancelled, Steering, invoke_agent_async
+from perdure.client import RunOptions, start_run
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.worker import create_worker
 from tests.workflows.agents import scripted_agent
 from tests.workflows.test_bounded import noise
 
@@ -71,6 +73,21 @@ async def steered_at_done(client: Client, scripted: Scripted) -> list[str]:
     return steering.drain()
 
 
+async def steered_too_late(client: Client, scripted: Scripted) -> list[str]:
+    """What the next run would get, when the run may not call its model any more after the message."""
+    steering = Steering()
+
+    def speaks(text: str = "") -> str:
+        steering.send("one")
+        steering.send("two")
+        return "spoken"
+
+    agent = scripted_agent(scripted([asks(call("speaks"))]), ["speaks"])
+    options: dict[str, Any] = {"max_iterations": 1, "on_limit": "partial", "client": client}
+    await invoke_agent_async(agent, {}, [speaks], steering=steering, **options)
+    return steering.drain()
+
+
 async def steered_too_much_at_once(client: Client, scripted: Scripted) -> list[Any]:
     """What the call after the tool is sent, and what comes back, when one of three messages is too large to be sent."""
     steering = Steering()
@@ -90,6 +107,7 @@ SAID = [
     (cancelled_in_a_tool, ["stops"]),
     (steered_in_a_tool, ["spoken", "one", "two"]),
     (steered_at_done, ["late", "later"]),
+    (steered_too_late, ["one", "two"]),
 ]
 
 
@@ -107,6 +125,19 @@ async def test_each_time(client: Client, scripted: Scripted, attempt: Try, expec
 
 async def test_only_what_is_too_large_comes_back(client: Client, scripted: Scripted) -> None:
     assert await steered_too_much_at_once(client, scripted) == ["spoken", "one", "two", True]
+
+
+async def test_the_result_names_what_was_not_read(client: Client, task_queue: str, scripted: Scripted) -> None:
+    async def speaks(text: str = "") -> str:
+        await run.steer(["one", "two"])
+        return "spoken"
+
+    agent = scripted_agent(scripted([asks(call("speaks"))]), ["speaks"])
+    options = RunOptions(max_iterations=1, on_limit="partial")
+    async with create_worker(client, task_queue=task_queue, tools=[speaks]):
+        run = await start_run(client, agent, {}, task_queue=task_queue, options=options)
+        result = await run.result()
+    assert result.unread_steering == [message.text for message in result.messages[-2:]] == ["one", "two"]
 
 
 @pytest.mark.trial
