@@ -104,8 +104,9 @@ class CompactionFailedData(TypedDict):
     message: str
 
 
-class LlmStartData(TypedDict):
-    pass
+class LlmStartData(TypedDict, total=False):
+    turn: int
+    """`RunOptions.turn`, where it is set."""
 
 
 class UsageData(TypedDict):

@@ -38,7 +38,7 @@ class RunOptions(BaseModel):
     raw: bool = False
     """Whether the output is the provider's own response."""
     turn: int | None = None
-    """The number of this turn of a conversation, for its trace (§14)."""
+    """The number of this turn of a conversation, for its trace (§14): shown with the run and with each model call."""
     stream: bool = False
     """Whether watchers see the model's text and thinking while they are written."""
     guardrails: str | None = None

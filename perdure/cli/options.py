@@ -43,7 +43,9 @@ GuardrailNames = Annotated[
 Compactors = Annotated[
     list[str] | None,
     typer.Option(
-        "--compactor", metavar="MODULE:NAME", help="A function that summarises messages, registered under NAME."
+        "--compactor",
+        metavar="MODULE:NAME|FILE",
+        help="A function that summarises messages, registered under NAME, or a .prompty file that does, under its own.",
     ),
 ]
 TaskQueue = Annotated[str, typer.Option("--task-queue", metavar="NAME", help="The queue that workers poll.")]

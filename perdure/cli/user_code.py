@@ -4,11 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, LoadError
 from .console import keep_stdout_for_answers
 from .problems import UsageProblem
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from ..guardrails import Compactor
 
 
 @dataclass
@@ -17,7 +22,7 @@ class UserCode:
 
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
     guardrails: dict[str, Any] = field(default_factory=dict)
-    compactors: dict[str, Callable[..., Any]] = field(default_factory=dict)
+    compactors: dict[str, Compactor] = field(default_factory=dict)
     sources: dict[str, list[str]] = field(default_factory=dict)
     """What was typed, by the option that it was typed for."""
 
@@ -41,7 +46,7 @@ def load_user_code(
     return UserCode(
         tools=_load_tools(tools),
         guardrails=load_named("--guardrails", guardrails),
-        compactors=load_named("--compactor", compactors),
+        compactors=_load_compactors(compactors),
         sources={option: list(sources) for option, sources in named.items() if sources},
     )
 
@@ -55,6 +60,24 @@ def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
         return {name: value for source in sources for name, value in load_objects(source).items()}
     except ConfigurationError as error:
         raise UsageProblem(f"{option}: {error}") from error
+
+
+def _load_compactors(sources: Sequence[str]) -> dict[str, Compactor]:
+    """The functions, and the agents of `.prompty` files by the files' names without their ending."""
+    files = [Path(source) for source in sources if source.endswith(".prompty")]
+    named: dict[str, Compactor] = load_named(
+        "--compactor", [source for source in sources if not source.endswith(".prompty")]
+    )
+    return {**named, **{file.stem: _load_compactor(file) for file in files}}
+
+
+def _load_compactor(file: Path) -> Agent:
+    from ..prompty.load import load
+
+    try:
+        return load(file, defer_environment=True)
+    except (LoadError, OSError) as error:
+        raise UsageProblem(f"--compactor {file}: {error}") from error
 
 
 def _load_tools(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:

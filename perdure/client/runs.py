@@ -123,10 +123,11 @@ def _own_attributes(input: RunInput, start: StartOptions) -> dict[str, SearchAtt
 
 def _described(input: RunInput) -> dict[str, Any]:
     """The workflow task's time-out, and what the Temporal UI shows of the run."""
-    name = _name(input.agent)
+    name, turn = _name(input.agent), input.options.turn
+    title = name if turn is None else f"{name}, turn {turn}"
     return {
         "task_timeout": WORKFLOW_TASK_TIMEOUT,
-        "static_summary": f"{name}: {_first_words(input.messages)}",
+        "static_summary": f"{title}: {_first_words(input.messages)}",
         "static_details": _details(input),
         "memo": {"agent": name},
     }
@@ -149,5 +150,7 @@ def _details(input: RunInput) -> str:
         lines.append(f"- model: `{model.id}` ({model.provider_key}, {model.api_type})")
     if tools := [tool.name for tool in input.agent.tools or []]:
         lines.append(f"- tools: {', '.join(tools)}")
+    if input.options.turn is not None:
+        lines.append(f"- turn {input.options.turn} of a conversation")
     lines.append(f"- at most {input.options.max_iterations} iterations")
     return "\n".join(lines).strip()

@@ -150,7 +150,7 @@ class AgentLoop:
     async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
         """§9.10"""
         iteration = self.state.iteration
-        self._emit("llm_start", LlmStartData())
+        self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
         reply = await call_with_retry(
             lambda: self._effects.call_model(self._conversation, iteration, with_tools=with_tools),
             self._effects,

@@ -38,7 +38,7 @@ from .policies import (
     TOOL_RETRIES,
 )
 from .recording import record_ahead
-from .ui import call_summary
+from .ui import call_summary, turn_prefix
 
 Result = TypeVar("Result")
 
@@ -63,6 +63,7 @@ class TemporalEffects:
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
         self._options = options
+        self._turn = turn_prefix(options)
         self._hooks = hooks
         self._tools = tools
         self._events = events
@@ -113,7 +114,7 @@ class TemporalEffects:
             start_to_close_timeout=timedelta(seconds=self._options.llm_timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
-            summary=f"iteration {iteration}",
+            summary=f"{self._turn}iteration {iteration}",
         )
         try:
             return await self._unless_cancelled(handle)

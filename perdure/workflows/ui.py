@@ -11,6 +11,7 @@ from temporalio import workflow
 from ..agent import Agent
 from ..excerpt import one_line
 from ..loop.state import LoopState
+from ..options import RunOptions
 from ..protocol.run import PendingApproval, RunInput
 from ..protocol.search_attributes import STATUS
 from ..tool_calls import ToolRequest
@@ -29,12 +30,13 @@ class Display:
 
     def __init__(self, input: RunInput) -> None:
         self._agent = input.agent
+        self._turn = turn_prefix(input.options)
         self._shows_status = STATUS.name in input.search_attributes
         self._status: ShownStatus = "running"
 
     def progress(self, state: LoopState, waiting: Sequence[PendingApproval] = ()) -> None:
         """Show how far the run is, and what waits for a person."""
-        workflow.set_current_details(describe_progress(self._agent, state, waiting))
+        workflow.set_current_details(describe_progress(self._agent, state, waiting, turn=self._turn))
         self.status("waiting" if waiting else "running")
 
     def status(self, status: ShownStatus) -> None:
@@ -44,11 +46,13 @@ class Display:
         self._status = status
 
 
-def describe_progress(agent: Agent, state: LoopState, waiting: Sequence[PendingApproval] = ()) -> str:
+def describe_progress(
+    agent: Agent, state: LoopState, waiting: Sequence[PendingApproval] = (), *, turn: str = ""
+) -> str:
     """The workflow's current details, as Markdown."""
     iteration = state.iteration if waiting else state.iteration + 1
     lines = [
-        f"**{agent.name or 'agent'}**, iteration {iteration}",
+        f"**{agent.name or 'agent'}**, {turn}iteration {iteration}",
         "",
         *[_waiting(pending) for pending in waiting[:MAX_SHOWN]],
         f"- model calls: {state.iterations}",
@@ -64,6 +68,11 @@ def _waiting(pending: PendingApproval) -> str:
     since = datetime.fromtimestamp(pending.since, UTC).isoformat(timespec="seconds")
     call = one_line(f"{pending.name}({pending.arguments})", 300)
     return f"- **waits for approval** of `{call}` since {since}: call id `{one_line(pending.call_id)}`"
+
+
+def turn_prefix(options: RunOptions) -> str:
+    """What Temporal shows before an iteration's number: the turn of the conversation, if it has a number."""
+    return "" if options.turn is None else f"turn {options.turn}, "
 
 
 def call_summary(request: ToolRequest) -> str:
