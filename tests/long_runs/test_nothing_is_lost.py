@@ -84,7 +84,7 @@ async def test_an_observer_who_comes_late_reads_everything(stage: Stage, scripte
     gate = asyncio.Event()
 
     @tool
-    async def wait() -> str:
+    async def wait(text: str = "") -> str:
         """Wait."""
         await gate.wait()
         return "waited"
@@ -112,7 +112,7 @@ async def test_idempotency_keys_are_unique_in_the_whole_run(stage: Stage, script
     contexts: list[ToolContext] = []
 
     @tool
-    def note(context: ToolContext) -> str:
+    def note(context: ToolContext, text: str = "") -> str:
         """Note."""
         contexts.append(context)
         return "noted"

@@ -25,7 +25,7 @@ Scripted = Callable[[Script], ScriptedModel]
 
 
 @tool
-def nod() -> str:
+def nod(text: str = "") -> str:
     """Nod."""
     return "nodded"
 

@@ -117,7 +117,7 @@ async def test_a_damaged_value_ends_the_run(stage: Stage, scripted: Scripted, tm
 
 async def test_a_value_that_is_lost_while_the_run_goes_on(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
     @tool
-    def destroy() -> str:
+    def destroy(text: str = "") -> str:
         """Destroy."""
         for file in files(tmp_path):
             file.unlink()

@@ -75,7 +75,7 @@ async def test_more_steering_than_one_payload_holds_is_read_before_going_on(stag
     gate = asyncio.Event()
 
     @tool
-    async def wait() -> str:
+    async def wait(text: str = "") -> str:
         """Wait."""
         await gate.wait()
         return "waited"

@@ -113,7 +113,7 @@ async def test_in_a_tool_that_others_wait_behind(stage: Stage, scripted: Scripte
     ran: list[str] = []
     calls = [call("gate", "call_1"), call("note", "call_2", text="b"), call("note", "call_3", text="c")]
     model = scripted([asks(*calls, text="Working.")])
-    async with stage.worker({"gate": gate, "note": ran.append}):
+    async with stage.worker({"gate": gate, "note": lambda text: ran.append(text)}):
         note = {"name": "note", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
         run = await stage.start(scripted_agent(model, ["gate", note]))
         await gate.reached.wait()

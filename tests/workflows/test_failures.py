@@ -13,6 +13,7 @@ from perdure.errors import (
     ConfigurationError,
     ExecuteError,
     GuardrailError,
+    InvokerError,
     LimitExceededError,
     MaxIterationsError,
     RunCancelled,
@@ -174,7 +175,7 @@ async def test_a_request_that_the_provider_refuses_is_not_sent_again(stage: Stag
 async def test_a_declared_tool_without_handler(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says("never asked")])
     async with stage.worker({"echo": echo}):
-        error = await failure(stage, await stage.start(scripted_agent(model, ["echo", "unheard_of"])))
+        error = await failure(stage, await stage.start(scripted_agent(model, ["echo", "unheard_of"]), missing_tool_grace=0.0))
     assert isinstance(error, ToolNotRegisteredError)
     assert isinstance(error, ValueError)
     assert "No handler registered for tool: unheard_of (kind: function)" in str(error)
@@ -192,7 +193,7 @@ async def test_an_unknown_tool_where_the_run_is_strict(stage: Stage, scripted: S
 
 @pytest.mark.parametrize("hook", ["guardrails", "compactor"])
 async def test_a_hook_that_no_worker_has(stage: Stage, scripted: Scripted, hook: str) -> None:
-    options: dict[str, Any] = {hook: "unheard-of"}
+    options: dict[str, Any] = {hook: "unheard-of", "missing_tool_grace": 0.0}
     model = scripted([says("never asked")])
     async with stage.worker(guardrails=GUARDRAILS):
         error = await failure(stage, await stage.start(scripted_agent(model), **options))
@@ -215,9 +216,8 @@ async def test_a_provider_that_does_not_exist(stage: Stage, scripted: Scripted) 
     agent = scripted_agent(scripted([]))
     assert agent.model is not None
     agent.model.provider = "unheard-of"
-    async with stage.worker():
-        error = await failure(stage, await stage.start(agent))
-    assert "No executor registered for key: unheard-of" in str(error)
+    with pytest.raises(InvokerError, match="No executor registered for key: unheard-of"):
+        await stage.start(agent)
 
 
 async def test_a_literal_key_never_leaves_the_caller(stage: Stage, scripted: Scripted) -> None:
