@@ -175,7 +175,9 @@ async def test_a_request_that_the_provider_refuses_is_not_sent_again(stage: Stag
 async def test_a_declared_tool_without_handler(stage: Stage, scripted: Scripted) -> None:
     model = scripted([says("never asked")])
     async with stage.worker({"echo": echo}):
-        error = await failure(stage, await stage.start(scripted_agent(model, ["echo", "unheard_of"]), missing_tool_grace=0.0))
+        error = await failure(
+            stage, await stage.start(scripted_agent(model, ["echo", "unheard_of"]), missing_tool_grace=0.0)
+        )
     assert isinstance(error, ToolNotRegisteredError)
     assert isinstance(error, ValueError)
     assert "No handler registered for tool: unheard_of (kind: function)" in str(error)
