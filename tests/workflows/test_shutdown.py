@@ -115,6 +115,8 @@ async def test_while_a_person_is_asked(stage: Stage, scripted: Scripted) -> None
     async with stage.worker([risky]):
         run = await stage.start(scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"]))
         await wait_for(lambda: has_event(run, "permission_requested"))
-    await run.approve("call_risky")
+    # Accepted once a worker is there again.
+    approving = asyncio.create_task(run.approve("call_risky"))
     async with stage.worker([risky]):
+        await approving
         assert (await run.result()).messages[3].text == "x"
