@@ -8,7 +8,7 @@ import typer
 
 from . import options
 from .approvals import call_to_decide, read_arguments, this_user
-from .console import say
+from .console import say, to_json
 from .running import execute
 from .session import open_run
 
@@ -30,4 +30,5 @@ async def _approve(run_id: str, call_id: str | None, changed: dict[str, Any] | N
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id)
         await handle.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
-        say(f"Approved {call.shown} of run {run_id}. Watch it: perdure result {run_id} --follow")
+        shown = call.shown if changed is None else f"{call.shown}, with {to_json(changed, indent=None)} instead,"
+        say(f"Approved {shown} of run {run_id}. Watch it: perdure result {run_id} --follow")
