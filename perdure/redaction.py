@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel
+from pydantic_core import to_jsonable_python
 
 from .agent import Agent
 
@@ -146,6 +147,16 @@ class Redactor:
         result: Value = changed
         return result
 
+    def encoded(self, value: Any) -> Any:
+        """Like `value`, for whatever a payload converter writes: a dataclass with a secret becomes its JSON form."""
+        known = self.value(value)
+        try:
+            written = to_jsonable_python(known)
+        except (ValueError, RecursionError):
+            return known
+        clean = self.value(written)
+        return known if clean is written else clean
+
 
 def _secret_variables() -> Iterator[tuple[str, str]]:
     for name in os.environ:
@@ -193,8 +204,11 @@ def _of_agent(agent: Agent) -> Iterator[Secret]:
             yield Secret(reference.value, f"${{env:{name[1]}}}" if name else REDACTED)
     connection = agent.model.connection if agent.model else None
     for literal in (connection.api_key, connection.client_secret) if connection else ():
-        if literal and len(literal) >= SHORTEST_OF_AGENT and not _ENV_NAME.match(literal):
-            yield Secret(literal, REDACTED)
+        # A reference that is resolved elsewhere may have its value here, too.
+        name = _ENV_NAME.match(literal or "")
+        value = os.environ.get(name[1]) if name else literal
+        if value and len(value) >= SHORTEST_OF_AGENT:
+            yield Secret(value, f"${{env:{name[1]}}}" if name else REDACTED)
 
 
 def _in_url(value: str, shortest: int) -> Iterator[Secret]:

@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from ..logs import get_logger
 from ..protocol.activities import STREAM_SECONDS, StreamedText
+from ..redaction import redactor
 
 _log = get_logger("perdure.runs")
 
@@ -63,13 +64,15 @@ async def heartbeats() -> AsyncIterator[Heart]:
 def heartbeat_from_anywhere() -> None:
     """Let user code call `temporalio.activity.heartbeat` in this activity on whatever event loop and thread it runs.
 
-    The SDK's own function is for the worker's event loop alone.
+    The SDK's own function is for the worker's event loop alone. No detail of any heartbeat has a known secret in it.
     """
     loop, context = asyncio.get_running_loop(), activity._Context.current()
     beat = context.heartbeat
     assert beat is not None
 
     def heartbeat(*details: object) -> None:
+        if details:
+            details = tuple(map(redactor().encoded, details))
         if asyncio._get_running_loop() is loop:
             beat(*details)
         else:

@@ -24,11 +24,12 @@ from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT, STATUS, TENANT
 from ..providers.availability import require_model
+from ..redaction import redactor
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .handle import RunHandle
 from .output_type import with_output_type
 from .run_input import new_run
-from .start_options import StartOptions, start_arguments
+from .start_options import StartOptions, require_no_secret, start_arguments
 
 T = TypeVar("T", default=Any)
 
@@ -56,20 +57,22 @@ async def start_run(
     none. `start` are the fields of `StartOptions`.
 
     Raises what `load` and `prepare` raise, `InvokerError` for a provider that is not installed here, `LoadError` for
-    an API that no agent can use, `ConfigurationError` for a literal secret in the agent and for an `output_type`
-    that can't be asked of a model or is not that of the agent's `outputs`, `ValueError` for a priority
-    or tenant that can't be, `PayloadTooLargeError`, and `WorkflowAlreadyStartedError` when a run of that id is under
-    way.
+    an API that no agent can use, `ConfigurationError` for a literal secret in the agent, a secret in what the run
+    is found by (id, task queue, tenant, search attributes) and an `output_type` that can't be asked of a model or is
+    not that of the agent's `outputs`, `ValueError` for a priority or tenant that can't be, `PayloadTooLargeError`, and
+    `WorkflowAlreadyStartedError` when a run of that id is under way.
     """
     client = with_converter(client)
     input = new_run(agent, inputs, options, messages)
+    known = redactor(input.agent)
+    require_no_secret(known, start, id=id or "", task_queue=task_queue)
     require_model(input.agent)
     if output_type is not None:
         input.agent = with_output_type(input.agent, output_type)
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
     workflow_id = id or readable_id(input.agent.name)
     arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input), **start_arguments(start)}
-    arguments["memo"] = {**(start.get("memo") or {}), **arguments["memo"]}
+    arguments["memo"] = {**known.encoded(start.get("memo") or {}), **arguments["memo"]}
     origin = await _start(client, input, start, arguments)
     return RunHandle(client, workflow_id, origin=origin, output_type=output_type)
 

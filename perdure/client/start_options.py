@@ -8,6 +8,9 @@ from typing import Any, TypedDict
 
 from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
+from ..errors import ConfigurationError
+from ..redaction import Redactor
+
 MAX_TENANT_BYTES = 64
 """Temporal's limit for the key by which it shares workers fairly."""
 
@@ -22,7 +25,7 @@ class StartOptions(TypedDict, total=False):
     search_attributes: TypedSearchAttributes | None
     """Further ones, which the namespace must know."""
     memo: Mapping[str, Any] | None
-    """Values that are shown with the run; perdure's own names in it are `agent` and `perdure`."""
+    """Values that are shown with the run; perdure's own names in it are `agent` and `perdure`. Without secrets."""
     execution_timeout: timedelta | float | None
     """How long the run may take in all, in seconds; then Temporal ends it. `RunOptions.max_seconds` ends it kindly."""
     id_reuse_policy: WorkflowIDReusePolicy | None
@@ -41,6 +44,19 @@ def start_arguments(options: StartOptions) -> dict[str, Any]:
         "id_conflict_policy": options.get("id_conflict_policy"),
     }
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def require_no_secret(known: Redactor, options: StartOptions, **names: str) -> None:
+    """Raises `ConfigurationError` for a secret in what a run is found by, where a replaced one would never be found."""
+    tenant, attributes = options.get("tenant"), options.get("search_attributes") or ()
+    given: dict[str, Any] = {**names, "tenant": tenant}
+    given |= {f"search_attributes[{pair.key.name!r}]": pair.value for pair in attributes}
+    for name, value in given.items():
+        if (clean := known.value(value)) is not value:
+            raise ConfigurationError(
+                f"{name} contains a secret, which every run would record: {clean!r} with its value; "
+                "give a name that people may read"
+            )
 
 
 def _priority(priority: int | None, tenant: str | None) -> Priority | None:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import io
 import logging
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import openai
 import pytest
+from temporalio import activity
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
 from perdure.cli.logs import JsonFormatter
 from perdure.client import RunHandle, start_run
@@ -22,10 +26,11 @@ from perdure.providers import clear_connections, register_connection
 from perdure.redaction import redactor
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.tools.context import ToolContext
 
 from ..workflows.agents import QUESTION, scripted_agent
 from ..workflows.stage import Stage
-from ..workflows.test_secrets import everything_recorded
+from ..workflows.test_secrets import compressed_payloads, everything_recorded
 from .canaries import AGENTS, ANSWERS, CANARY, LEAKS, VARIABLES, env
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -202,6 +207,85 @@ async def test_what_a_caller_sends(stage: Stage, scripted: Scripted) -> None:
         said = await everything_said(run, stage)
     assert "Your key is ${env:planted_token}." in said
     assert CANARY not in said
+
+
+@dataclass
+class Progress:
+    """What a tool says of itself, in a form that only a payload converter writes."""
+
+    note: str
+
+
+BEATS: Mapping[str, Callable[[ToolContext], None]] = {
+    "the context": lambda context: context.heartbeat(f"working with {env('PLANTED_API_KEY')}"),
+    "the SDK": lambda context: activity.heartbeat({"key": [env("PLANTED_CLIENT_SECRET")]}),
+    "an object": lambda context: context.heartbeat(1, Progress(env("planted_token"))),
+}
+
+
+@pytest.mark.parametrize("place", BEATS)
+async def test_what_a_tool_tells_by_heartbeat(stage: Stage, scripted: Scripted, place: str) -> None:
+    model, done = scripted([asks("leak", text="a"), says("done")]), asyncio.Event()
+
+    async def leak(text: str, context: ToolContext) -> str:
+        BEATS[place](context)
+        await done.wait()
+        return text
+
+    async with stage.worker({"leak": leak}):
+        run = await stage.start(scripted_agent(model, [TOOL]))
+        while b"${env:" not in (told := await _told_by_heartbeat(stage, run.id)):
+            assert CANARY.encode() not in told
+            await asyncio.sleep(0.05)
+        assert CANARY.encode() not in told
+        done.set()
+        assert CANARY not in await everything_said(run, stage)
+
+
+async def _told_by_heartbeat(stage: Stage, run_id: str) -> bytes:
+    description = await stage.client.get_workflow_handle(run_id).describe()
+    pending = description.raw_description.pending_activities
+    parts = [payload.data for attempt in pending for payload in attempt.heartbeat_details.payloads]
+    return b"".join([*parts, *(payload.data for attempt in pending for payload in compressed_payloads(attempt))])
+
+
+async def test_what_a_start_shows(stage: Stage, scripted: Scripted) -> None:
+    """The memo, and what the Temporal UI shows of the agent, are told without secrets."""
+    agent = scripted_agent(scripted([says("done")]), api_key=KEY)
+    agent.description = f"It uses {env('PLANTED_API_KEY')}, {env('MY_OWN_NAME')} and sk-{CANARY}-of-nobody."
+    memo = {"note": [env("PLANTED_API_KEY")], "object": Progress(env("PLANTED_DB_PASSWORD")), "number": 1}
+    async with stage.worker():
+        run = await start_run(stage.client, agent, messages=list(QUESTION), task_queue=stage.task_queue, memo=memo)
+        stage.runs.append(run)
+        said = await everything_said(run, stage)
+    described = await stage.client.get_workflow_handle(run.id).describe()
+    shown = await described.memo()
+    assert [shown[name] for name in memo] == [["${env:PLANTED_API_KEY}"], {"note": "${env:PLANTED_DB_PASSWORD}"}, 1]
+    assert "It uses ${env:PLANTED_API_KEY}" in (await described.static_details() or "")
+    assert CANARY not in said
+
+
+NAMES: Mapping[str, Callable[[str], dict[str, Any]]] = {
+    "id": lambda secret: {"id": f"run-{secret}"},
+    "task_queue": lambda secret: {"task_queue": secret},
+    "tenant": lambda secret: {"tenant": secret},
+    "search_attributes['Own']": lambda secret: {
+        "search_attributes": TypedSearchAttributes(
+            [SearchAttributePair(SearchAttributeKey.for_keyword_list("Own"), ["a", secret])]
+        )
+    },
+}
+"""What a run is found by: there, a replaced text would not be found."""
+
+
+@pytest.mark.parametrize("place", NAMES)
+async def test_a_secret_in_a_name_stops_the_start(stage: Stage, place: str) -> None:
+    agent = load_dict({"name": "planted"})
+    start = {"task_queue": stage.task_queue, **NAMES[place](env("PLANTED_API_KEY"))}
+    with pytest.raises(ConfigurationError, match=r"contains a secret, .*\$\{env:PLANTED_API_KEY\}") as refusal:
+        await start_run(stage.client, agent, messages=list(QUESTION), **start)
+    assert str(refusal.value).startswith(place)
+    assert CANARY not in str(refusal.value)
 
 
 def test_data_stays_data(monkeypatch: pytest.MonkeyPatch) -> None:
