@@ -1,6 +1,11 @@
-"""Shortens texts for the people who look at a run."""
+"""Shortens texts for the people who look at a run, and takes from them what would act on a terminal."""
 
 from __future__ import annotations
+
+import re
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters except tab and line feed, and those that reorder what is shown."""
 
 
 def excerpt(text: str, limit: int) -> str:
@@ -11,3 +16,8 @@ def excerpt(text: str, limit: int) -> str:
 def one_line(text: str, limit: int = 100) -> str:
     """The text on one line, every run of white space as one blank; at most `limit` characters."""
     return excerpt(" ".join(text.split()), limit)
+
+
+def visible(text: str) -> str:
+    """The text with control characters escaped as Python writes them, so that a terminal shows them; lines stay."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)

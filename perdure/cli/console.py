@@ -11,7 +11,7 @@ from typing import Any, Literal, TextIO
 
 import typer
 
-from ..excerpt import one_line
+from ..excerpt import one_line, visible
 
 Tone = Literal["plain", "faint", "good", "bad", "call", "strong"]
 
@@ -36,12 +36,13 @@ def say_as(form: Callable[[str], str]) -> None:
 
 
 def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
-    """Write to stderr."""
+    """Write to stderr; control characters are escaped, for much of what is said comes from a file or from a model."""
     if _in_another_form is not None:
         if line := _in_another_form(text):
             print(line, file=sys.stderr, flush=True)
         return
-    styled = typer.style(text, **_STYLES[tone]) if _is_coloured() else text
+    shown = visible(text)
+    styled = typer.style(shown, **_STYLES[tone]) if _is_coloured() else shown
     print(styled, end=end, file=sys.stderr, flush=True)
 
 

@@ -19,7 +19,7 @@ from ..event_data import (
     ToolCallStartData,
     ToolResultData,
 )
-from ..excerpt import excerpt
+from ..excerpt import excerpt, visible
 from ..messages import Message, TextPart, ToolCall, ToolResult
 from ..options import RunOptions
 from ..tool_calls import ToolRequest, ToolSpec
@@ -74,7 +74,7 @@ class ToolRound:
         """
         for call in calls:
             if call.name not in self._tools and self._options.unknown_tools == "raise":
-                raise ToolNotRegisteredError(f"Tool not registered: {excerpt(call.name, 200)}")
+                raise ToolNotRegisteredError(f"Tool not registered: {_shown(call)}")
         if self._concurrent(calls):
             results = await self._answer_together(calls)
         else:
@@ -112,7 +112,7 @@ class ToolRound:
     async def _admit(self, call: ToolCall, index: int) -> Immediate | Admitted:
         """Parse the arguments (§9.8), ask the guardrail (§13.4) and, if the tool needs an approval, a person."""
         if call.name not in self._tools:
-            return _refuse(f"Error: Tool not registered: {call.name}. {self._available()}", "unknown_tool")
+            return _refuse(f"Error: Tool not registered: {_shown(call)}. {self._available()}", "unknown_tool")
         try:
             arguments, warning = parse_with_repair(call.arguments)
         except ToolArgumentError as error:
@@ -184,6 +184,11 @@ def _of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
     shown = excerpt(json.dumps(request.arguments, ensure_ascii=False), MAX_SHOWN_ARGUMENTS)
     note = TextPart(value=f"[executed with arguments that a person edited: {shown}]\n")
     return result.model_copy(update={"parts": [note, *result.parts]})
+
+
+def _shown(call: ToolCall) -> str:
+    """The name that the model wrote, which can be anything, in one short line."""
+    return excerpt(visible(call.name[:201]).replace("\n", "\\n").replace("\t", "\\t"), 200)
 
 
 def _refuse(text: str, kind: str) -> Immediate:
