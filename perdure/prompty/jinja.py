@@ -7,14 +7,19 @@ import secrets
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from jinja2 import ChainableUndefined, TemplateSyntaxError, Undefined, meta, nodes
+from jinja2 import ChainableUndefined, Environment, TemplateSyntaxError, Undefined, meta, nodes
 from jinja2.defaults import DEFAULT_NAMESPACE
-from jinja2.exceptions import SecurityError
-from jinja2.sandbox import ImmutableSandboxedEnvironment
+from jinja2.runtime import Context
+from jinja2.utils import pass_context
 from jinja2.visitor import NodeTransformer
 
 from ..errors import RenderError
+from .sandbox import Counting, Sandbox
 
+MAX_SOURCE = 2**20
+"""Characters of a template."""
+MAX_TAGS = 20_000
+"""`{{` and `{%` in a template: each costs time, read and rendered."""
 _GLOBALS = frozenset(DEFAULT_NAMESPACE)
 
 
@@ -27,19 +32,22 @@ def render_jinja(source: str, inputs: Mapping[str, Any]) -> tuple[list[str], lis
     token = f"\x02{secrets.randbits(128)}\x03"
     environment = _environment(token)
     tree = parse_jinja(source, environment)
-    _ValueMarking(token).visit(tree)
+    _ValueMarking(token).visit(Counting().visit(tree))
     try:
         rendered = environment.from_string(tree).render(dict(inputs))
     except (TemplateSyntaxError, SyntaxError) as error:
         raise _syntax_error(error) from None
+    except RenderError:
+        raise
     except Exception as error:  # an expression of the template can raise anything
         raise RenderError(f"Template can't be rendered: {type(error).__name__}: {error}") from error
     pieces = rendered.split(token)
     return pieces[0::2], pieces[1::2]
 
 
-def parse_jinja(source: str, environment: ImmutableSandboxedEnvironment | None = None) -> nodes.Template:
-    """The template's syntax tree. Raises RenderError, with the line, for a syntax error."""
+def parse_jinja(source: str, environment: Sandbox | None = None) -> nodes.Template:
+    """The template's syntax tree. Raises RenderError, with the line, for a syntax error, and for a huge template."""
+    _require_small(source)
     try:
         return (environment or _environment("")).parse(source)
     except TemplateSyntaxError as error:
@@ -58,10 +66,12 @@ def used_variables(tree: nodes.Template) -> dict[str, int]:
 
     Raises RenderError, with the line, when the template uses a filter or a test that does not exist.
     """
+    names_in = _NamesIn(tree.environment or _environment(""))
     try:
-        names = meta.find_undeclared_variables(tree) - _GLOBALS
+        names_in.visit(tree)
     except TemplateSyntaxError as error:
         raise _syntax_error(error) from None
+    names = names_in.undeclared_identifiers - _GLOBALS
     uses = [(node.lineno, node.name) for node in tree.find_all(nodes.Name) if node.name in names]
     return {name: line for line, name in sorted(uses, reverse=True)}
 
@@ -110,17 +120,28 @@ class _ValueMarking(NodeTransformer):
         return nodes.TemplateData(self._token)
 
 
-class _Sandbox(ImmutableSandboxedEnvironment):
-    def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
-        """Refuse at once: a chainable undefined would print as nothing."""
-        raise SecurityError(f"access to attribute {attribute!r} of a {type(obj).__name__} is unsafe")
+class _NamesIn(meta.TrackingCodeGenerator):
+    """Finds names without evaluating an expression: what a constant one makes can be of any size."""
+
+    def __init__(self, environment: Environment) -> None:
+        super().__init__(environment)
+        self.optimizer = None
 
 
-def _environment(token: str) -> ImmutableSandboxedEnvironment:
-    def finalize(value: Any) -> str:
-        return portable_text(value).replace(token, "") if token else portable_text(value)
+def _require_small(source: str) -> None:
+    if len(source) > MAX_SOURCE:
+        raise RenderError(f"Template too large: {len(source):,} characters. Expected {MAX_SOURCE:,} at most")
+    if (tags := source.count("{{") + source.count("{%")) > MAX_TAGS:
+        raise RenderError(f"Template too large: {tags:,} times `{{{{` or `{{%`. Expected {MAX_TAGS:,} at most")
 
-    environment = _Sandbox(keep_trailing_newline=True, undefined=ChainableUndefined, finalize=finalize)
+
+def _environment(token: str) -> Sandbox:
+    @pass_context  # so that no constant is evaluated before it is printed
+    def finalize(context: Context, value: Any) -> str:
+        text = portable_text(value)
+        return environment.printed(text.replace(token, "") if token else text)
+
+    environment = Sandbox(keep_trailing_newline=True, undefined=ChainableUndefined, finalize=finalize)
     environment.filters["default"] = environment.filters["d"] = _default
     return environment
 
