@@ -23,7 +23,7 @@ from .registry import KindHandler, get_tool, get_tool_handler
 from .results import SizeLimits, to_result
 from .signature import InvalidArguments, signature_of
 from .threads import Ended
-from .user_loop import ThisLoop, UserLoop, with_advice
+from .user_loop import ThisLoop, UserLoop, why_unheard, with_advice
 from .validation import find_problems, without_absent
 
 
@@ -148,9 +148,10 @@ class ToolBox:
                 ended = await self._end_of(call, handler.function, name, context)
         except InvalidArguments as error:
             return self._failure(f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments")
-        except TimeoutError:
+        except TimeoutError as error:
             log_timeout(name, timeout or 0, context)
-            text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds"
+            why = why_unheard(error.__cause__)
+            text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds{why and f': {why}'}"
             return ToolResult.failure(text, kind="timeout", status="timeout")
         except Exception as error:
             ended = Ended(raised=error)

@@ -45,6 +45,12 @@ class LoopThread:
         if self._thread.is_alive():
             _log.warning("%s is blocked, and is left as it is", self._purpose)
 
+    def leave(self) -> None:
+        """Let the thread end as soon as nothing blocks it any more, without waiting for that."""
+        self._is_closing = True
+        with contextlib.suppress(RuntimeError):  # closed
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
     def _work(self) -> None:
         asyncio.set_event_loop(self.loop)
         watchdog.watch(self.loop, self._purpose)

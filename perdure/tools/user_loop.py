@@ -14,30 +14,38 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+from ..logs import get_logger
 from .loop_thread import LoopThread
 from .threads import Ended, end_in_thread
-from .watchdog import watchdog
+from .watchdog import Blocker, watchdog
+
+_log = get_logger("perdure.tools")
 
 CLEANUP_SECONDS = 1.0
 """How long code that is cancelled is awaited. One that goes on after that is left to itself."""
+LEFT_SECONDS = 10.0
+"""After how long a loop is left that is blocked by another call than the one that has run out of time."""
 
 Call = Callable[[], Any]
 Finish = Callable[[Any], Any] | None
 FOREIGN = ("is bound to a different event loop", "attached to a different loop", "Event loop is closed")
 """What asyncio says of an object that was made for another event loop than the one that uses it."""
 USER_CODE = "the event loop of tools and guardrails"
+ITSELF = "it blocks the event loop"
 
 
 class UserLoop:
     """The event loop for the user's async code: one in a thread of its own, from the first use on, or a given one.
 
-    All of it shares one loop, so that clients, locks and queues of one tool can be used by another.
+    All of it shares one loop, so that clients, locks and queues of one tool can be used by another. A loop of its own
+    is left to a call that blocks it beyond its time: what comes after runs on another one.
     """
 
     def __init__(self, given: asyncio.AbstractEventLoop | None = None, *, name: str = "perdure-user-code") -> None:
         self._given = given
         self._name = name
         self._own: LoopThread | None = None
+        self._left: list[LoopThread] = []
         self._holders = 0
         self._lock = Lock()
 
@@ -65,7 +73,28 @@ class UserLoop:
         return await self._end_of_async(partial(_awaited, call, finish), title)
 
     async def _end_of_async(self, call: Call, title: str) -> Ended:
-        return await end_on(self.get(), call, title)
+        loop = self.get()
+        try:
+            return await end_on(loop, call, title)
+        except asyncio.CancelledError as cancelled:
+            if why := why_unheard(cancelled):
+                self._leave_blocked(loop, is_blocker=why.startswith(ITSELF))
+            raise
+
+    def _leave_blocked(self, loop: asyncio.AbstractEventLoop, *, is_blocker: bool) -> None:
+        blocker = watchdog.what_blocks(loop)
+        if blocker is None or not (is_blocker or blocker.seconds > LEFT_SECONDS):
+            return
+        with self._lock:
+            if self._own is None or self._own.loop is not loop:
+                return
+            self._left.append(self._own)
+            self._own = None
+        _log.warning(
+            "%s is left to %s, which blocks it at %s: another one takes its place. Clients, locks and queues that were "
+            "used on the old one can't be used on it",
+            *(USER_CODE, blocker.task, blocker.place),
+        )
 
     @contextlib.asynccontextmanager
     async def held(self) -> AsyncIterator[None]:
@@ -89,6 +118,9 @@ class UserLoop:
             self._holders -= 1
             closing = None if self._holders else self._own
             self._own = self._own if self._holders else None
+            left, self._left = ([], self._left) if self._holders else (self._left, [])
+        for blocked in left:
+            blocked.leave()
         if closing is not None:
             await closing.close()
 
@@ -130,19 +162,27 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
     """How the coroutine that `call` makes ends, as a task of that name on `loop`, with the caller's context variables.
 
     When the caller is cancelled, so is the task. If that does not end it within `CLEANUP_SECONDS`, or ends it by
-    cancellation, this raises CancelledError; otherwise its end counts.
+    cancellation, this raises CancelledError; otherwise its end counts. `why_unheard` reads from the error whether
+    something blocks the loop, so that the cancellation did not even reach it.
     """
     execution = _Execution(call, title, loop)
     loop.call_soon_threadsafe(execution.start)
     try:
         await asyncio.wait([execution.done])
-    except asyncio.CancelledError:
+    except asyncio.CancelledError as cancelled:
         with contextlib.suppress(RuntimeError):  # The loop was closed: nothing runs there any more.
             loop.call_soon_threadsafe(execution.cancel)
         await asyncio.wait([execution.done], timeout=CLEANUP_SECONDS)
+        if not execution.is_heard and (blocker := watchdog.what_blocks(loop)):
+            cancelled.add_note(execution.unheard(blocker))
         if not execution.done.done() or isinstance(execution.done.result().raised, asyncio.CancelledError):
             raise
     return execution.done.result()
+
+
+def why_unheard(cancelled: BaseException | None) -> str:
+    """Why a cancelled call goes on, or never began, where something blocks its event loop; else empty."""
+    return "; ".join(getattr(cancelled, "__notes__", ()))
 
 
 class _Execution:
@@ -155,6 +195,9 @@ class _Execution:
         self._context = contextvars.copy_context()
         self._caller = asyncio.get_running_loop()
         self._task: asyncio.Task[None] | None = None
+        self._has_begun = False
+        self.is_heard = False
+        """Whether the cancellation has reached the loop."""
         self._ended = Ended(raised=asyncio.CancelledError())
         self.done: asyncio.Future[Ended] = self._caller.create_future()
 
@@ -163,10 +206,20 @@ class _Execution:
         self._task.add_done_callback(self._tell)
 
     def cancel(self) -> None:
+        self.is_heard = True
         assert self._task is not None  # the loop takes what it is told in order
         self._task.cancel()
 
+    def unheard(self, blocker: Blocker) -> str:
+        """What to say of a call that the cancellation did not reach."""
+        if self._task is not None and asyncio.current_task(self._loop) is self._task:
+            return f"{ITSELF} at {blocker.place}"
+        # Not the run: it may be another user's.
+        what = f"the event loop is blocked by {blocker.task.partition(' of run ')[0]} at {blocker.place}"
+        return what if self._has_begun else f"it never started: {what}"
+
     async def _run(self) -> None:
+        self._has_begun = True
         # Nothing leaves the task: SystemExit and KeyboardInterrupt would end the loop, and a task that cancels itself
         # would count as cancelled by its caller.
         try:

@@ -11,6 +11,7 @@ import time
 import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from ..logs import get_logger
 
@@ -24,6 +25,21 @@ ADVICE = "Await what takes long, or make it a plain function: those run in threa
 
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARIES = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), _PACKAGE, "<")
+
+
+class Blocker(NamedTuple):
+    """What a loop does instead of answering."""
+
+    task: str
+    """The task's name."""
+    line: traceback.FrameSummary
+    seconds: float
+    """How long the loop has not answered."""
+
+    @property
+    def place(self) -> str:
+        """The file, without its folder, and the line."""
+        return f"{Path(self.line.filename).name}:{self.line.lineno}"
 
 
 class Watchdog:
@@ -54,6 +70,12 @@ class Watchdog:
                 pulse.watchers -= 1
                 if not pulse.watchers:
                     del self._pulses[loop]
+
+    def what_blocks(self, loop: asyncio.AbstractEventLoop) -> Blocker | None:
+        """What a loop is at now that does not answer; None for one that is not watched."""
+        with self._lock:
+            pulse = self._pulses.get(loop)
+        return pulse.blocker() if pulse is not None else None
 
     @contextlib.contextmanager
     def watching(self, purpose: str) -> Iterator[None]:
@@ -107,15 +129,24 @@ class _Pulse:
             self._is_reported = True
             self._report()
 
-    def _report(self) -> None:
+    def blocker(self) -> Blocker | None:
+        """What the loop is at; None when its thread has ended."""
         frame = sys._current_frames().get(self._thread_id)
         if frame is None:
-            return
+            return None
         task = asyncio.current_task(self._loop)
         line = _line_of_the_user(traceback.extract_stack(frame))
+        seconds = 0.0 if self._answered.is_set() else time.monotonic() - self._asked_at
+        return Blocker(task.get_name() if task else "a callback", line, seconds)
+
+    def _report(self) -> None:
+        blocker = self.blocker()
+        if blocker is None:
+            return
+        line = blocker.line
         _log.warning(
             "%s has not answered for more than %g s: %s blocks it at %s:%s in %s: %s. %s",
-            *(self._purpose, BLOCKED_SECONDS, task.get_name() if task else "a callback"),
+            *(self._purpose, BLOCKED_SECONDS, blocker.task),
             *(line.filename, line.lineno, line.name, line.line, ADVICE),
         )
 

@@ -100,6 +100,24 @@ async def test_what_has_timed_out_while_the_loop_was_blocked_is_not_executed_aft
     assert executed == []
 
 
+async def test_the_loop_is_kept_when_only_others_have_run_out_of_time() -> None:
+    begun = threading.Event()
+
+    async def blocks() -> str:
+        begun.set()
+        time.sleep(1.5)
+        return "blocked"
+
+    loop = UserLoop()
+    async with loop.held():
+        own = loop.get()
+        blocking = asyncio.create_task(run(loop, blocks))
+        await asyncio.to_thread(begun.wait, 10)
+        assert "it never started: the event loop is blocked by tool t at " in (await run(loop, where, 0.05)).text
+        assert loop.get() is own
+        assert (await blocking).text == "blocked"
+
+
 async def test_what_still_runs_when_the_loop_is_closed_is_cancelled() -> None:
     ended = threading.Event()
 
