@@ -78,7 +78,7 @@ def noting(model: Noting) -> tuple[Callable[..., Any], Guardrails]:
 async def test_a_call_uses_them_on_the_loop_of_its_caller(client: Client, registered: tuple[Agent, Noting]) -> None:
     agent, model = registered
     look, guardrails = noting(model)
-    options: dict[str, Any] = {"client": client, "guardrails": guardrails, "stream": True}
+    options: dict[str, Any] = {"client": client, "guardrails": guardrails}
     assert await perdure.invoke_agent_async(agent, {}, {"look": look}, **options) == "done"
     assert model.loops == dict.fromkeys(("client", "tool", "guardrail"), asyncio.get_running_loop())
 

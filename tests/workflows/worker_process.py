@@ -101,10 +101,15 @@ def diary_tools(job: WorkerJob) -> dict[str, Callable[..., Any]]:
 
 
 def vector_tools(job: WorkerJob, case: VectorCase, client: Client) -> dict[str, Callable[..., Any]]:
+    running: set[str] = set()
+
     async def answer(context: ToolContext, **arguments: Any) -> str:
         diary = Diary(job.folder, context)
         diary.note("start")
-        await asyncio.sleep(VECTOR_TOOL_SECONDS)
+        running.add(context.call_id)
+        # One after the other: two that end together can't both be reported before the worker is killed.
+        await asyncio.sleep(VECTOR_TOOL_SECONDS * len(running))
+        running.discard(context.call_id)
         for due in case.due_before(context.iteration + 1):
             if diary.is_first_time(f"interrupted-{case.interruptions.index(due)}"):
                 await interrupt(due, client, context.run_id)
