@@ -26,7 +26,7 @@ begun = threading.Event()
 
 async def blocking(text: str = "") -> str:
     begun.set()
-    time.sleep(1.6)  # what the log is to show
+    time.sleep(2.2)  # what the log is to show
     return "blocked"
 
 
@@ -40,14 +40,14 @@ async def test_what_blocks_a_loop_is_named_once(
     async with stage.worker({"blocking": blocking}, tool_loop=None):
         run = await stage.start(scripted_agent(scripted([asks(call("blocking")), says("done")]), ["blocking"]))
         await asyncio.to_thread(begun.wait, 20)
-        time.sleep(1.6)  # on the loop of the worker
+        time.sleep(2.2)  # on the loop of the worker
         await run.result()
         of_tools, of_worker = await wait_for(messages)
     assert of_tools.startswith("the event loop of tools and guardrails has not answered for more than 1 s: ")
     assert f"tool blocking of run {run.id} blocks it at {__file__}:{blocking.__code__.co_firstlineno + 2}" in of_tools
-    assert "time.sleep(1.6)  # what the log is to show" in of_tools
+    assert "time.sleep(2.2)  # what the log is to show" in of_tools
     assert of_worker.startswith("the worker's event loop has not answered for more than 1 s: ")
-    assert "time.sleep(1.6)  # on the loop of the worker" in of_worker
+    assert "time.sleep(2.2)  # on the loop of the worker" in of_worker
 
 
 async def test_a_client_of_another_event_loop_is_explained(stage: Stage, scripted: Scripted) -> None:
