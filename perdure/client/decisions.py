@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from temporalio.client import (
     WorkflowExecutionDescription,
@@ -29,6 +29,8 @@ _PASSING = (
     RPCStatusCode.UNAVAILABLE,
     RPCStatusCode.DEADLINE_EXCEEDED,
     RPCStatusCode.CANCELLED,
+    # Such as "Workflow Task in failed state": passes when a worker comes that can replay the run.
+    RPCStatusCode.FAILED_PRECONDITION,
 )
 _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
 """The SDK's error type for an update whose history has ended before the update did."""
@@ -40,6 +42,8 @@ class Decision:
 
     chain: Chain
     approval: CallApproval
+    _obstacle: str = field(default="", init=False)
+    """What the server said when the decision could not be delivered at last."""
 
     async def send(self, *, patience: float = ANSWER_SECONDS) -> None:
         """Return when the run has accepted the decision.
@@ -73,6 +77,7 @@ class Decision:
                 return False
             if error.status not in _PASSING:
                 raise
+            self._obstacle = error.message if error.status is RPCStatusCode.FAILED_PRECONDITION else ""
             return False
 
     async def _refused(self, cause: BaseException) -> ApprovalError:
@@ -88,14 +93,28 @@ class Decision:
         return ApprovalError(text, kind="ended")
 
     async def _unconfirmed(self, patience: float) -> ApprovalError:
-        queue = (await self.chain.describe()).task_queue
         return ApprovalError(
             f"run {self.chain.workflow_id!r}: the decision about tool call {self.approval.call_id!r} is unconfirmed, "
-            f"because no worker of the task queue {queue!r} has answered within {patience:g} s. The server may still "
-            "deliver it: start a worker and look at the run's status, or send the same decision again",
+            f"because {await self._hindrance(patience)}. The server may still deliver it: start a worker and look at "
+            "the run's status, or send the same decision again",
             kind="unconfirmed",
         )
 
+    async def _hindrance(self, patience: float) -> str:
+        queue = (await self.chain.describe()).task_queue
+        if self._obstacle:
+            return f"the server could not hand it to a worker of the task queue {queue!r}: {self._obstacle}"
+        status = await self._status()
+        if status and status.missing:
+            lacking = ", ".join(status.missing.what)
+            return (
+                f"the run still waits for a worker of the task queue {status.missing.task_queue!r} that has {lacking}"
+            )
+        return f"no worker of the task queue {queue!r} has answered within {patience:g} s"
+
     async def _pending(self) -> list[PendingApproval]:
-        status = await ask(self.chain.handle(await self.chain.known()), STATUS, answer=RunStatus)
+        status = await self._status()
         return status.pending_approvals if status else []
+
+    async def _status(self) -> RunStatus | None:
+        return await ask(self.chain.handle(await self.chain.known()), STATUS, answer=RunStatus)

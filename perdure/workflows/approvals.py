@@ -74,7 +74,8 @@ class OpenApproval:
         except Cancelled:
             raise refusal("ended", "the run was cancelled") from None
         except (ActivityError, RunError) as error:
-            raise refusal("guardrail", f"the tool guardrail can't be asked: {describe_failure(error)[1]}") from error
+            text = str(error) if isinstance(error, RunError) else describe_failure(error)[1]
+            raise refusal("guardrail", f"the tool guardrail can't be asked: {text}") from error
         if not verdict.allowed:
             raise refusal("guardrail", f"the tool guardrail denies the edited arguments: {verdict.reason}")
         return decision if verdict.rewrite is None else decision.model_copy(update={"arguments": verdict.rewrite})
