@@ -25,7 +25,7 @@ COMPRESS_FROM_BYTES = 16 * 1024
 COMPRESSION_LEVEL = 9
 """1 MB takes 25 ms; values that large are rare, and kept for long."""
 MAX_UNPACKED_BYTES = 64 * 1024 * 1024
-"""A payload that would unpack to more is not unpacked, nor made: a few kilobytes can hold gigabytes."""
+"""Payloads that come together and would unpack to more are passed on as they are: kilobytes can hold gigabytes."""
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
@@ -55,35 +55,43 @@ class ZstdCodec(PayloadCodec):
         self._from_bytes = from_bytes
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        return [self._compressed(payload) for payload in payloads]
+        # What `decode` would leave as it is must not be compressed.
+        together = sum(payload.ByteSize() for payload in payloads)
+        return [self._compressed(payload) for payload in payloads] if together <= MAX_UNPACKED_BYTES else list(payloads)
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
-        return [self._decompressed(payload) for payload in payloads]
+        unpacked, left = [], MAX_UNPACKED_BYTES
+        for payload in payloads:
+            value = self._decompressed(payload, left)
+            unpacked.append(value)
+            if value is not payload:
+                left -= value.ByteSize()
+        return unpacked
 
     def _compressed(self, payload: Payload) -> Payload:
-        if not self._from_bytes <= payload.ByteSize() <= MAX_UNPACKED_BYTES:
+        if payload.ByteSize() < self._from_bytes:
             return payload
         data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(payload.SerializeToString())
         if len(data) >= payload.ByteSize():
             return payload
         return Payload(metadata={"encoding": ENCODING}, data=data)
 
-    def _decompressed(self, payload: Payload) -> Payload:
+    def _decompressed(self, payload: Payload, limit: int) -> Payload:
         if payload.metadata.get("encoding") != ENCODING:
             return payload
         try:
-            return Payload.FromString(_unpack(payload.data))
+            return Payload.FromString(_unpack(payload.data, limit))
         except (zstandard.ZstdError, DecodeError) as error:
             logger.warning("a payload that can't be unpacked is passed on as it is: %s", error)
             return payload
 
 
-def _unpack(data: bytes) -> bytes:
-    """The data uncompressed. Raises `ZstdError` when it is not zstd, or more than `MAX_UNPACKED_BYTES`."""
+def _unpack(data: bytes, limit: int) -> bytes:
+    """The data uncompressed. Raises `ZstdError` when it is not zstd, or more than `limit` bytes."""
     size = zstandard.frame_content_size(data)
-    if size > MAX_UNPACKED_BYTES:
-        raise zstandard.ZstdError(f"{size} bytes unpacked, at most {MAX_UNPACKED_BYTES} are possible")
-    return zstandard.ZstdDecompressor().decompress(data, max_output_size=MAX_UNPACKED_BYTES)
+    if size > limit or limit <= 0:
+        raise zstandard.ZstdError(f"{size} bytes unpacked, at most {limit} are possible")
+    return zstandard.ZstdDecompressor().decompress(data, max_output_size=limit)
 
 
 def data_converter(

@@ -112,6 +112,13 @@ async def test_a_value_that_could_not_be_unpacked_again_is_not_packed(stage: Sta
     assert payload.metadata["encoding"] == b"binary/plain"
 
 
+async def test_many_payloads_together_have_one_bound() -> None:
+    half = Payload(metadata={"encoding": b"binary/plain"}, data=bytes(MAX_UNPACKED_BYTES // 2))
+    packed = compressed(half.SerializeToString())
+    decoded = await ZstdCodec().decode([packed] * 5)
+    assert [payload.metadata["encoding"] for payload in decoded] == [b"binary/plain", *[ENCODING] * 4]
+
+
 async def test_a_reference_to_what_nobody_has_stored(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
     converter = data_converter(storage=tmp_path.as_uri())
     [reference] = await converter.encode([SteeringMessage(text=noise(600_000))])
