@@ -68,7 +68,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         return result
 
     def call_binop(self, context: Context, operator: str, left: Any, right: Any) -> Any:
-        """The operators whose result can be far larger than what they are given."""
+        """Apply an operator whose result can be far larger than its operands. Raises RenderError for one that is."""
         if isinstance(left, int) and isinstance(right, int):
             bits = left.bit_length() * abs(right) if operator == "**" else left.bit_length() + right.bit_length()
             if bits > MAX_BITS:
