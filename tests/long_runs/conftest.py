@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import AsyncIterator
 
 import pytest
 from temporalio.client import Client
@@ -13,8 +12,6 @@ from perdure.client.embedded.binary import find_binary
 from perdure.client.embedded.settings import FAST, dynamic_config
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
-from perdure.testing import ScriptedModel
-from perdure.testing.script import Script
 
 from ..workflows.stage import Stage
 
@@ -52,10 +49,3 @@ async def roomy_stage(client: Client, task_queue: str) -> AsyncIterator[Stage]:
     stage = Stage(client, task_queue)
     yield stage
     await stage.replay()
-
-
-@pytest.fixture
-def scripted() -> Iterator[Callable[[Script], ScriptedModel]]:
-    """Makes scripted models that end with the test."""
-    with ExitStack() as models:
-        yield lambda script: models.enter_context(ScriptedModel(script))
