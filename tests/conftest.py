@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -47,6 +48,18 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
         search_attributes=search_attributes.ALL,
     ) as environment:
         yield environment
+
+
+@pytest.fixture(autouse=True)
+def _logging_as_it_was() -> Iterator[None]:
+    """A test that sets up logging, as the command line does, does so for itself alone."""
+    root, named = logging.getLogger(), [logging.getLogger(name) for name in ("perdure", "temporalio")]
+    before = [(logger, logger.level, logger.propagate, logger.handlers[:]) for logger in (root, *named)]
+    yield
+    for logger, level, propagate, handlers in before:
+        logger.setLevel(level)
+        logger.propagate = propagate
+        logger.handlers[:] = handlers
 
 
 @pytest.fixture
