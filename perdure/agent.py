@@ -2,66 +2,51 @@
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import Any
 
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, PrivateAttr, Tag
-from pydantic.alias_generators import to_camel
+from pydantic import Field, PrivateAttr
 
-PropertyKind = Literal[
-    "string", "integer", "float", "boolean", "array", "object", "union", "thread", "image", "file", "audio"
+from .asset_nodes import RICH_KINDS, Binding, Connection, Node, Property, PropertyKind
+from .declared_tools import (
+    CustomTool,
+    FunctionTool,
+    McpApprovalMode,
+    McpTool,
+    OfferedFunction,
+    OpenApiTool,
+    PromptyTool,
+    Tool,
+    ToolPolicy,
+)
+
+__all__ = [
+    "RICH_KINDS",
+    "Agent",
+    "Binding",
+    "Connection",
+    "CustomTool",
+    "EnvReference",
+    "FormatConfig",
+    "FunctionTool",
+    "McpApprovalMode",
+    "McpTool",
+    "Model",
+    "ModelOptions",
+    "Node",
+    "OfferedFunction",
+    "OpenApiTool",
+    "ParserConfig",
+    "PromptyTool",
+    "Property",
+    "PropertyKind",
+    "Template",
+    "Tool",
+    "ToolPolicy",
 ]
+
 DEFAULT_PROVIDER = "openai"
-RICH_KINDS = frozenset({"thread", "image", "file", "audio"})
-
-
-class Node(BaseModel):
-    """A part of the file, with Python names here and camelCase names in files and JSON."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, validate_assignment=False, extra="allow")
-
-    @classmethod
-    def file_keys(cls) -> list[str]:
-        """The names of the fields in files."""
-        return [field.alias or name for name, field in cls.model_fields.items()]
-
-
-class Property(Node):
-    """An input, an output, or a tool parameter (§2.6)."""
-
-    name: str = ""
-    kind: PropertyKind = "string"
-    description: str | None = None
-    required: bool = Field(default=False, exclude_if=operator.not_)
-    default: Any = None
-    example: Any = None
-    enum_values: list[Any] | None = None
-    nullable: bool = Field(default=False, exclude_if=operator.not_)
-    items: Property | None = None
-    properties: list[Property] | None = None
-    one_of: list[Property] | None = None
-    any_of: list[Property] | None = None
-
-
-class Connection(Node):
-    """How to reach a model or a tool server (§2.4). Which fields apply depends on `kind`."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
-
-    kind: Literal["key", "reference", "remote", "anonymous", "foundry", "oauth"] = "key"
-    authentication_mode: str | None = None
-    usage_description: str | None = None
-    endpoint: str | None = None
-    api_key: str | None = Field(default=None, repr=False)
-    name: str | None = None
-    target: str | None = None
-    connection_type: str | None = None
-    client_id: str | None = None
-    client_secret: str | None = Field(default=None, repr=False)
-    token_url: str | None = None
-    scopes: list[str] | str | None = None
 
 
 class ModelOptions(Node):
@@ -92,88 +77,6 @@ class Model(Node):
     def provider_key(self) -> str:
         """The key of the provider, whether or not the file names one."""
         return self.provider or DEFAULT_PROVIDER
-
-
-class Binding(Node):
-    """Gives a tool parameter the value of an input of the run; the model does not see it (§2.8)."""
-
-    input: str
-
-
-class _Tool(Node):
-    name: str
-    description: str | None = None
-    bindings: dict[str, Binding] | None = None
-
-
-class FunctionTool(_Tool):
-    """A function of the worker's process (§2.8)."""
-
-    kind: Literal["function"] = "function"
-    parameters: list[Property] | None = None
-    strict: bool | None = None
-
-
-class McpApprovalMode(Node):
-    """Which tools of an MCP server need an approval (§2.8)."""
-
-    kind: Literal["always", "never", "specify"]
-    always_require_approval_tools: list[str] | None = None
-    never_require_approval_tools: list[str] | None = None
-
-
-class McpTool(_Tool):
-    """The tools of an MCP server (§2.8)."""
-
-    kind: Literal["mcp"] = "mcp"
-    connection: Connection | None = None
-    server_name: str | None = None
-    server_description: str | None = None
-    approval_mode: McpApprovalMode | None = None
-    allowed_tools: list[str] | None = None
-
-
-class OpenApiTool(_Tool):
-    """The operations of an HTTP API with an OpenAPI description (§2.8)."""
-
-    kind: Literal["openapi"] = "openapi"
-    connection: Connection | None = None
-    specification: str | None = None
-
-
-class PromptyTool(_Tool):
-    """Another `.prompty` file, called as a tool (requirement §9.6)."""
-
-    kind: Literal["prompty"] = "prompty"
-    path: str
-    mode: Literal["single", "agentic"] = "single"
-    parameters: list[Property] | None = None
-
-
-class CustomTool(_Tool):
-    """Any other kind; `kind` is as written in the file, and selects the handler (§11)."""
-
-    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
-
-    kind: str
-    connection: Connection | None = None
-    options: dict[str, Any] | None = None
-    parameters: list[Property] | None = None
-
-
-def _tool_tag(value: Any) -> str:
-    kind = value.get("kind", "function") if isinstance(value, dict) else getattr(value, "kind", "function")
-    return kind if kind in ("function", "mcp", "openapi", "prompty") else "custom"
-
-
-Tool = Annotated[
-    Annotated[FunctionTool, Tag("function")]
-    | Annotated[McpTool, Tag("mcp")]
-    | Annotated[OpenApiTool, Tag("openapi")]
-    | Annotated[PromptyTool, Tag("prompty")]
-    | Annotated[CustomTool, Tag("custom")],
-    Discriminator(_tool_tag),
-]
 
 
 class FormatConfig(Node):
@@ -226,6 +129,9 @@ class Agent(Node):
     _base_dir: str | None = PrivateAttr(default=None)
     """The folder that relative paths start from; None for an agent that does not come from a file."""
 
+    _sources: dict[str, Tool] = PrivateAttr(default_factory=dict)
+    """Name → declared tool, for those whose offered functions stand in their place."""
+
     def tool(self, name: str) -> Tool | None:
         """The declared tool of that name, or None."""
         for tool in self.tools or ():
@@ -233,9 +139,21 @@ class Agent(Node):
                 return tool
         return None
 
+    def source(self, tool: Tool) -> Tool:
+        """The declared tool that offers this one: what the file has; for all but an `OfferedFunction`, itself."""
+        return self._sources.get(tool.of, tool) if isinstance(tool, OfferedFunction) else tool
+
     def with_declarations(self, tools: Sequence[Tool]) -> Agent:
-        """A copy in which these declarations replace those of the same names; itself without any."""
+        """A copy in which these declarations replace those of the same names; itself without any.
+
+        Offered functions stand in the place of the tool that offers them, which `source` still knows.
+        """
         if not tools:
             return self
-        replaced = {tool.name: tool for tool in tools}
-        return self.model_copy(update={"tools": [replaced.get(tool.name, tool) for tool in self.tools or []]})
+        replaced: dict[str, list[Tool]] = {}
+        for tool in tools:
+            replaced.setdefault(tool.of if isinstance(tool, OfferedFunction) else tool.name, []).append(tool)
+        declared = [each for tool in self.tools or [] for each in replaced.get(tool.name, [tool])]
+        copy = self.model_copy(update={"tools": declared})
+        copy._sources = {**self._sources, **{tool.name: tool for tool in self.tools or [] if tool.name in replaced}}
+        return copy

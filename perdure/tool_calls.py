@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from hashlib import blake2b
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Discriminator, Field
 
-from .agent import Agent
+from .agent import Agent, OfferedFunction
 from .exchanged import Exchanged
 from .json_types import JsonObject
 from .schema import object_schema
@@ -30,8 +30,48 @@ class ToolRequest(Exchanged):
         return _digest([self.call_id, self.iteration, self.index, self.name, self.arguments])
 
 
+class ForeignActivity(Exchanged):
+    """A call is an activity of somebody else's worker, in any language; its argument is the call's arguments."""
+
+    by: Literal["activity"] = "activity"
+    activity: str
+    """The activity's type."""
+    task_queue: str
+    options: JsonObject = {}
+    """Time-outs and retry policy, as the kind of tool has read them."""
+
+
+class ChildWorkflow(Exchanged):
+    """A call is a child workflow; its argument is the call's arguments."""
+
+    by: Literal["workflow"] = "workflow"
+    workflow: str
+    """The workflow's type."""
+    task_queue: str | None = None
+    """None for the run's own."""
+    options: JsonObject = {}
+    """Id, reuse policy and time-outs, as the kind of tool has read them."""
+
+
+class ChildRun(Exchanged):
+    """A call is a run of another agent, as a child workflow; the call's activity prepares its input."""
+
+    by: Literal["run"] = "run"
+    options: JsonObject = {}
+
+
+class Question(Exchanged):
+    """A call is a question to a person, whose answer is the result."""
+
+    by: Literal["person"] = "person"
+
+
+Execution = Annotated[ForeignActivity | ChildWorkflow | ChildRun | Question, Discriminator("by")]
+"""How a call is executed that is no activity of perdure's worker."""
+
+
 class ToolSpec(Exchanged):
-    """What the loop needs to know of a tool."""
+    """What the loop needs to know of a function that the model is offered."""
 
     name: str
     timeout: float | None = None
@@ -42,6 +82,18 @@ class ToolSpec(Exchanged):
     """Whether it may run at the same time as the other calls of one reply."""
     needs_approval: bool = False
     """Whether a person must approve each call."""
+    retries: int = 0
+    """How often an execution that has failed is repeated."""
+    local: bool = False
+    """Whether it is executed as a local activity."""
+    max_result: int | None = None
+    """Bytes of text that the model is shown of one result; None for the usual limit."""
+    approval_timeout: float | None = None
+    """Seconds until a call that nobody has decided about is denied; None for never."""
+    activity: str | None = None
+    """The type of the activity that executes it; None for the one of all tools."""
+    execution: Execution | None = None
+    """How a call is executed, if not by an activity of perdure's worker."""
     description: str | None = None
     """What it does, as the model is told; for tools that need an approval."""
     parameters: JsonObject | None = None
@@ -53,7 +105,7 @@ class ToolSpec(Exchanged):
         if not self.needs_approval or tool is None:
             return self
         declared = getattr(tool, "parameters", None)
-        parameters = self.parameters
+        parameters = tool.schema_ if isinstance(tool, OfferedFunction) else self.parameters
         if parameters is None and declared is not None:
             parameters = object_schema([each for each in declared if each.name not in (tool.bindings or {})])
         return self.model_copy(update={"description": self.description or tool.description, "parameters": parameters})

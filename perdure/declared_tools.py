@@ -1,0 +1,125 @@
+"""The tools that an agent declares, kind by kind, and the functions that they offer to the model (§2.8)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Discriminator, Field, Tag
+from pydantic.alias_generators import to_camel
+
+from .asset_nodes import Binding, Connection, Node, Property
+from .json_types import JsonObject
+
+
+class ToolPolicy(Node):
+    """How calls of a tool are executed: its key `perdure` in the file. What is absent is left to the tool's code."""
+
+    timeout: float | None = Field(default=None, gt=0)
+    """Seconds for one execution."""
+    retries: int | None = Field(default=None, ge=0, le=100)
+    """How often an execution that has failed is repeated."""
+    idempotent: bool | None = None
+    """False for a tool that must not be repeated when an execution was lost with its worker."""
+    parallel_safe: bool | None = None
+    """False for a tool beside which no other one may run."""
+    approval: Literal["always", "never"] | None = None
+    """Whether a person must approve each call."""
+    approval_timeout: float | None = Field(default=None, gt=0)
+    """Seconds until a call that nobody has decided about is denied."""
+    local: bool | None = None
+    """True for a fast, pure function, which is then executed as a local activity."""
+    max_result: int | None = Field(default=None, gt=0)
+    """Bytes of text that the model is shown of one result."""
+
+
+class _Tool(Node):
+    name: str
+    description: str | None = None
+    bindings: dict[str, Binding] | None = None
+    perdure: ToolPolicy | None = None
+
+
+class FunctionTool(_Tool):
+    """A function of the worker's process (§2.8)."""
+
+    kind: Literal["function"] = "function"
+    parameters: list[Property] | None = None
+    strict: bool | None = None
+
+
+class McpApprovalMode(Node):
+    """Which tools of an MCP server need an approval (§2.8)."""
+
+    kind: Literal["always", "never", "specify"]
+    always_require_approval_tools: list[str] | None = None
+    never_require_approval_tools: list[str] | None = None
+
+
+class McpTool(_Tool):
+    """The tools of an MCP server (§2.8)."""
+
+    kind: Literal["mcp"] = "mcp"
+    connection: Connection | None = None
+    server_name: str | None = None
+    server_description: str | None = None
+    approval_mode: McpApprovalMode | None = None
+    allowed_tools: list[str] | None = None
+
+
+class OpenApiTool(_Tool):
+    """The operations of an HTTP API with an OpenAPI description (§2.8)."""
+
+    kind: Literal["openapi"] = "openapi"
+    connection: Connection | None = None
+    specification: str | None = None
+
+
+class PromptyTool(_Tool):
+    """Another `.prompty` file, called as a tool (requirement §9.6)."""
+
+    kind: Literal["prompty"] = "prompty"
+    path: str
+    mode: Literal["single", "agentic"] = "single"
+    parameters: list[Property] | None = None
+
+
+class CustomTool(_Tool):
+    """Any other kind; `kind` is as written in the file, and selects the handler (§11)."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
+
+    kind: str
+    connection: Connection | None = None
+    options: dict[str, Any] | None = None
+    parameters: list[Property] | None = None
+
+
+OFFERED: Literal["perdure.offered"] = "perdure.offered"
+
+
+class OfferedFunction(_Tool):
+    """A function that a declared tool offers to the model; no file has one. Its kind of tool has prepared it."""
+
+    kind: Literal["perdure.offered"] = OFFERED
+    of: str
+    """The name of the tool that the file declares; a tool that offers one function alone may share its name."""
+    schema_: JsonObject = Field(alias="schema")
+    """The JSON Schema of the arguments, as the model is told."""
+    details: JsonObject = {}
+    """What the kind of tool wants to know when the function is called. It is recorded: no secrets."""
+
+
+def _tool_tag(value: Any) -> str:
+    kind = value.get("kind", "function") if isinstance(value, dict) else getattr(value, "kind", "function")
+    return kind if kind in ("function", "mcp", "openapi", "prompty", OFFERED) else "custom"
+
+
+Tool = Annotated[
+    Annotated[FunctionTool, Tag("function")]
+    | Annotated[McpTool, Tag("mcp")]
+    | Annotated[OpenApiTool, Tag("openapi")]
+    | Annotated[PromptyTool, Tag("prompty")]
+    | Annotated[OfferedFunction, Tag(OFFERED)]
+    | Annotated[CustomTool, Tag("custom")],
+    Discriminator(_tool_tag),
+]

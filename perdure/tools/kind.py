@@ -1,0 +1,101 @@
+"""What a kind of tool is: how its declaration is read, what the model is offered, and how a call is executed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ..agent import Agent, Tool
+from ..json_types import JsonObject
+from ..tool_calls import Execution
+from .context import ToolContext
+
+
+@dataclass(frozen=True)
+class Offering:
+    """One function that the model is offered. All of it is recorded in the run: it must not have secrets."""
+
+    name: str
+    """What the model calls: letters, digits, `_` and `-`, at most 64."""
+    description: str | None = None
+    parameters: JsonObject = field(default_factory=lambda: {"type": "object", "properties": {}})
+    """The JSON Schema of the arguments, of `type: object`. Bound parameters are taken out of it."""
+    details: JsonObject = field(default_factory=dict)
+    """What `execute` wants to know of it, such as the operation's path."""
+    timeout: float | None = None
+    """Seconds for one execution; None means `RunOptions.tool_timeout`."""
+    idempotent: bool = True
+    """Whether an execution that was lost together with its worker may be repeated."""
+    parallel_safe: bool = True
+    """Whether it may run at the same time as the other calls of one reply."""
+    needs_approval: bool = False
+    """Whether a person must approve each call."""
+    execution: Execution | None = None
+    """How a call is executed if not by `ToolKind.execute`: by another worker's activity, by a child workflow …"""
+
+
+@dataclass(frozen=True)
+class Asking:
+    """The run whose model is to be offered functions."""
+
+    agent: Agent
+    """With the values of this process's environment in the place of references."""
+    inputs: Mapping[str, Any]
+    prompt_root: str | os.PathLike[str] | None = None
+    """The folder on the worker where relative paths start; None for none."""
+    agents: Mapping[str, Agent] = field(default_factory=dict)
+    """The agents of other files that were recorded when the run was started, by path."""
+
+
+@dataclass(frozen=True)
+class KindCall:
+    """One call of a function that a tool of the kind has offered."""
+
+    tool: Tool
+    """What the file declares, with the values of this process's environment in the place of references."""
+    name: str
+    """The function's name."""
+    details: JsonObject
+    """`Offering.details` of the function."""
+    arguments: dict[str, Any]
+    """What the model wrote, checked against the schema, and the bound parameters."""
+    agent: Agent
+    inputs: Mapping[str, Any]
+    context: ToolContext
+
+
+class ToolKind:
+    """Base of every kind of tool. A worker has one object of each; give yours to `create_worker(tool_kinds={…})`.
+
+    Its methods run on the event loop of async tools, so that nothing they do delays other runs.
+    """
+
+    asks_others: ClassVar[bool] = False
+    """Whether `offer` reads files or asks servers. Then an ordinary activity does it, once for each run."""
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        """What is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a run."""
+        return ()
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        """What the model is offered for a declared tool: one function or many.
+
+        Raises `ToolOfferError` when that can't be found out: the run fails with its text, unless another worker knows.
+        """
+        raise NotImplementedError
+
+    async def execute(self, call: KindCall) -> Any:
+        """Execute one call; what it returns or raises becomes the tool's result, as for a function.
+
+        It is cancelled when the call's time is over, and when the run is cancelled.
+        """
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        """Close connections and the like; called when the worker ends."""
+
+
+class ToolOfferError(Exception):
+    """What a declared tool offers can't be found out; the text says why, and what to do."""
