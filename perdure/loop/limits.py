@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import LimitExceededError, MaxIterationsError, RunError
+from ..errors import LimitExceededError, MaxIterationsError, ModelError, RunError
 from ..options import RunOptions
 from .state import LoopState
 
@@ -43,10 +43,13 @@ def deadline(options: RunOptions, state: LoopState) -> float | None:
     return None if options.max_seconds is None else state.started_at + options.max_seconds
 
 
-def time_is_over(options: RunOptions) -> LimitExceededError:
-    """The error of `max_seconds`, where it ends a wait."""
+def time_is_over(options: RunOptions, error: ModelError) -> LimitExceededError:
+    """The error of `max_seconds`, where it ends the wait that follows the failure of a model call."""
     limit = options.max_seconds
-    return LimitExceededError(f"Budget exhausted: max_seconds ({limit}) reached", reason=f"max_seconds: {limit} used")
+    return LimitExceededError(
+        f"Budget exhausted: max_seconds ({limit}) reached",
+        reason=f"max_seconds: {limit} used; the last model call failed: {error.account}",
+    )
 
 
 def _repetition(state: LoopState) -> str | None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from ..conversation import Conversation
-from ..errors import GuardrailError, RunCancelled, RunError
+from ..errors import GuardrailError, LimitExceededError, RunCancelled, RunError
 from ..event_data import (
     CancelledData,
     ErrorData,
@@ -27,7 +27,7 @@ from ..trimming import plan_trim, summarize_dropped, summary_message
 from .compaction import compactor_summary
 from .effects import Cancelled, Effects
 from .limits import deadline, partial_text, reached_limit
-from .outputs import Outcome, output_error, send_back
+from .outputs import Outcome, outcome_of, output_error, send_back
 from .retry import call_with_retry
 from .state import LoopState, usage_data
 from .tools import ToolRound
@@ -97,12 +97,15 @@ class AgentLoop:
             self.state.iteration += 1
             self._check_cancellation()
             self._drain_steering()
-            if limit := self._reached_limit():
-                return await self._stop_at(limit)
+            if reached := self._reached_limit():
+                return await self._stop_at(reached)
             await self._trim_context()
             await self._check_input()
             self._check_cancellation()
-            reply = await self._call_model()
+            try:
+                reply = await self._call_model()
+            except LimitExceededError as limit:
+                return await self._stop_at(limit)
             reply = await self._check_output(reply)
             if calls := reply.message.tool_calls:
                 await self._run_tools(reply.message, calls)
@@ -201,10 +204,7 @@ class AgentLoop:
 
     def _answer(self, reply: ModelReply) -> Outcome:
         self._append([reply.message])
-        text = reply.message.text
-        if self._options.raw and reply.raw is not None:
-            return Outcome(reply.raw, text)
-        return Outcome(text if reply.output is None else reply.output, text)
+        return outcome_of(reply, self._options)
 
     async def _stop_at(self, limit: RunError) -> Outcome:
         match self._options.on_limit:

@@ -22,6 +22,14 @@ class Outcome:
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
 
 
+def outcome_of(reply: ModelReply, options: RunOptions) -> Outcome:
+    """What the answer gives: the provider's own response if `options.raw`, the value of its JSON, or its text."""
+    text = reply.message.text
+    if options.raw and reply.raw is not None:
+        return Outcome(reply.raw, text)
+    return Outcome(text if reply.output is None else reply.output, text)
+
+
 def send_back(reply: ModelReply, state: LoopState, options: RunOptions, limit: RunError | None) -> tuple[str, Message]:
     """What watchers, and what the model is told about an answer that does not fit.
 

@@ -26,7 +26,7 @@ async def call_with_retry(
     """Call until it succeeds, for at most `max_llm_retries` attempts.
 
     A wait for a rate limit costs no attempt; all such waits together take at most `rate_limit_seconds`.
-    No wait goes on beyond `deadline`: then `LimitExceededError` is raised, the error of `max_seconds`.
+    Raises `LimitExceededError`, the error of `max_seconds`, when a wait would go on beyond `deadline`: at that time.
     Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is cancelled.
     """
     retries: Retries | None = None
@@ -42,7 +42,7 @@ async def call_with_retry(
             if effects.cancelled():
                 raise Cancelled from None
             if delay > left:
-                raise time_is_over(options) from error
+                raise time_is_over(options, error) from error
 
 
 class Retries:

@@ -43,7 +43,12 @@ async def test_an_answer_in_the_last_iteration_is_an_answer() -> None:
     [
         ({"max_total_tokens": 25}, "Budget exhausted: max_total_tokens (25) reached", "max_total_tokens: 30 used", 3),
         ({"max_tool_calls": 2}, "Budget exhausted: max_tool_calls (2) reached", "max_tool_calls: 2 used", 2),
-        ({"max_seconds": 4.5}, "Budget exhausted: max_seconds (4.5) reached", "max_seconds: 4.5 used", 0),
+        (
+            {"max_seconds": 4.5},
+            "Budget exhausted: max_seconds (4.5) reached",
+            "max_seconds: 4.5 used; the last model call failed: it broke",
+            0,
+        ),
     ],
 )
 async def test_budgets(options: dict[str, Any], text: str, reason: str, calls: int) -> None:
@@ -140,4 +145,31 @@ async def test_a_final_answer_that_fails_fails_the_run() -> None:
     stage = Stage(*rounds(1), fails("bad_request", "no"), tools=TOOLS, max_iterations=1, on_limit="final_answer")
     with pytest.raises(RunError, match="LLM call failed: no"):
         await stage.play()
+    assert stage.types()[-1] == "failed"
+
+
+async def test_time_that_ends_in_a_wait_for_another_try_gives_the_partial_result() -> None:
+    limited = fails("overloaded", retry_after=50.0)
+    stage = Stage(*rounds(1, text="Half."), limited, tools=TOOLS, max_seconds=4.5, on_limit="partial")
+    result = await stage.play()
+    assert (result.output, result.is_incomplete, result.iterations) == (f"{PARTIAL_TEXT}\n\nHalf.", True, 1)
+    assert stage.effects.waited == [4.5]
+    assert stage.types()[-1] == "done"
+
+
+async def test_time_that_ends_in_a_wait_for_another_try_leaves_a_final_answer() -> None:
+    limited = fails("overloaded", retry_after=50.0)
+    stage = Stage(*rounds(1), limited, says("Blue"), tools=TOOLS, max_seconds=4.5, on_limit="final_answer")
+    result = await stage.play()
+    assert (result.output, result.is_incomplete, result.iterations) == ("Blue", True, 2)
+    assert [bool(agent.tools) for agent in stage.agents] == [True, True, False]
+
+
+async def test_a_final_answer_beyond_the_time_is_tried_once() -> None:
+    limited = fails("overloaded", retry_after=50.0)
+    stage = Stage(limited, limited, max_seconds=4.5, on_limit="final_answer")
+    with pytest.raises(LimitExceededError, match="max_seconds") as failure:
+        await stage.play()
+    assert "it broke" in str(failure.value.reason)
+    assert (len(stage.seen), stage.effects.waited[0]) == (2, 4.5)
     assert stage.types()[-1] == "failed"
