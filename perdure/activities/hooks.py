@@ -47,19 +47,31 @@ class Hooks:
     def kinds(self, options: RunOptions) -> dict[str, HookKind]:
         """The hooks of a run with these options, by point or `compactor`: a part of its inventory.
 
-        Raises `ConfigurationError` for a name that is not registered.
+        Raises `ConfigurationError` for names that are not registered.
         """
+        if missing := self.missing(options):
+            raise ConfigurationError("; ".join(missing.values()))
         kinds: dict[str, HookKind] = {}
         if options.guardrails is not None:
-            guardrails = _named("guardrails", options.guardrails, self._guardrails)
             for point in POINTS:
-                callback = getattr(guardrails, point)
+                callback = getattr(self._guardrails[options.guardrails], point)
                 if callback is not None:
                     kinds[point] = "async" if is_async(callback) else "plain"
         if options.compactor is not None:
-            _named("compactor", options.compactor, self._compactors)
             kinds["compactor"] = "async"
         return kinds
+
+    def missing(self, options: RunOptions) -> dict[str, str]:
+        """What is not registered of what the options name, such as `guardrails 'strict'`, with what to type."""
+        named = (
+            ("guardrails", options.guardrails, self._guardrails),
+            ("compactor", options.compactor, self._compactors),
+        )
+        return {
+            f"{what} {name!r}": _not_registered(what, name, registered)
+            for what, name, registered in named
+            if name is not None and name not in registered
+        }
 
     def compactor(self, name: str) -> Compactor:
         """The compactor of that name. Raises `ConfigurationError` when none is registered."""
@@ -111,12 +123,17 @@ def _verdict(value: Any) -> GuardrailResult:
 
 def _named(what: str, name: str, registered: Mapping[str, Any]) -> Any:
     if name not in registered:
-        known = ", ".join(sorted(registered)) or "none"
-        raise ConfigurationError(
-            f"no {what} named {name!r} on this worker (registered: {known}): "
-            f"pass it to create_worker({'compactors' if what == 'compactor' else what}={{{name!r}: …}})"
-        )
+        raise ConfigurationError(_not_registered(what, name, registered))
     return registered[name]
+
+
+def _not_registered(what: str, name: str, registered: Mapping[str, Any]) -> str:
+    known = ", ".join(sorted(registered)) or "none"
+    argument = "compactors" if what == "compactor" else what
+    return (
+        f"no {what} named {name!r} on this worker (registered: {known}): "
+        f"start it with perdure worker --{what} MODULE:{name}, or create_worker({argument}={{{name!r}: …}})"
+    )
 
 
 def conversation_text(messages: Sequence[Message]) -> str:

@@ -11,7 +11,7 @@ from typing import Any
 from temporalio import activity
 
 from ..conversation import Conversation
-from ..errors import ConfigurationError, RunCancelled, ToolNotRegisteredError
+from ..errors import RunCancelled, ToolNotRegisteredError
 from ..guardrails import Compactor, GuardrailResult
 from ..history.link import read_input
 from ..messages import Message, ModelReply, ToolResult
@@ -29,7 +29,7 @@ from .heartbeat import cancelled_meanwhile, heartbeat_from_anywhere, heartbeats
 from .hooks import Hooks, conversation_text, judged_output
 from .model import ask_model, summarize
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
-from .stock import count_start, lacking_guardrail, lacking_hooks, lacking_tool, refusal, starts_so_far, take_stock
+from .stock import count_start, lacking_compactor, lacking_guardrail, lacking_tool, refusal, starts_so_far, take_stock
 
 MAX_SUMMARY_BYTES = 64 * 1024
 
@@ -192,11 +192,9 @@ class RunActivities:
 
     def _compactor(self, options: RunOptions, offer: activities.Offer | None) -> Compactor:
         assert options.compactor is not None
-        try:
-            return self._hooks.compactor(options.compactor)
-        except ConfigurationError as error:
-            lacking = lacking_hooks(options.model_copy(update={"guardrails": None}), str(error))
-            raise refusal(lacking, offer) from None
+        if lacking := lacking_compactor(self._hooks, options):
+            raise refusal(lacking, offer)
+        return self._hooks.compactor(options.compactor)
 
     @activity.defn(name=activities.RECORD)
     async def record(self, input: activities.ConversationInput) -> None:

@@ -28,13 +28,11 @@ def take_stock(toolbox: ToolBox, hooks: Hooks, agent: Agent, options: RunOptions
     if tools.contradictions:
         raise ConfigurationError("\n".join(tools.contradictions))
     if tools.missing:
-        lacking = _lacking_tools([f"{name} (kind: {kind})" for name, kind in tools.missing.items()], toolbox.names)
+        missing = [f"{name} (kind: {kind})" for name, kind in tools.missing.items()]
+        return Inventory(lacking=_lacking_tools(missing, toolbox.names))
+    if lacking := lacking_hooks(hooks, options):
         return Inventory(lacking=lacking)
-    try:
-        kinds = hooks.kinds(options)
-    except ConfigurationError as error:
-        return Inventory(lacking=lacking_hooks(options, str(error)))
-    return Inventory(tools=tools.tools, hooks=kinds, offered=list(tools.completed))
+    return Inventory(tools=tools.tools, hooks=hooks.kinds(options), offered=list(tools.completed))
 
 
 def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:
@@ -45,17 +43,26 @@ def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> 
 def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) -> Lacking | None:
     """The guardrail that this worker does not have, although the run's first worker had it."""
     asked = options.model_copy(update={"compactor": None})
-    try:
-        found = point in hooks.kinds(asked)
-    except ConfigurationError as error:
-        return lacking_hooks(asked, str(error))
-    return None if found else lacking_hooks(asked, f"the guardrails {options.guardrails!r} have none for the {point}")
+    if lacking := lacking_hooks(hooks, asked):
+        return lacking
+    if point in hooks.kinds(asked):
+        return None
+    guardrails = f"guardrails {options.guardrails!r}"
+    return _lacking_configuration([guardrails], f"the {guardrails} of this worker have none for the {point}")
 
 
-def lacking_hooks(options: RunOptions, text: str) -> Lacking:
-    """The guardrails or compactor that this worker does not have."""
-    named = {"guardrails": options.guardrails, "compactor": options.compactor}
-    what = [f"{kind} {name!r}" for kind, name in named.items() if name is not None]
+def lacking_compactor(hooks: Hooks, options: RunOptions) -> Lacking | None:
+    """The compactor that this worker does not have, although the run's first worker had it."""
+    return lacking_hooks(hooks, options.model_copy(update={"guardrails": None}))
+
+
+def lacking_hooks(hooks: Hooks, options: RunOptions) -> Lacking | None:
+    """The guardrails and the compactor of the options, as far as this worker does not have them."""
+    missing = hooks.missing(options)
+    return _lacking_configuration(list(missing), "; ".join(missing.values())) if missing else None
+
+
+def _lacking_configuration(what: list[str], text: str) -> Lacking:
     return Lacking(what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue)
 
 

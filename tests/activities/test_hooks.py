@@ -42,7 +42,9 @@ def test_plain_and_async_callbacks_are_told_apart() -> None:
 @pytest.mark.parametrize("option", ["guardrails", "compactor"])
 def test_a_name_that_nobody_registered(option: str) -> None:
     given: dict[str, Any] = {option: "yours"}
-    with pytest.raises(ConfigurationError, match=rf"no {option} named 'yours' .*create_worker\({option}s?="):
+    with pytest.raises(
+        ConfigurationError, match=rf"no {option} named 'yours' .*--{option} .*create_worker\({option}s?="
+    ):
         hooks(Guardrails()).kinds(RunOptions(**given))
 
 

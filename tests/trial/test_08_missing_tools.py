@@ -10,6 +10,7 @@ import pytest
 from perdure.client import RunHandle
 from perdure.errors import RunCancelled, RunError, ToolNotRegisteredError
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.messages import Message
 from perdure.protocol.run import Missing
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
@@ -149,9 +150,84 @@ async def test_a_guardrail_is_asked_where_it_is(stage: Stage, scripted: Scripted
     assert judged == ["async" if is_async else "plain"] * 2
 
 
-async def test_a_missing_guardrail_fails_with_its_own_kind(stage: Stage, scripted: Scripted) -> None:
-    async with stage.worker():
-        run = await stage.start(scripted_agent(scripted([])), guardrails="strict", missing_tool_grace=0.2)
-        with pytest.raises(RunError, match="no guardrails named 'strict' on this worker") as caught:
+@pytest.mark.parametrize(
+    ("missing", "named", "typed"),
+    [
+        ({"guardrails": "strict"}, ["guardrails 'strict'"], ["--guardrails MODULE:strict", "(registered: lax)"]),
+        ({"compactor": "short"}, ["compactor 'short'"], ["--compactor MODULE:short", "(registered: long)"]),
+        (
+            {"guardrails": "strict", "compactor": "short"},
+            ["guardrails 'strict'", "compactor 'short'"],
+            ["create_worker(guardrails={'strict': …})", "create_worker(compactors={'short': …})"],
+        ),
+        ({"guardrails": "lax", "compactor": "short"}, ["compactor 'short'"], ["no compactor named 'short'"]),
+    ],
+)
+async def test_hooks_that_no_worker_has_fail_with_their_own_kind(
+    stage: Stage, scripted: Scripted, missing: dict[str, str], named: list[str], typed: list[str]
+) -> None:
+    model = scripted([])
+    async with stage.worker(guardrails={"lax": Guardrails()}, compactors={"long": lambda messages: "much"}):
+        run = await stage.start(scripted_agent(model), missing_tool_grace=0.2, **missing)
+        with pytest.raises(RunError) as caught:
             await run.result()
     assert caught.value.kind == "configuration"
+    assert all(text in str(caught.value) for text in typed), caught.value
+    assert stage.task_queue in str(caught.value)
+    said = [event.data["message"] for event in await run.events() if event.type == "status"]
+    assert said == [f"Waiting for a worker of the task queue {stage.task_queue!r} that has {', '.join(named)}"]
+    assert model.requests == []
+
+
+LONG = [
+    Message.user("q"),
+    *(message for _ in range(6) for message in (Message.user("x" * 400), Message.assistant("y"))),
+]
+
+
+async def run_that_compacts_elsewhere(stage: Stage, scripted: Scripted, **options: float) -> RunHandle:
+    """A run whose first worker had the compactor, and is gone when the conversation is to be trimmed."""
+
+    @tool(needs_approval=True)
+    def pay(text: str = "") -> str:
+        return "z" * 400
+
+    clear_tools()  # A process has one registry, and here it stands for two.
+    async with stage.worker([pay], compactors={"short": lambda messages: "the first worker's"}):
+        run = await stage.start(
+            scripted_agent(scripted(ask_first("pay")), ["pay"]), LONG, compactor="short", context_budget=3000, **options
+        )
+
+        async def waits() -> bool:
+            return bool((await run.status()).pending_approvals)
+
+        await wait_for(waits)
+    return run
+
+
+def pay(text: str = "") -> str:
+    return "z" * 400
+
+
+async def test_a_compaction_waits_for_a_worker_that_has_the_compactor(stage: Stage, scripted: Scripted) -> None:
+    run = await run_that_compacts_elsewhere(stage, scripted)
+    async with stage.worker({"pay": pay}):
+        await run.approve("call_pay")
+        assert (await missing(run)).what == ["compactor 'short'"]
+        async with stage.another_worker({"pay": pay}, compactors={"short": lambda messages: "the other worker's"}):
+            result = await run.result()
+    assert any("the other worker's" in message.text for message in result.messages)
+    assert [event.type for event in await run.events() if event.type.startswith("compaction")][-1] == (
+        "compaction_complete"
+    )
+
+
+async def test_after_the_grace_the_built_in_summary_replaces_the_compactors(stage: Stage, scripted: Scripted) -> None:
+    run = await run_that_compacts_elsewhere(stage, scripted, missing_tool_grace=0.3)
+    async with stage.worker({"pay": pay}):
+        await run.approve("call_pay")
+        assert (await run.result()).output == "done"
+    failed = [event.data["message"] for event in await run.events() if event.type == "compaction_failed"]
+    assert len(failed) == 1
+    assert "no compactor named 'short' on this worker" in failed[0]
+    assert "0.3 s" in failed[0]
