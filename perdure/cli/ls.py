@@ -10,8 +10,10 @@ import typer
 from . import options
 from .console import answer, say
 from .problems import UsageProblem
+from .recorded import CommandMemo, read_memo
 from .running import execute
 from .session import open_session
+from .task_queue import resume_command
 from .waiting_runs import list_waiting
 
 if TYPE_CHECKING:
@@ -55,7 +57,8 @@ async def _list(limit: int, status: Status | None, as_json: bool) -> None:
     async with open_session() as session:
         runs = [run async for run in session.client.list_workflows(query, limit=limit)]
         names = [await _agent_in_memo(run) for run in runs]
-        rows = [_row(run, name) for run, name in zip(runs, names, strict=True)]
+        memos = [await read_memo(run) for run in runs]
+        rows = [_row(run, name, memo) for run, name, memo in zip(runs, names, memos, strict=True)]
         await _note_missing_workers(session.client, rows)
         place = session.place
     if unread := names.count(None):
@@ -82,7 +85,7 @@ async def _agent_in_memo(run: WorkflowExecution) -> str | None:
         return None
 
 
-def _row(run: WorkflowExecution, agent: str | None) -> dict[str, Any]:
+def _row(run: WorkflowExecution, agent: str | None, memo: CommandMemo) -> dict[str, Any]:
     from ..protocol.search_attributes import AGENT
 
     words = {value: word for word, value in _EXECUTION_STATUS.items()}
@@ -94,6 +97,7 @@ def _row(run: WorkflowExecution, agent: str | None) -> dict[str, Any]:
         "status": words.get(name, name.lower()),
         "started": run.start_time.isoformat(timespec="seconds"),
         "taskQueue": run.task_queue,
+        "resume": resume_command(run.id) if memo.has_code and run.close_time is None else None,
         "seconds": round((end - run.start_time).total_seconds(), 1),
     }
 
@@ -116,6 +120,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
         duration = str(timedelta(seconds=round(row["seconds"])))
         missing = row["queueWithoutWorker"]
         status = f"{row['status']}, no worker on {missing!r}" if missing else row["status"]
+        status += f": {row['resume']}" if missing and row["resume"] else ""
         cells.append([row["id"], row["agent"], status, started, duration])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]

@@ -13,7 +13,7 @@ from .problems import UsageProblem
 from .user_code import UserCode, load_user_code
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowExecutionDescription
+    from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
 
     from ..protocol.run import RunInput
 
@@ -45,6 +45,11 @@ class CommandMemo:
             return cls()
         named = {f"--{name}": list(value) for name, value in entry.items() if isinstance(value, list)}
         return cls(folder=str(entry.get("folder") or ""), sources=named, scripted=entry.get("scripted"))
+
+    @property
+    def has_code(self) -> bool:
+        """Whether `perdure resume` finds code here that a worker of the run needs."""
+        return bool(self.sources or self.scripted)
 
     def load(self) -> UserCode:
         """The code that the command was given, loaded from where it was typed. Raises `UsageProblem`."""
@@ -86,6 +91,15 @@ async def read_recorded(client: Client, run_id: str) -> RecordedRun:
     description = await client.get_workflow_handle(run_id).describe()
     input = await read_input(client, run_id, description.run_id)
     return RecordedRun(description, input, CommandMemo.read(await description.memo()))
+
+
+async def read_memo(run: WorkflowExecution) -> CommandMemo:
+    """What the run's memo says; nothing for one that can't be decoded with this process's converter."""
+    try:
+        return CommandMemo.read(await run.memo())
+    except Exception:
+        # Whatever a converter raises: what is said of the run is only less helpful then.
+        return CommandMemo()
 
 
 def command_memo(code: UserCode, scripted: str | None) -> CommandMemo:

@@ -18,11 +18,12 @@ from .problems import DONE, UsageProblem
 from .run_options import chosen_fields
 from .running import execute
 from .session import Session, find_run, open_session
-from .task_queue import DEFAULT_QUEUE, worker_command, worker_inside
+from .task_queue import DEFAULT_QUEUE, resume_command, worker_command, worker_inside
 
 if TYPE_CHECKING:
     from ..agent import Agent
     from ..client import RunHandle
+    from .user_code import UserCode
 
 
 def run(
@@ -118,7 +119,7 @@ async def _perform(request: RunRequest, begin: Beginning | None) -> int:
             memo=begin.memo.as_memo(queue),
         )
         if request.detach:
-            return await _report_detached(session, handle, queue, request)
+            return await _report_detached(session, handle, queue, begin.code, request)
         if not request.quiet:
             _announce(session, handle, agent, begin.script, inside=inside)
         return await follow_to_the_end(session, handle, inside=inside, quiet=request.quiet, as_json=request.as_json)
@@ -175,11 +176,11 @@ def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
 def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:
     say(f"Run {handle.id} goes on without this command." if not inside else f"Run {handle.id} waits for a worker.")
     if inside:
-        say(f"  go on: perdure resume {handle.id}")
+        say(f"  go on: {resume_command(handle.id)}")
     say(f"  its answer: perdure result {handle.id}    end it: perdure cancel {handle.id}")
 
 
-async def _report_detached(session: Session, handle: RunHandle, queue: str, request: RunRequest) -> int:
+async def _report_detached(session: Session, handle: RunHandle, queue: str, code: UserCode, request: RunRequest) -> int:
     from ..client.task_queues import somebody_polls
 
     url = session.ui_url(handle.id)
@@ -190,5 +191,7 @@ async def _report_detached(session: Session, handle: RunHandle, queue: str, requ
     if url:
         say(f"Temporal UI: {url}")
     if not await somebody_polls(session.client, queue):
-        say(f"No worker polls the task queue {queue!r} yet. Start one: {worker_command(queue)}", "strong")
+        resume = f"{resume_command(handle.id)}, or " if code else ""
+        command = worker_command(queue, code or None)
+        say(f"No worker polls the task queue {queue!r} yet. Start one: {resume}{command}", "strong")
     return DONE

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import options
 from .console import answer, describe_call
+from .recorded import CommandMemo, read_memo
 from .running import execute
 from .session import open_run
 from .task_queue import waiting_text
@@ -16,8 +17,11 @@ def status(id: options.RunId, as_json: options.AsJson = False) -> None:
 
 
 async def _status(run_id: str, as_json: bool) -> None:
-    async with open_run(run_id) as (_, handle):
+    memo = CommandMemo()
+    async with open_run(run_id) as (session, handle):
         found = await handle.status()
+        if found.queue_without_worker:
+            memo = await read_memo(await session.client.get_workflow_handle(run_id).describe())
     if as_json:
         answer(found.model_dump(mode="json", by_alias=True))
         return
@@ -28,4 +32,4 @@ async def _status(run_id: str, as_json: bool) -> None:
         call = describe_call(pending.name, pending.arguments)
         answer(f"{call} waits for approval since {since(pending.since)}: perdure approve {run_id} {pending.call_id}")
     if found.queue_without_worker:
-        answer(waiting_text(run_id, found.queue_without_worker))
+        answer(waiting_text(run_id, found.queue_without_worker, memo))

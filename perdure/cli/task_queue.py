@@ -9,6 +9,7 @@ from datetime import timedelta
 from typing import TYPE_CHECKING
 
 from .console import say
+from .recorded import CommandMemo, read_memo
 from .session import Session
 from .user_code import UserCode
 
@@ -45,7 +46,9 @@ async def mention_missing_worker(client: Client, run_id: str) -> None:
         if (run := await _described(client, run_id)) is None:
             continue
         if has_waited(run) and not said:
-            say(waiting_text(run_id, run.task_queue, is_polled=await somebody_polls(client, run.task_queue)), "strong")
+            is_polled = await somebody_polls(client, run.task_queue)
+            memo = await read_memo(run)
+            say(waiting_text(run_id, run.task_queue, memo, is_polled=is_polled), "strong")
         said = has_waited(run)
 
 
@@ -63,13 +66,19 @@ async def _described(client: Client, run_id: str) -> WorkflowExecutionDescriptio
         return None
 
 
-def waiting_text(run_id: str, task_queue: str, *, is_polled: bool = False) -> str:
-    """What to tell of a run that no worker takes up."""
+def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: bool = False) -> str:
+    """What to tell of a run that no worker takes up, and what to type."""
     reason = "has not taken it up yet" if is_polled else "is missing"
+    resume = f"{resume_command(run_id)} (with its own tools), or " if memo.has_code else ""
     return (
         f"Run {run_id} waits: a worker on the task queue {task_queue!r} {reason}. "
-        f"Start one in another terminal: {worker_command(task_queue)}"
+        f"Start one in another terminal: {resume}{worker_command(task_queue)}"
     )
+
+
+def resume_command(run_id: str) -> str:
+    """What to type to start a worker for one run, with the code that the run's own command was given."""
+    return f"perdure resume {run_id}"
 
 
 def worker_command(task_queue: str, code: UserCode | None = None) -> str:

@@ -106,3 +106,22 @@ async def test_tools_that_have_moved(cli: Cli, elsewhere: Cli, tmp_path: Path, r
     assert f"started in {str(folder)!r}, which is not there" in refused.stderr
     assert "--tools" in refused.stderr
     assert (await cli("cancel", run_id)).code == 0
+
+
+async def test_whoever_looks_for_a_run_without_a_worker_hears_of_resume(cli: Cli, run_id: str) -> None:
+    queue = f"nobody-{run_id}"
+    detached = await cli(
+        "run", "pay.prompty", *("--tools", "paying.py", "--detach", "--id", run_id, "--task-queue", queue)
+    )
+    both = f"perdure resume {run_id}, or perdure worker --task-queue {queue} --tools paying.py"
+    assert both in detached.stderr
+    shown, listed, as_json = await asyncio.gather(cli("status", run_id), cli("ls"), cli("ls", "--json"))
+    assert f"perdure resume {run_id} (with its own tools), or perdure worker --task-queue {queue}" in shown.stdout
+    assert f"no worker on {queue!r}: perdure resume {run_id} " in listed.stdout
+    row = next(row for row in json.loads(as_json.stdout) if row["id"] == run_id)
+    assert row["resume"] == f"perdure resume {run_id}"
+    watched = await cli.start("result", "--follow", run_id)
+    await watched.says(f"perdure resume {run_id} (with its own tools)")
+    assert (await cli("cancel", run_id)).code == 0
+    watched.process.terminate()
+    await watched.finish()
