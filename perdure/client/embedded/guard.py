@@ -26,6 +26,12 @@ GRACE_SECONDS = 5.0
 """How long a server has after SIGTERM to close its database; then it gets SIGKILL."""
 
 
+EXIT_FILE = "server.exit"
+"""Has the exit code with which the last server ended; negative for a signal."""
+
+OLD_LOGS = 3
+"""So many logs of earlier servers are kept, as far as they have written any."""
+
 ADOPTION_SECONDS = 2.0
 """For so long another guard may hold `guard.lock` before it counts as alive."""
 
@@ -108,12 +114,24 @@ def _try_lock(path: Path, seconds: float) -> int | None:
 def _start_server(folder: Path, command: list[str], lock: int) -> subprocess.Popen[bytes]:
     """Start the server with the lock's descriptor: from here on the lock is held exactly as long as the server runs."""
     environment = {name: value for name, value in os.environ.items() if not name.startswith("TEMPORAL_")}
+    (folder / EXIT_FILE).unlink(missing_ok=True)
+    _keep_logs(folder / "server.log")
     with (folder / "server.log").open("wb") as log:
         server = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, env=environment, pass_fds=[lock]
         )
     os.close(lock)
     return server
+
+
+def _keep_logs(log: Path) -> None:
+    """Rename the log of the last server to `….1`, and so on; most servers write nothing, and leave nothing to keep."""
+    if not log.exists() or not log.stat().st_size:
+        return
+    kept = [log, *(log.with_name(f"{log.name}.{number}") for number in range(1, OLD_LOGS + 1))]
+    for older, newer in zip(reversed(kept[1:]), reversed(kept[:-1]), strict=True):
+        if newer.exists():
+            newer.replace(older)
 
 
 def _guard(folder: Path, state: dict[str, Any], server: Server) -> None:
@@ -123,7 +141,9 @@ def _guard(folder: Path, state: dict[str, Any], server: Server) -> None:
     signal.signal(signal.SIGTERM, end)
     _write_state(folder, {**state, "pid": server.pid})
     threading.Thread(target=_end_when_unused, args=(folder, server), daemon=True).start()
-    server.wait()
+    code = server.wait()
+    if code is not None:
+        (folder / EXIT_FILE).write_text(str(code))
     _forget_state(folder, server.pid)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -16,15 +17,16 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigurationError
-from ..connection import connect_locally
 from . import guard as server_guard
 from .binary import obtain_binary
 from .file_lock import FileLock, is_locked
+from .guard import EXIT_FILE, GRACE_SECONDS
+from .identity import serves
+from .log import end_of_log, log_of
 from .settings import dev_server_arguments
 from .state import ServerState, database_of, find_process, is_running, read_state
 
 _ATTEMPTS = 3
-_LOG_TAIL_LINES = 15
 
 
 async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout: float) -> ServerState:
@@ -42,12 +44,35 @@ async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout
             _start_guard(folder, binary, *ports)
             if await _answers(folder, f"127.0.0.1:{ports[0]}", timeout):
                 return _state_of(folder)
-        if "address already in use" not in _log_tail(folder):
+        if is_running(folder) or "address already in use" not in end_of_log(folder):
             break
-    raise ConfigurationError(
-        f"The embedded Temporal server did not start within {timeout:g} s. "
-        f"The end of its log, {str(folder / 'server.log')!r}:\n{_log_tail(folder)}"
+    raise ConfigurationError(await _why_not(folder, timeout))
+
+
+async def _why_not(folder: Path, timeout: float) -> str:
+    """What to say of a server that does not answer."""
+    if is_running(folder):
+        what = f"does not answer within {timeout:g} s of its start"
+    else:
+        what = f"ended while it started, with {await _exit(folder)}"
+    log, end = str(log_of(folder)), end_of_log(folder)
+    said = f"The end of its log, {log!r}:\n{end}" if end else f"Its log, {log!r}, is empty."
+    return (
+        f"The embedded Temporal server of {str(folder)!r} {what}. Expected it to serve the database "
+        f"{str(database_of(folder))!r}: mend what the log names, or use another --data-dir. {said}"
     )
+
+
+async def _exit(folder: Path) -> str:
+    """How the server's process has ended, in words; the guard writes it down before it ends itself."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(GRACE_SECONDS):
+            while is_locked(folder / "guard.lock"):
+                await asyncio.sleep(0.02)
+    code = int((folder / EXIT_FILE).read_text()) if (folder / EXIT_FILE).exists() else None
+    if code is None:
+        return "an exit code that is not known"
+    return f"exit code {code}" if code >= 0 else f"signal {-code} ({signal.strsignal(-code)})"
 
 
 @asynccontextmanager
@@ -83,13 +108,11 @@ async def running_server(folder: Path) -> ServerState | None:
     if not is_running(folder):
         return None
     state = _state_of(folder)
-    try:
-        await connect_locally(state.address)
-    except ConfigurationError as error:
+    if not await serves(folder, state.address):
         raise ConfigurationError(
             f"The embedded Temporal server of {str(folder)!r} (process {state.pid}) does not answer at "
             f"{state.address}. Expected an answer: end that process, then try again; its runs are kept."
-        ) from error
+        )
     ensure_guard(folder)
     return state
 
@@ -121,15 +144,15 @@ def _run_guard(folder: Path, state: dict[str, Any], *command: str) -> None:
 
 
 async def _answers(folder: Path, address: str, timeout: float) -> bool:
-    """Whether the server accepts connections within `timeout` seconds, and before it ends."""
+    """Whether the server answers within `timeout` seconds, and before it ends.
+
+    Another server that answers there does not count: it has the port, and the folder's one is about to end.
+    """
     deadline = time.monotonic() + timeout
-    while is_locked(folder / "server.lock") and time.monotonic() < deadline:
-        try:
-            await connect_locally(address)
-        except ConfigurationError:
-            await asyncio.sleep(0.02)
-        else:
+    while is_running(folder) and time.monotonic() < deadline:
+        if await serves(folder, address):
             return True
+        await asyncio.sleep(0.02)
     return False
 
 
@@ -159,9 +182,3 @@ def _any_free_port() -> int:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
         return port
-
-
-def _log_tail(folder: Path) -> str:
-    log = folder / "server.log"
-    text = log.read_text(errors="replace") if log.exists() else ""
-    return "\n".join(text.splitlines()[-_LOG_TAIL_LINES:])

@@ -38,11 +38,24 @@ def database_of(folder: Path) -> Path:
 
 
 def read_state(folder: Path) -> ServerState | None:
-    """Where the server of the folder is; None when neither its file nor a process tells."""
+    """Where the server of the folder is; None when neither its file nor a process tells.
+
+    The file of a server that was killed with its guard outlives it: it counts only where no process is known better.
+    """
     try:
-        return ServerState.model_validate_json((folder / "server.json").read_bytes())
+        written = ServerState.model_validate_json((folder / "server.json").read_bytes())
     except (OSError, ValidationError):
         return find_process(folder)
+    return written if _is_process_of(folder, written.pid) else find_process(folder) or written
+
+
+def _is_process_of(folder: Path, pid: int) -> bool:
+    """Whether the process is known to have the folder's database on its command line."""
+    try:
+        words = (_PROCESSES / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return False
+    return str(database_of(folder)) in words
 
 
 def find_process(folder: Path) -> ServerState | None:

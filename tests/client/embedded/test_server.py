@@ -14,11 +14,16 @@ from pathlib import Path
 import pytest
 from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import WorkflowExecutionStatus
+from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.file_lock import is_locked
+from perdure.client.embedded.file_lock import FileLock, is_locked
+from perdure.client.embedded.identity import serves
+from perdure.client.embedded.launch import running_server
+from perdure.client.embedded.log import end_of_log
 from perdure.client.embedded.server import LocalServer
 from perdure.errors import ConfigurationError
 
+from ...cli.conftest import Cli, clean_environment
 from ...conftest import wait_for
 
 USER = """
@@ -110,18 +115,66 @@ async def test_a_running_server_on_another_port_is_named(tmp_path: Path) -> None
             await LocalServer(tmp_path, port=1).start()
 
 
-async def test_a_server_that_dies_shows_the_end_of_its_log(tmp_path: Path) -> None:
+async def test_a_server_that_dies_says_why_at_once_and_keeps_the_log_before(tmp_path: Path) -> None:
     (tmp_path / "temporal.db").write_text("this is not a database")
+    (tmp_path / "server.log").write_text("what the server before it said")
     with pytest.raises(ConfigurationError) as caught:
         await LocalServer(tmp_path).start()
-    assert "file is not a database" in str(caught.value)
-    assert str(tmp_path / "server.log") in str(caught.value)
+    text = str(caught.value)
+    assert "ended while it started, with exit code 1." in text
+    assert "within" not in text
+    assert "file is not a database" in text
+    assert str(tmp_path / "server.log") in text
+    assert (tmp_path / "server.log.1").read_text() == "what the server before it said"
+
+
+def test_a_crash_is_shown_by_its_first_lines(tmp_path: Path) -> None:
+    trace = "\n".join(f"goroutine {number} [running]:\nmain.main()\n\t/go/main.go:{number}" for number in range(500))
+    crash = 'panic: runtime error: index out of range [3] with length 3\n\tpanic: "again"'
+    (tmp_path / "server.log").write_text(f"starting\n\n{crash}\n\n{trace}\nexit status 2\n")
+    assert end_of_log(tmp_path) == f"starting\n{crash}"
+
+
+def test_the_log_of_no_server_has_no_end(tmp_path: Path) -> None:
+    assert end_of_log(tmp_path) == ""
+    (tmp_path / "server.log").write_bytes(b"\xff\n" * 100 + b"x" * 10_000)
+    lines = end_of_log(tmp_path).splitlines()
+    assert len(lines) == 15
+    assert len(lines[-1]) == 500
 
 
 async def test_a_data_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(ConfigurationError, match="--data-dir or PERDURE_HOME"):
         await LocalServer(tmp_path / "file" / "below").start()
+
+
+async def test_a_stranger_at_the_address_is_not_the_folders_server(tmp_path: Path, server: WorkflowEnvironment) -> None:
+    """Another Temporal server has the port by the time that the folder's one would listen there."""
+    address = server.client.service_client.config.target_host
+    starting = FileLock(tmp_path / "server.lock")
+    assert starting.try_acquire("exclusive")
+    (tmp_path / "server.json").write_text(f'{{"address": "{address}", "ui_url": "", "pid": {os.getpid()}}}')
+    assert not await serves(tmp_path, address)
+    with pytest.raises(ConfigurationError, match=f"does not answer at {address}"):
+        await running_server(tmp_path)
+    starting.release()
+    async with LocalServer(tmp_path) as own:
+        assert own.address != address
+        assert await serves(tmp_path, own.address)
+        assert not await serves(tmp_path / "elsewhere", own.address)
+
+
+async def test_a_state_that_names_a_stranger_is_not_believed(tmp_path: Path, server: WorkflowEnvironment) -> None:
+    """As after a guard was killed: its file is still there when the next server starts."""
+    address = server.client.service_client.config.target_host
+    async with LocalServer(tmp_path) as own:
+        (tmp_path / "server.json").write_text(f'{{"address": "{address}", "ui_url": "", "pid": {os.getpid()}}}')
+        async with LocalServer(tmp_path) as other:
+            assert other.state == own.state
+        commands = Cli(clean_environment(tmp_path))
+        listed = await commands("ls")
+        assert f"No runs on the embedded server at {own.address}" in listed.stderr
 
 
 async def _gone(folder: Path) -> bool:
