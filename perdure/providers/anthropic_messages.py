@@ -42,6 +42,7 @@ class AnthropicMessages(WireFormat):
         endpoint_variable="ANTHROPIC_BASE_URL",
         options=(("open_telemetry", False),),
     )
+    expected = "a message with a list `content` of blocks"
     path = "/v1/messages"
     defaults = {"max_tokens": DEFAULT_MAX_TOKENS}
     options = {

@@ -28,6 +28,7 @@ class OpenAIChat(WireFormat):
     """`apiType: chat` of OpenAI, and of every server that speaks its protocol."""
 
     api = "chat"
+    expected = "a completion with a list `choices` whose first has a `message`"
     path = "/chat/completions"
     options = {
         "temperature": "temperature",

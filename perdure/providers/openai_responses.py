@@ -27,6 +27,7 @@ class OpenAIResponses(WireFormat):
     """`apiType: responses` of OpenAI."""
 
     api = "responses"
+    expected = "a response with a list `output`"
     path = "/responses"
     options = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
     merged = frozenset({"text"})

@@ -19,6 +19,7 @@ from .clients import SdkNames
 from .errors import UNEXPECTED_FORMAT, error_from_exception, request_id
 from .memo import encode
 from .stream_reader import StreamReader, TooLargeError
+from .unexpected import UnexpectedFormatError, shown
 
 CONNECT_SECONDS = 10.0
 SHOWN_CHARS = 500
@@ -44,6 +45,10 @@ class SdkCall:
     timeout: float
     """Seconds, for the whole call."""
     provider: str
+    expected: str
+    """What the answer is to be, in words for an error."""
+    check: Callable[[Mapping[str, Any]], None]
+    """Raises ModelError for an answer that reports a failure, and UnexpectedFormatError for what is no answer."""
     max_bytes: int = DEFAULT_ANSWER_BYTES
     """Of the answer, unpacked."""
 
@@ -55,7 +60,7 @@ class SdkCall:
     async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON object that the provider responds with, its text valid. Raises ModelError for every failure."""
         async with self._response(body) as response:
-            return _json_object(await self._whole(response))
+            return self._checked(_json_object(await self._whole(response)))
 
     async def stream(
         self, body: Mapping[str, Any], assembler: StreamAssembler, on_delta: Callable[[Delta], None]
@@ -67,14 +72,18 @@ class SdkCall:
         """
         async with self._response(body) as response:
             if any(kind in response.headers.get("content-type", "") for kind in _WHOLE):
-                return _json_object(await self._whole(response))
+                return self._checked(_json_object(await self._whole(response)))
             stream = StreamReader(assembler, on_delta, self.max_bytes)
             await stream.read(response)
             if assembler.refusal:
                 raise self._error(bounded_text(f"Model refused: {assembler.refusal}"), "refusal")
             if not assembler.is_complete:
                 raise self._error("The stream ended before the answer did", "connection")
-            return stream.response()
+            return self._checked(stream.response())
+
+    def _checked(self, answer: dict[str, Any]) -> dict[str, Any]:
+        self.check(answer)
+        return answer
 
     @asynccontextmanager
     async def _response(self, body: Mapping[str, Any]) -> AsyncIterator[Any]:
@@ -96,6 +105,9 @@ class SdkCall:
             raise _naming(self._error(text, "invalid_response"), response) from error
         except TimeoutError as error:
             raise _naming(self._error(f"No complete answer within {self.timeout:g} s", "timeout"), response) from error
+        except UnexpectedFormatError as error:
+            text = bounded_text(error.account(self.expected))
+            raise _naming(self._error(text, "invalid_response"), response) from None
         except json.JSONDecodeError as error:
             # Like a 502: something between here and the provider has answered, or cut the answer.
             text = f"{UNEXPECTED_FORMAT}: {error}: {error.doc[:SHOWN_CHARS]!r}"
@@ -154,5 +166,5 @@ def _json_object(content: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         value = json.loads(content.decode(errors="replace"))
     if not isinstance(value, dict):
-        raise ValueError(UNEXPECTED_FORMAT)
+        raise UnexpectedFormatError(shown(value))
     return valid_json(value) if MAY_HOLD_HALVES.search(content) else value

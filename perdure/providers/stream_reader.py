@@ -17,6 +17,7 @@ from ..valid_text import TextPieces, valid_json
 from .base import Delta, StreamAssembler
 from .errors import UNEXPECTED_FORMAT
 from .sse import EventDecoder
+from .unexpected import UnexpectedFormatError, shown
 
 T = TypeVar("T")
 
@@ -61,7 +62,7 @@ class StreamReader:
 
     def response(self) -> dict[str, Any]:
         """What the assembler has put together. Raises ValueError when that is no response of the API."""
-        response = _understood(self._assembler.response)
+        response = _understood(self._assembler.response, "a stream whose events make up no answer")
         return valid_json(response) if self._may_hold_halves else response
 
     async def _take(self, unpacked: AsyncIterator[bytes]) -> None:
@@ -84,9 +85,9 @@ class StreamReader:
             return
         event = json.loads(data)
         if not isinstance(event, dict):
-            raise ValueError(UNEXPECTED_FORMAT)
+            raise UnexpectedFormatError(f"the event {shown(event)}")
         self._may_hold_halves = self._may_hold_halves or bool(_MAY_HOLD_HALVES.search(data))
-        for delta in _understood(lambda: self._deltas(event)):
+        for delta in _understood(lambda: self._deltas(event), event):
             self._on_delta(delta)
 
     def _deltas(self, event: dict[str, Any]) -> list[Delta]:
@@ -100,9 +101,9 @@ class StreamReader:
         return [delta for delta in deltas if delta.text]
 
 
-def _understood(read: Callable[[], T]) -> T:
-    """The value of `read`; raises ValueError when the provider sent something that its API does not specify."""
+def _understood(read: Callable[[], T], got: str | dict[str, Any]) -> T:
+    """The value of `read`. Raises UnexpectedFormatError when the provider sent something that its API does not have."""
     try:
         return read()
     except (LookupError, TypeError, AttributeError) as error:
-        raise ValueError(UNEXPECTED_FORMAT) from error
+        raise UnexpectedFormatError(got if isinstance(got, str) else f"the event {shown(got)}") from error

@@ -17,10 +17,11 @@ from ..options import DEFAULT_ANSWER_BYTES
 from ..valid_text import bounded_text
 from .base import Delta, Provider, StreamAssembler
 from .clients import SdkNames, client_for
-from .errors import MAX_NAME_CHARS, UNEXPECTED_FORMAT, error_from_http, short_word
+from .errors import MAX_NAME_CHARS, error_from_http, short_word
 from .functions import FunctionDefinition, offered_functions
 from .sdk_call import SdkCall
 from .structured import read_answer, structured_value
+from .unexpected import UnexpectedFormatError, shown
 
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
@@ -53,6 +54,8 @@ class WireFormat(Provider):
     api: ClassVar[str]
     """Marks the original content that this API accepts back (`provider_content.api`)."""
     sdk: SdkNames
+    expected: ClassVar[str] = "a response of this API"
+    """What a response looks like, in words for an error."""
     path: ClassVar[str]
     """The path of the endpoint, below the base URL of the SDK's client."""
     defaults: ClassVar[Mapping[str, Any]] = {}
@@ -125,7 +128,9 @@ class WireFormat(Provider):
             answer = self._answer(response)
             message = self._message(answer)
         except ValueError as error:
-            text = UNEXPECTED_FORMAT if isinstance(error, ValidationError) else str(error)
+            # What pydantic says of a message is about our fields, not about the provider's.
+            unfit = UnexpectedFormatError(shown(response)) if isinstance(error, ValidationError) else error
+            text = unfit.account(self.expected) if isinstance(unfit, UnexpectedFormatError) else str(error)
             raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
         is_structured = agent.outputs and not answer.tool_calls
         output, faults = read_answer(answer.text, agent.outputs or []) if is_structured else (None, [])
@@ -153,24 +158,35 @@ class WireFormat(Provider):
     ) -> dict[str, Any]:
         await self.sdk.load()
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
-        call = SdkCall(self.sdk, client, self.path, timeout, provider=self.key, max_bytes=max_bytes)
+        call = SdkCall(
+            self.sdk,
+            client,
+            self.path,
+            timeout,
+            provider=self.key,
+            expected=self.expected,
+            check=self._require_answer,
+            max_bytes=max_bytes,
+        )
         try:
             if stream:
-                response = await call.stream(self.streaming(request), self.assembler(), on_delta or _ignore)
-            else:
-                response = await call.post({key: request[key] for key in request if key not in _STREAMING_ONLY})
-            if response.get("error"):
-                raise error_from_http(200, {}, response, provider=self.key)
+                return await call.stream(self.streaming(request), self.assembler(), on_delta or _ignore)
+            return await call.post({key: request[key] for key in request if key not in _STREAMING_ONLY})
         except ModelError as error:
             error.address, error.model = call.address, short_word(request.get("model"))
             raise
-        return response
+
+    def _require_answer(self, response: Mapping[str, Any]) -> None:
+        """Reads the response where its status and address are known; `reply` reads it for what it says."""
+        if response.get("error"):
+            raise error_from_http(200, {}, response, provider=self.key)
+        self._answer(response)
 
     def _answer(self, response: Mapping[str, Any]) -> Answer:
         try:
             return self.read(response)
         except (LookupError, TypeError, AttributeError, ValidationError, RecursionError) as error:
-            raise ValueError(UNEXPECTED_FORMAT) from error
+            raise UnexpectedFormatError(shown(response)) from error
 
     def _message(self, answer: Answer) -> Message:
         message = Message.assistant(answer.text, answer.tool_calls)

@@ -72,7 +72,9 @@ def test_structured_output_that_is_no_json_is_the_raw_text(api: Api, text: str) 
 def test_anything_else_is_an_unexpected_format(api: Api, response: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"^Unexpected response format$"):
         process_response(agent(api), response)
-    with pytest.raises(ModelError, match=r"^Unexpected response format$") as caught:
+    with pytest.raises(
+        ModelError, match=r"^Unexpected response format: expected a .* with a list `.*, got {"
+    ) as caught:
         provider_for(agent(api)).reply(agent(api), response)
     assert caught.value.kind == "invalid_response"
 

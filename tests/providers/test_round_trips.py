@@ -159,6 +159,50 @@ async def test_an_error_in_an_answer_of_status_200(api: Api, recorded: RecordedS
     assert caught.value.kind == "rate_limit"
 
 
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "stream"])
+@pytest.mark.parametrize(
+    "sent",
+    [
+        {"hello": 1},
+        {"choices": [], "output": None, "content": 3},
+        {"choices": [{"message": []}], "output": [[]], "content": [[]]},
+        {
+            "choices": [{"message": {"content": "", "tool_calls": [{"id": "c", "function": []}]}}],
+            "output": [{"type": "message", "content": [{"type": ["output_text"]}]}],
+            "content": [{"type": "tool_use", "name": []}],
+        },
+        [{"choices": []}],
+    ],
+    ids=["stranger", "empty", "list", "deep", "array"],
+)
+async def test_what_no_api_answers_is_told_with_status_host_and_what_was_expected(
+    api: Api, recorded: RecordedServer, stream: bool, sent: Any
+) -> None:
+    recorded.answers(Recorded.of_json(sent, headers={"x-request-id": "r7", "request-id": "r7"}))
+    with pytest.raises(ModelError) as caught:
+        await ask(api, recorded, stream=stream)
+    error, host = caught.value, recorded.url.removeprefix("http://").partition("/")[0]
+    assert error.message.startswith("Unexpected response format: expected a ")
+    assert error.message.endswith(f", got {json.dumps(sent)}")
+    assert (error.kind, error.status, error.address, error.request_id) == ("invalid_response", 200, host, "r7")
+
+
+STRANGE_EVENTS: dict[Api, dict[str, Any]] = {
+    CHAT: {"choices": [{"delta": {"tool_calls": [{"index": {}}]}}]},
+    RESPONSES: {"type": "response.output_text.delta", "delta": 7},
+    ANTHROPIC: {"type": "content_block_delta", "index": [], "delta": {"type": "text_delta", "text": "a"}},
+}
+
+
+async def test_an_event_that_is_none_of_the_api_is_shown(api: Api, recorded: RecordedServer) -> None:
+    event = json.dumps(STRANGE_EVENTS[api])
+    recorded.answers(Recorded.of_stream(start_of(api) + f"data: {event}\n\n".encode()))
+    with pytest.raises(ModelError) as caught:
+        await ask(api, recorded, stream=True)
+    assert caught.value.message.endswith(f", got the event {event}")
+    assert (caught.value.kind, caught.value.status) == ("invalid_response", 200)
+
+
 MID_STREAM = {
     CHAT: b'data: {"error": {"message": "Broke", "type": "server_error"}}\n\n',
     RESPONSES: b'event: error\ndata: {"type": "error", "code": "server_error", "message": "Broke"}\n\n',
