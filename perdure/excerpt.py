@@ -21,3 +21,8 @@ def one_line(text: str, limit: int = 100) -> str:
 def visible(text: str) -> str:
     """The text with control characters escaped as Python writes them, so that a terminal shows them; lines stay."""
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def counted(number: float, noun: str) -> str:
+    """The number with its noun, such as `1 day` and `1.5 days`."""
+    return f"{number:g} {noun}" if number == 1 else f"{number:,.10g} {noun}s"

@@ -45,7 +45,7 @@ def load_checked(
     old = [problem for problem in problems if problem.message.endswith(FIRST_FORMAT)]
     tell(path, errors if quiet else [problem for problem in problems if problem not in old])
     if old and not quiet:
-        say(f"{path}: warning: {len(old)} properties are of the first format; `perdure validate {path}` lists them")
+        say(f"{path}: warning: of the first format: {len(old)} of its properties; `perdure validate {path}` lists them")
     if errors:
         raise Failure(f"no run was started: correct {str(path)!r} first; `perdure validate {path}` checks it again")
     return agent

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..excerpt import counted
 from . import options
 from .console import answer, say
 from .problems import UsageProblem
@@ -63,7 +64,7 @@ async def _list(limit: int, status: Status | None, as_json: bool) -> None:
         place = session.place
     if unread := names.count(None):
         say(
-            f"{unread} {'run' if unread == 1 else 'runs'} can't be read: encrypted, or another program made them. "
+            f"{counted(unread, 'run')} can't be read: encrypted, or another program made them. "
             "Their agents are what the search attributes say.",
             "faint",
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..excerpt import counted
 from . import options
 from .console import answer, describe_call, say
 from .running import execute
@@ -31,7 +32,7 @@ async def _messages(run_id: str, as_json: bool) -> None:
         return
     for message in said:
         answer(_paragraph(message))
-    say(f"{len(said)} messages", "faint")
+    say(counted(len(said), "message"), "faint")
 
 
 def _paragraph(message: Message) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..excerpt import one_line
+from ..excerpt import counted, one_line
 from .console import describe_call, say, to_json
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def _show_call(event: RunEvent, run_id: str) -> None:
 def _show_result(event: RunEvent, run_id: str) -> None:
     text = str(event.data.get("result", ""))
     lines = text.count("\n") + 1
-    say(f"    → {one_line(text, 90)}" + (f" ({lines} lines)" if lines > 1 else ""), "faint")
+    say(f"    → {one_line(text, 90)}" + (f" ({counted(lines, 'line')})" if lines > 1 else ""), "faint")
 
 
 def _show_usage(event: RunEvent, run_id: str) -> None:
@@ -59,7 +59,7 @@ def _show_message(event: RunEvent, run_id: str) -> None:
 
 
 def _show_compaction(event: RunEvent, run_id: str) -> None:
-    say(f"  context trimmed: {event.data.get('removed')} messages summarised", "faint")
+    say(f"  context trimmed: {counted(event.data.get('removed', 0), 'message')} summarised", "faint")
 
 
 def _show_request(event: RunEvent, run_id: str) -> None:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ..excerpt import counted
 from .problems import Failure
 
 if TYPE_CHECKING:
@@ -112,4 +113,4 @@ async def _how_long_runs_are_kept(session: Session) -> str:
     except RPCError:
         return "Runs that ended long ago are removed."
     setting = f" ({VARIABLE})" if session.embedded else ""
-    return f"Runs are removed {days:g} days after their end{setting}."
+    return f"Runs are removed {counted(days, 'day')} after their end{setting}."

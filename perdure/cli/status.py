@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..excerpt import counted
 from . import options
 from .console import answer, describe_call
 from .recorded import CommandMemo, read_memo
@@ -26,7 +27,7 @@ async def _status(run_id: str, as_json: bool) -> None:
         answer(found.model_dump(mode="json", by_alias=True))
         return
     usage = found.usage
-    answer(f"{found.status}, iteration {found.iteration}, {found.model_calls} model calls")
+    answer(f"{found.status}, iteration {found.iteration}, {counted(found.model_calls, 'model call')}")
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     for pending in found.pending_approvals:
         call = describe_call(pending.name, pending.arguments)

@@ -15,7 +15,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from typing_extensions import TypeVar
 
 from ..agent import Agent
-from ..excerpt import excerpt, one_line
+from ..excerpt import counted, excerpt, one_line
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
@@ -155,5 +155,5 @@ def _details(input: RunInput) -> str:
         lines.append(f"- tools: {', '.join(tools)}")
     if input.options.turn is not None:
         lines.append(f"- turn {input.options.turn} of a conversation")
-    lines.append(f"- at most {input.options.max_iterations} iterations")
+    lines.append(f"- at most {counted(input.options.max_iterations, 'iteration')}")
     return "\n".join(lines).strip()

@@ -15,6 +15,7 @@ from ..conversation import Conversation
 from ..errors import ModelError
 from ..event_data import EventType, LoggedData
 from ..events import EventLog
+from ..excerpt import counted
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.effects import Cancelled
 from ..loop.state import LoopState
@@ -187,7 +188,7 @@ class TemporalEffects:
                 start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=OFFERED_RETRIES if offer else COMPACTION_RETRIES,
-                summary=f"compact {drop} messages",
+                summary=f"compact {counted(drop, 'message')}",
             )
             return await self._unless_cancelled(handle)
 
