@@ -158,16 +158,7 @@ class WireFormat(Provider):
     ) -> dict[str, Any]:
         await self.sdk.load()
         client = client_for(self.sdk, agent.model.connection if agent.model else None, provider=self.key)
-        call = SdkCall(
-            self.sdk,
-            client,
-            self.path,
-            timeout,
-            provider=self.key,
-            expected=self.expected,
-            check=self._require_answer,
-            max_bytes=max_bytes,
-        )
+        call = SdkCall(self.sdk, client, self.path, timeout, self.key, self.expected, self._require_answer, max_bytes)
         try:
             if stream:
                 return await call.stream(self.streaming(request), self.assembler(), on_delta or _ignore)
