@@ -98,3 +98,12 @@ def _with_null(schema: Schema) -> Schema:
     if "enum" in schema and None not in schema["enum"]:
         schema["enum"].append(None)
     return schema
+
+
+def without_properties(schema: Schema, names: frozenset[str]) -> Schema:
+    """A schema of `type: object` without these properties."""
+    if not names:
+        return schema
+    kept = schema | {"properties": {k: v for k, v in schema.get("properties", {}).items() if k not in names}}
+    required = [name for name in kept.pop("required", []) if name not in names]
+    return kept | {"required": required} if required else kept

@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from functools import partial
+from os import PathLike
 from typing import Any
 
 from temporalio import activity
@@ -18,7 +19,7 @@ from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..payloads.limits import require_recordable
 from ..protocol import activities
-from ..protocol.run import Inventory
+from ..protocol.inventory import Inventory
 from ..redaction import redactor
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
@@ -29,7 +30,8 @@ from .heartbeat import cancelled_meanwhile, heartbeat_from_anywhere, heartbeats
 from .hooks import Hooks, conversation_text, judged_output
 from .model import ask_model, summarize
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
-from .stock import count_start, lacking_compactor, lacking_guardrail, lacking_tool, refusal, starts_so_far, take_stock
+from .stock import Stock, count_start, lacking_compactor, lacking_guardrail, lacking_tool, refusal, starts_so_far
+from .tool_activities import named_activity
 
 MAX_SUMMARY_BYTES = 64 * 1024
 
@@ -41,8 +43,16 @@ class RunActivities:
     `typed_failures`), or an error that Temporal retries.
     """
 
-    def __init__(self, toolbox: ToolBox, hooks: Hooks, runs: RunCache, loop: UserLoop) -> None:
+    def __init__(
+        self,
+        toolbox: ToolBox,
+        hooks: Hooks,
+        runs: RunCache,
+        loop: UserLoop,
+        prompt_root: str | PathLike[str] | None = None,
+    ) -> None:
         self._toolbox = toolbox
+        self.stock = Stock(toolbox, hooks, prompt_root)
         self._hooks = hooks
         self._runs = runs
         self._loop = loop
@@ -59,6 +69,7 @@ class RunActivities:
             self.record,
             self.load_piece,
             self.measure,
+            *(named_activity(name, self.run_tool) for name in self._toolbox.names),
         ]
 
     @activity.defn(name=activities.INVENTORY)
@@ -68,16 +79,22 @@ class RunActivities:
         Remembers the run, too, if nothing is lacking. A local activity says what is; an ordinary one is offered to
         other workers.
         """
-        link = current_link()
         with typed_failures():
-            begun = input.beginning or await read_input(activity.client(), *link)
-            run = KnownRun(link.run_id, begun.agent, begun.inputs, begun.options)
-            inventory = take_stock(self._toolbox, self._hooks, run.agent, run.options)
-            if inventory.lacking is None:
-                run.offer(inventory)
-                self._runs.add(link.workflow_id, run, Conversation.recorded(begun.messages))
-            elif input.offer:
-                raise refusal(inventory.lacking, input.offer)
+            if activity.info().is_local:
+                return await self._inventory(input, may_ask=False)
+            async with heartbeats():
+                return await self._inventory(input, may_ask=True)
+
+    async def _inventory(self, input: activities.InventoryInput, *, may_ask: bool) -> Inventory:
+        link = current_link()
+        begun = input.beginning or await read_input(activity.client(), *link)
+        run = KnownRun(link.run_id, begun.agent, begun.inputs, begun.options)
+        inventory = await self.stock.for_run(run, may_ask=may_ask)
+        if inventory.is_final:
+            run.offer(inventory)
+            self._runs.add(link.workflow_id, run, Conversation.recorded(begun.messages))
+        elif input.offer and inventory.lacking:
+            raise refusal(inventory.lacking, input.offer)
         return inventory
 
     @activity.defn(name=activities.CALL_MODEL)

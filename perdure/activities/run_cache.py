@@ -17,7 +17,8 @@ from ..history.link import read_beginning, read_link
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
-from ..protocol.run import Inventory, RunInput
+from ..protocol.inventory import Inventory
+from ..protocol.run import RunInput
 
 Value = TypeVar("Value")
 

@@ -3,36 +3,82 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
+from os import PathLike
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
-from ..agent import Agent
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..guardrails import GuardrailPoint
 from ..options import RunOptions
-from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, Offer
-from ..protocol.run import Inventory, Lacking
+from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, TOOL_PREFIX, Offer
+from ..protocol.inventory import Inventory, Lacking
+from ..redaction import redact, redactor
 from ..tools.dispatch import ToolBox
+from ..tools.kind import Asking
 from .hooks import Hooks
+from .run_cache import KnownRun
 
 FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
 """Seconds until another worker is asked: a fifth of the time that has passed, so that a minute has about 35 questions.
 """
 
 
-def take_stock(toolbox: ToolBox, hooks: Hooks, agent: Agent, options: RunOptions) -> Inventory:
-    """What this worker has for the run. Raises ConfigurationError for declarations that contradict their functions."""
-    tools = toolbox.inventory(agent)
-    if tools.contradictions:
-        raise ConfigurationError("\n".join(tools.contradictions))
+@dataclass
+class Stock:
+    """What a worker has for runs."""
+
+    toolbox: ToolBox
+    hooks: Hooks
+    prompt_root: str | PathLike[str] | None = None
+    takes_any_tool: bool = True
+    """Whether the worker has the dynamic activity, which executes tools whose names only runs know."""
+
+    async def for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
+        """What there is for this run; `may_ask` allows kinds of tools to ask others what they offer.
+
+        Raises ConfigurationError for declarations that their functions or kinds can't be used with.
+        """
+        asking = Asking(run.agent, run.inputs, self.prompt_root)
+        found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
+        tools = [spec.model_copy(update={"activity": self._activity(spec.name)}) for spec in found.tools]
+        return found.model_copy(update={"tools": tools})
+
+    def _activity(self, name: str) -> str | None:
+        return f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
+
+
+async def _take_stock(
+    toolbox: ToolBox, hooks: Hooks, asking: Asking, options: RunOptions, *, may_ask: bool
+) -> Inventory:
+    tools = await toolbox.inventory(asking, may_ask=may_ask)
+    if tools.problems:
+        raise ConfigurationError("\n".join(tools.problems))
     if tools.missing:
         missing = [f"{name} (kind: {kind})" for name, kind in tools.missing.items()]
         return Inventory(lacking=_lacking_tools(missing, toolbox.names))
     if lacking := lacking_hooks(hooks, options):
         return Inventory(lacking=lacking)
-    return Inventory(tools=tools.tools, hooks=hooks.kinds(options), offered=list(tools.completed))
+    if tools.unknown:
+        return Inventory(lacking=_lacking_offers(tools.unknown))
+    return Inventory(
+        tools=tools.tools,
+        hooks=hooks.kinds(options),
+        offered=redactor(asking.agent).value(tools.offered),
+        unasked=tools.unasked,
+    )
+
+
+def _lacking_offers(texts: Sequence[str]) -> Lacking:
+    """What tools offer, where that could not be found out: another worker may be able to."""
+    return Lacking(
+        what=[text.partition(":")[0] for text in texts],
+        kind=CONFIGURATION_ERROR,
+        text="\n".join(redact(text) for text in texts),
+        task_queue=activity.info().task_queue,
+    )
 
 
 def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:

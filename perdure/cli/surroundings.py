@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..errors import ConfigurationError
 from ..prompty.check.findings import Finding, warning
 from ..prompty.places import Place, maps_in
 from ..prompty.references import is_unset
@@ -14,6 +15,7 @@ from ..spelling import did_you_mean
 
 if TYPE_CHECKING:
     from ..prompty.check.check import FurtherCheck
+    from ..tools.kind import ToolKind
 
 _KINDS = ("function", "prompty", "mcp", "openapi", "a2a", "activity", "workflow")
 """The kinds of tools that files may have; of these, workers execute functions by themselves."""
@@ -50,15 +52,39 @@ def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
 
 
 def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:
-    from ..tools.registry import get_tool, get_tool_handler
+    from ..tools.kind import ToolKind
+    from ..tools.kinds import Kinds
+    from ..tools.registry import get_tool
 
+    kinds = Kinds()
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         name, kind = tool.get("name"), tool.get("kind", "function")
         if not isinstance(name, str) or not isinstance(kind, str) or kind == "function":
             continue
-        if name in functions or get_tool(name) or get_tool_handler(kind):
+        if name in functions or get_tool(name):
             continue
-        yield _no_handler((*place, "kind"), name, kind, elsewhere=elsewhere)
+        try:
+            found = kinds.get(kind)
+        except ConfigurationError as error:
+            yield Finding((*place, "kind"), str(error))
+            continue
+        if found is None:
+            yield _no_handler((*place, "kind"), name, kind, elsewhere=elsewhere)
+        elif isinstance(found, ToolKind):
+            yield from (Finding(place, problem) for problem in _problems_of(found, tool))
+
+
+def _problems_of(kind: ToolKind, fields: Mapping[str, Any]) -> Sequence[str]:
+    """What the kind says of the declaration; nothing of one that another check finds wrong."""
+    from pydantic import TypeAdapter, ValidationError
+
+    from ..agent import Tool
+
+    try:
+        tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
+    except ValidationError:
+        return ()
+    return kind.problems(tool)
 
 
 def _declarations(
@@ -90,7 +116,7 @@ def _no_handler(place: Place, name: str, kind: str, *, elsewhere: bool) -> Findi
     when = "yet" if kind in _KINDS else "here"
     text = (
         f"nothing executes tools of kind {kind!r} {when}{hint}. Expected kind function, or a worker that has a "
-        f"function named {name!r} or a handler for the kind: perdure.tools.register_tool_handler({kind!r}, …)"
+        f"function named {name!r} or the kind: create_worker(tool_kinds={{{kind!r}: …}}), or a package that adds it"
     )
     may_be_elsewhere = elsewhere if kind in _KINDS else not hint
     return warning(place, text) if may_be_elsewhere else Finding(place, text)

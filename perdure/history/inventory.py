@@ -11,7 +11,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from ..protocol.activities import INVENTORY
-from ..protocol.run import Inventory
+from ..protocol.inventory import Inventory
 from .decode import decode
 
 LOCAL_ACTIVITY = "core_local_activity"
@@ -39,7 +39,7 @@ class InventoryReader:
         """Take the inventory, if this event has it. Raises like `decode`."""
         if result := self._result_in(event):
             inventory = await decode(self._client, result, Inventory)
-            self.found = inventory if inventory.lacking is None else None
+            self.found = inventory if inventory.is_final else None
 
     def _result_in(self, event: HistoryEvent) -> Iterable[Payload] | None:
         match event.event_type:

@@ -18,7 +18,8 @@ from temporalio.client import Client
 from ..conversation import Conversation, ConversationRef
 from ..messages import Message
 from ..protocol import activities
-from ..protocol.run import Inventory, RunInput
+from ..protocol.inventory import Inventory
+from ..protocol.run import RunInput
 from .decode import decode
 from .inventory import InventoryReader
 

@@ -20,6 +20,8 @@ from .run import RecordedOptions
 INVENTORY = "perdure.inventory"
 CALL_MODEL = "perdure.call_model"
 RUN_TOOL = "perdure.run_tool"
+TOOL_PREFIX = "perdure.tool."
+"""Before a tool's name: the type of the activity that executes this tool alone."""
 JUDGE = "perdure.judge"
 COMPACT = "perdure.compact"
 RECORD = "perdure.record"
@@ -39,6 +41,8 @@ NOT_HERE = "ToolNotHere"
 
 JUDGE_SECONDS = 60.0
 """A guardrail that takes longer denies."""
+ASKING_SECONDS = 60.0
+"""How long kinds of tools may take to find out what they offer."""
 COMPACT_SECONDS = 300.0
 """A compactor that takes longer has failed."""
 STREAM_SECONDS = 0.1

@@ -8,15 +8,16 @@ from typing import Any, Generic, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
 from typing_extensions import TypeVar
 
-from ..agent import Agent, Tool
+from ..agent import Agent
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
 from ..loop.state import LoopState, UsageCounts
 from ..messages import Message, Usage
 from ..options import RunOptions
-from ..tool_calls import Approval, ToolSpec
+from ..tool_calls import Approval
 from ..tool_calls import PendingApproval as PendingApproval
+from .inventory import Inventory, Missing
 
 
 class SteeringMessage(Exchanged):
@@ -56,35 +57,6 @@ class DecidedCall(Exchanged):
     """Of the decision (`CallApproval.id`)."""
     approved: bool
     by: str | None = None
-
-
-class Lacking(Exchanged):
-    """What a run needs, and the worker that was asked does not have."""
-
-    what: list[str]
-    """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""
-    kind: str
-    """The kind of the `RunError` that it leads to, unless another worker has it."""
-    text: str
-    """The error's text, with what this worker has and what to type."""
-    task_queue: str
-    """The queue whose workers are asked."""
-
-
-class Inventory(Exchanged):
-    """What a worker has for an agent. A run asks for it once, before the first model call, and records the answer."""
-
-    tools: list[ToolSpec] = []
-    hooks: dict[str, Literal["plain", "async"]] = {}
-    """Those of `input`, `output`, `tool` and `compactor` that are registered, and whether they are async."""
-    offered: list[Tool] = Field(default=[], exclude_if=operator.not_)
-    """The declarations that leave something to their functions, with what those say: what the model is offered."""
-    lacking: Lacking | None = Field(default=None, exclude_if=operator.not_)
-    """Set if the worker that was asked can't take the run; another one's answer follows."""
-
-    @field_serializer("offered")
-    def _as_in_files(self, offered: list[Tool]) -> list[JsonObject]:
-        return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in offered]
 
 
 class CarriedConversation(Exchanged):
@@ -191,17 +163,6 @@ class RunFailure(Exchanged):
     usage: Usage = Usage()
     iteration: int = 0
     last_seq: int = 0
-
-
-class Missing(Exchanged):
-    """What a run waits for: a worker that has it (`RunOptions.missing_tool_grace`)."""
-
-    what: list[str]
-    """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""
-    task_queue: str
-    """The queue whose workers are asked."""
-    since: float
-    """Seconds since the epoch."""
 
 
 class RunStatus(Exchanged):

@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
-from ..agent import Agent, CustomTool, FunctionTool, PromptyTool, Tool
+from ..agent import Agent, CustomTool, FunctionTool, OfferedFunction, PromptyTool, Tool
 from ..messages import Message
-from ..schema import PLAIN, STRICT, object_schema
+from ..schema import PLAIN, STRICT, object_schema, without_properties
 from .memo import Memo
 
 
@@ -47,7 +47,9 @@ def offered_functions(
 def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
     definitions = []
     for tool in agent.tools or []:
-        if isinstance(tool, FunctionTool) or (
+        if isinstance(tool, OfferedFunction):
+            definitions.append(FunctionDefinition(tool.name, tool.description, tool.schema_))
+        elif isinstance(tool, FunctionTool) or (
             isinstance(tool, PromptyTool | CustomTool) and tool.parameters is not None
         ):
             strict = allow_strict and isinstance(tool, FunctionTool) and bool(tool.strict)
@@ -67,16 +69,8 @@ def _extra(agent: Agent, projection: Mapping[str, Any]) -> FunctionDefinition:
     tool = agent.tool(name)
     schema = dict(projection.get("parameters") or {"type": "object", "properties": {}})
     bound = _bound(tool) if tool else frozenset()
-    return FunctionDefinition(name, projection.get("description"), _without(schema, bound))
+    return FunctionDefinition(name, projection.get("description"), without_properties(schema, bound))
 
 
 def _bound(tool: Tool) -> frozenset[str]:
     return frozenset(tool.bindings or ())
-
-
-def _without(schema: dict[str, Any], bound: frozenset[str]) -> dict[str, Any]:
-    if not bound:
-        return schema
-    kept = schema | {"properties": {k: v for k, v in schema.get("properties", {}).items() if k not in bound}}
-    required = [name for name in kept.pop("required", []) if name not in bound]
-    return kept | {"required": required} if required else kept

@@ -24,6 +24,7 @@ from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.run import RunResult
 from ..tool_calls import ToolSpec
 from ..tools.dispatch import ToolBox
+from ..tools.kind import Asking, ToolKind
 from .direct_effects import ApproveFunction, DirectEffects, EventCallback
 from .direct_model import Model, model_function
 from .direct_tools import Tools, without_threads
@@ -58,6 +59,7 @@ class InProcessRun:
         model: Model,
         inputs: Mapping[str, Any] | None = None,
         tools: Tools = (),
+        tool_kinds: Mapping[str, ToolKind] | None = None,
         options: RunOptions | None = None,
         guardrails: Guardrails | None = None,
         compactor: Compactor | None = None,
@@ -72,7 +74,7 @@ class InProcessRun:
             agent=loaded,
             conversation=self.conversation,
             model=model_function(model),
-            toolbox=ToolBox(tools if threads else without_threads(tools)),
+            toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds),
             inputs=_with_defaults(loaded, inputs or {}),
             options=options or RunOptions(),
             guardrails=guardrails,
@@ -93,7 +95,7 @@ class InProcessRun:
     async def run(self) -> RunResult:
         """Run to the end. Raises `RunError` with the conversation when there is no result."""
         self.effects.waits.begin()
-        self.effects.specs = self._offered_tools()
+        self.effects.specs = await self._offered_tools()
         loop = self._loop()
         try:
             return self._result(await loop.run(), loop.state)
@@ -104,9 +106,9 @@ class InProcessRun:
             self.effects.emit("failed", loop.state.iteration, FailedData(kind="internal", message=f"{error!r}"))
             raise
 
-    def _offered_tools(self) -> dict[str, ToolSpec]:
-        inventory = self.effects.toolbox.inventory(self.effects.agent)
-        for text in inventory.contradictions:
+    async def _offered_tools(self) -> dict[str, ToolSpec]:
+        inventory = await self.effects.toolbox.inventory(Asking(self.effects.agent, self.effects.inputs))
+        for text in [*inventory.problems, *inventory.unknown]:
             self.effects.emit("failed", 0, FailedData(kind=CONFIGURATION_ERROR, message=text))
             raise RunError(text, kind=CONFIGURATION_ERROR, messages=self.conversation.messages)
         for name, kind in inventory.missing.items():
@@ -114,7 +116,7 @@ class InProcessRun:
             error = ToolNotRegisteredError(text, messages=self.conversation.messages)
             self.effects.emit("failed", 0, FailedData(kind=error.kind, message=text))
             raise error
-        self.effects.agent = self.effects.agent.with_declarations(inventory.completed)
+        self.effects.agent = self.effects.agent.with_declarations(inventory.offered)
         return {spec.name: spec.described(self.effects.agent) for spec in inventory.tools}
 
     def _loop(self) -> AgentLoop:

@@ -3,6 +3,7 @@
 from .binding import apply_bindings, bind_tools
 from .context import ToolContext
 from .decorator import tool
+from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
 from .registry import (
     clear_tool_handlers,
     clear_tools,
@@ -13,7 +14,12 @@ from .registry import (
 )
 
 __all__ = [
+    "Asking",
+    "KindCall",
+    "Offering",
     "ToolContext",
+    "ToolKind",
+    "ToolOfferError",
     "apply_bindings",
     "bind_tools",
     "clear_tool_handlers",

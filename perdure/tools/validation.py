@@ -6,9 +6,13 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jsonschema import Draft202012Validator, ValidationError
+from jsonschema import Draft202012Validator, ValidationError, validators
+from jsonschema.exceptions import UnknownType
+from referencing import Registry
+from referencing.exceptions import Unresolvable
 
 from ..agent import Property
+from ..excerpt import one_line
 from ..schema import LENIENT, object_schema
 
 MAX_PROBLEMS = 5
@@ -46,6 +50,34 @@ def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     return [*unknown, *dict.fromkeys(text for error in errors for text in _explain(error))][:MAX_PROBLEMS]
 
 
+def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
+    """The arguments, and what is wrong with them by a JSON Schema that comes from others; [] when nothing is.
+
+    Nulls that mean "not given" are left out where the schema does not take them. References lead nowhere else, and
+    patterns are left to whoever has written them: an expression of a stranger's may take for ever.
+    """
+    required = schema.get("required", [])
+    validator = _OfOthers(schema, registry=Registry())
+    given = dict(arguments)
+    try:
+        if problems := _problems(validator, given):
+            given = {name: value for name, value in arguments.items() if value is not None or name in required}
+            problems = _problems(validator, given)
+    except (Unresolvable, UnknownType, RecursionError) as error:
+        return given, [f"the tool's own schema can't be used: {one_line(str(error))}"]
+    return given, problems
+
+
+def _problems(validator: Any, arguments: dict[str, Any]) -> list[str]:
+    errors = sorted(validator.iter_errors(arguments), key=_path)
+    return list(dict.fromkeys(text for error in errors for text in _explain(error)))[:MAX_PROBLEMS]
+
+
+_OfOthers: Any = validators.extend(  # type: ignore[no-untyped-call]
+    Draft202012Validator, dict.fromkeys(["pattern", "patternProperties"], lambda *_: iter(()))
+)
+
+
 def _path(error: ValidationError) -> list[str]:
     return [str(step) for step in error.path]
 
@@ -70,7 +102,7 @@ def _explain(error: ValidationError) -> Iterator[str]:
     if error.validator == "required":
         for name in schema["required"]:
             if name not in instance:
-                yield f"'{_join(place, name)}' is required ({_expected(schema['properties'][name])})"
+                yield f"'{_join(place, name)}' is required ({_expected(schema.get('properties', {}).get(name, {}))})"
     elif error.validator == "enum":
         allowed = ", ".join(_shown(value) for value in schema["enum"] if value is not None)
         yield f"'{place}' must be one of {allowed}, got {_shown(instance)}"

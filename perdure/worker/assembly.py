@@ -13,6 +13,7 @@ from temporalio.worker import Worker
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
+from ..tools.kind import ToolKind
 from .plugin import PerdurePlugin
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES
 
@@ -24,6 +25,7 @@ def create_worker(
     tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]] = (),
     guardrails: Mapping[str, Guardrails] | None = None,
     compactors: Mapping[str, Compactor] | None = None,
+    tool_kinds: Mapping[str, ToolKind] | None = None,
     prompt_root: str | PathLike[str] | None = None,
     conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
     workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
@@ -42,6 +44,7 @@ def create_worker(
         tools=tools,
         guardrails=guardrails,
         compactors=compactors,
+        tool_kinds=tool_kinds,
         prompt_root=prompt_root,
         conversation_cache_bytes=conversation_cache_bytes,
         workflow_cache_bytes=workflow_cache_bytes,

@@ -18,12 +18,14 @@ from temporalio.worker import Worker, WorkerConfig
 from ..activities.hooks import Hooks
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
+from ..activities.tool_activities import dynamic_activity, has_dynamic
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import converter_from_environment
 from ..payloads.storage import close_storage
 from ..protocol.activities import STREAM_SECONDS
 from ..providers.clients import close_clients
 from ..tools.dispatch import ToolBox
+from ..tools.kind import ToolKind
 from ..tools.user_loop import UserLoop
 from ..tools.watchdog import watchdog
 from ..workflows.agent_run import AgentRun
@@ -53,6 +55,7 @@ class PerdurePlugin(SimplePlugin):
         tools: Functions by tool name, or functions made with `@tool`.
         guardrails: Guardrails by the name that `RunOptions.guardrails` has.
         compactors: Compactors by the name that `RunOptions.compactor` has.
+        tool_kinds: Kinds of tools by the `kind` that a file declares, in place of perdure's own of that name.
         prompt_root: The folder where relative paths of sub-agents start.
         conversation_cache_bytes: How much memory the activities may keep conversations in; 0 keeps none.
         workflow_cache_bytes: How much memory runs that wait may take, in addition to the limit of
@@ -68,6 +71,7 @@ class PerdurePlugin(SimplePlugin):
         tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]] = (),
         guardrails: Mapping[str, Guardrails] | None = None,
         compactors: Mapping[str, Compactor] | None = None,
+        tool_kinds: Mapping[str, ToolKind] | None = None,
         prompt_root: str | PathLike[str] | None = None,
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
         workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
@@ -76,18 +80,19 @@ class PerdurePlugin(SimplePlugin):
         self.runs = RunCache(conversation_cache_bytes)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
         self.user_loop = UserLoop(tool_loop)
+        self.toolbox = ToolBox(tools, kinds=tool_kinds, loop=self.user_loop)
         self.activities_of_runs = RunActivities(
-            ToolBox(tools, loop=self.user_loop),
+            self.toolbox,
             Hooks(guardrails or {}, compactors or {}, in_threads=True, loop=self.user_loop),
             self.runs,
             self.user_loop,
+            prompt_root,
         )
-        self.prompt_root = prompt_root
         super().__init__(
             "perdure",
             data_converter=_converter,
             workflows=[AgentRun],
-            activities=self.activities_of_runs.all,
+            activities=self._with_activities,
             interceptors=[self.workflows_held, RunLog()],
             run_context=_closing_clients,
         )
@@ -100,7 +105,16 @@ class PerdurePlugin(SimplePlugin):
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         async with logged(worker), self.workflows_held.watching(worker), self.user_loop.held(), warming_up():
             with watchdog.watching("the worker's event loop"):
-                await super().run_worker(worker, next)
+                try:
+                    await super().run_worker(worker, next)
+                finally:
+                    await self.toolbox.close()
+
+    def _with_activities(self, given: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
+        """The owner's activities and those of runs, with a dynamic one unless the owner has one."""
+        own, runs = list(given or ()), self.activities_of_runs
+        runs.stock.takes_any_tool = not has_dynamic(own)
+        return [*own, *runs.all, *([dynamic_activity(runs.run_tool)] if runs.stock.takes_any_tool else [])]
 
 
 def _defaults_for(config: WorkerConfig) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from ..messages import Message
 from ..operations import Operation
 from ..protocol import names
 from ..protocol.features import KNOWN_FEATURES
-from ..protocol.run import CallApproval, Inventory, RunInput, RunOutput, RunStatus, SteeringMessage
+from ..protocol.inventory import Inventory
+from ..protocol.run import CallApproval, RunInput, RunOutput, RunStatus, SteeringMessage
 from .approvals import dropped_if_refused, read_decision
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects

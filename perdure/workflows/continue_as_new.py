@@ -13,7 +13,8 @@ from ..events import EventLog
 from ..loop.state import LoopState
 from ..message_sizes import batches
 from ..payloads.limits import MAX_PAYLOAD_BYTES
-from ..protocol.run import Carried, CarriedConversation, Inventory, RunInput
+from ..protocol.inventory import Inventory
+from ..protocol.run import Carried, CarriedConversation, RunInput
 from .history_size import HistorySize
 from .inbox import Inbox
 from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record_all, uncompressed_bytes

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from datetime import timedelta
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -19,12 +19,11 @@ from ..excerpt import counted
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.effects import Cancelled
 from ..loop.state import LoopState
-from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities
 from ..tool_calls import Approval, ToolRequest, ToolSpec
-from .failures import describe_failure, failed_result, model_error, timed_out
+from .failures import describe_failure, model_error, timed_out
 from .inbox import Inbox
 from .judging import start_judging
 from .log_lines import goes_on, tries_again, waits
@@ -34,12 +33,11 @@ from .policies import (
     HEARTBEAT_TIMEOUT,
     LOST_WORKER_RETRIES,
     MARGIN,
-    NO_RETRY,
     OFFERED_RETRIES,
-    TOOL_RETRIES,
 )
 from .recording import record_ahead
-from .ui import call_summary, turn_prefix
+from .tool_runs import ToolRuns, give_up
+from .ui import turn_prefix
 
 Result = TypeVar("Result")
 
@@ -72,6 +70,7 @@ class TemporalEffects:
         self._offers = offers
         self._deadline = deadline
         self._on_checkpoint = on_checkpoint
+        self._tool_runs = ToolRuns(options, tools, inbox, offers)
         self._failed_call: ModelError | None = None
 
     def cancelled(self) -> bool:
@@ -126,26 +125,7 @@ class TemporalEffects:
             raise
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
-        spec = self._tools.get(request.name) or ToolSpec(name=request.name)
-        timeout = spec.timeout or self._options.tool_timeout
-        policy = TOOL_RETRIES if spec.idempotent else NO_RETRY
-
-        def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
-            handle = workflow.start_activity(
-                activities.RUN_TOOL,
-                activities.ToolInput(request=request, timeout=timeout, offer=offer),
-                result_type=ToolResult,
-                start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
-                heartbeat_timeout=HEARTBEAT_TIMEOUT,
-                retry_policy=OFFERED_RETRIES if offer else policy,
-                summary=call_summary(request),
-            )
-            return self._within_grace(handle)
-
-        try:
-            return await self._offers.made(start, starts=policy.maximum_attempts)
-        except ActivityError as error:
-            return failed_result(request.name, error, timeout)
+        return await self._tool_runs.run(request)
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         async def start(offer: activities.Offer | None) -> GuardrailResult:
@@ -216,7 +196,7 @@ class TemporalEffects:
         """The activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""
         await workflow.wait_condition(lambda: handle.done() or self.cancelled())
         if not handle.done():
-            await _cancel(handle)
+            await give_up(handle)
             raise Cancelled
         try:
             return await handle
@@ -224,26 +204,3 @@ class TemporalEffects:
             if self.cancelled():
                 raise Cancelled from None
             raise
-
-    async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
-        """The tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
-        await workflow.wait_condition(lambda: handle.done() or self.cancelled())
-        if not handle.done() and self._options.cancel_grace:
-            try:
-                await workflow.wait_condition(
-                    handle.done, timeout=self._options.cancel_grace, timeout_summary="grace period of a running tool"
-                )
-            except TimeoutError:
-                workflow.logger.info("a tool did not end within the grace period of the cancelled run")
-        if handle.done():
-            return await handle
-        await _cancel(handle)
-        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
-
-
-async def _cancel(handle: ActivityHandle[Any]) -> None:
-    handle.cancel()
-    try:
-        await handle
-    except ActivityError as error:
-        workflow.logger.debug("a cancelled activity ended: %s", error)

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from typing import TypeVar
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from ..errors import RUN_ERRORS, RunError
-from ..protocol.activities import INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
-from ..protocol.run import Inventory, Lacking, Missing, RunInput
+from ..protocol.activities import ASKING_SECONDS, INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
+from ..protocol.inventory import Inventory, Lacking, Missing
+from ..protocol.run import RunInput
 from .inbox import Inbox
-from .policies import LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
 
 Result = TypeVar("Result")
 Start = Callable[[Offer | None], Awaitable[Result]]
@@ -84,8 +86,9 @@ class Offers:
 async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inventory:
     """What a worker has for the run's agent: tools, guardrails, compactor. Empty if the run is cancelled meanwhile.
 
-    A local activity asks the worker that has the workflow task, and only where that one lacks something an ordinary
-    activity asks the others. Raises the `ApplicationError` that says what no worker has, and `ActivityError`.
+    A local activity asks the worker that has the workflow task. Only where that one lacks something, or kinds of tools
+    have to ask others what they offer, there are ordinary activities. Raises the `ApplicationError` that says what no
+    worker has, and `ActivityError`.
     """
     beginning = Beginning(agent=input.agent, inputs=input.inputs, options=input.options, messages=input.messages)
     inventory: Inventory = await workflow.execute_local_activity(
@@ -95,17 +98,18 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
         start_to_close_timeout=MARGIN,
         retry_policy=LOST_WORKER_RETRIES,
     )
-    if inventory.lacking is None:
+    if inventory.is_final:
         return inventory
 
-    async def ask_others(offer: Offer | None) -> Inventory:
+    async def ask(offer: Offer | None) -> Inventory:
         handle = workflow.start_activity(
             INVENTORY,
             InventoryInput(offer=offer),
             result_type=Inventory,
-            start_to_close_timeout=MARGIN,
-            retry_policy=OFFERED_RETRIES,
-            summary="a worker with everything that the run needs",
+            start_to_close_timeout=timedelta(seconds=ASKING_SECONDS) + MARGIN,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
+            retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
+            summary="a worker with everything that the run needs" if offer else "what the tools offer",
         )
         await workflow.wait_condition(lambda: handle.done() or inbox.cancelled)
         if not handle.done():
@@ -115,7 +119,9 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
         return found
 
     try:
-        return await offers.offered(inventory.lacking, ask_others)
+        if inventory.lacking is None:
+            inventory = await ask(None)
+        return inventory if inventory.lacking is None else await offers.offered(inventory.lacking, ask)
     except RunError as error:
         raise ApplicationError(str(error), type=error.kind) from error
 

@@ -14,6 +14,7 @@ from perdure.messages import ToolResult
 from perdure.prompty.load import load
 from perdure.tools import clear_tools
 from perdure.tools.dispatch import ToolBox
+from perdure.tools.kind import Asking
 from perdure.tools.loading import load_tools
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "code_reader"
@@ -55,9 +56,10 @@ def call(agent: Agent, tools: ToolBox, root: Path) -> Any:
     return execute
 
 
-def test_every_declared_tool_has_its_function(agent: Agent, tools: ToolBox) -> None:
-    assert [spec.name for spec in tools.inventory(agent).tools] == ["list_files", "search_text", "read_file"]
-    assert tools.inventory(agent).missing == {}
+async def test_every_declared_tool_has_its_function(agent: Agent, tools: ToolBox) -> None:
+    inventory = await tools.inventory(Asking(agent, {}))
+    assert [spec.name for spec in inventory.tools] == ["list_files", "search_text", "read_file"]
+    assert inventory.missing == {}
 
 
 async def test_files_are_listed_without_hidden_ones_and_links_that_lead_out(call: Any) -> None:

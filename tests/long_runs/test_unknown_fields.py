@@ -11,8 +11,9 @@ from temporalio.client import Client
 from perdure.conversation import Conversation
 from perdure.loop.state import LoopState
 from perdure.messages import Message
+from perdure.protocol.inventory import Inventory
 from perdure.protocol.names import WORKFLOW
-from perdure.protocol.run import Carried, Inventory, RunInput
+from perdure.protocol.run import Carried, RunInput
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tool_calls import ToolSpec

@@ -8,7 +8,7 @@ the model are reached as always, over sockets. A file counts when
 
 The first run has imported everything and opened the connections, so that neither counts. `perdure.testing` does not
 count either, nor do the worker's looks at its memory and at its event loops, which come again and again, whatever is
-being done.
+being done, nor what it imports ahead.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ from perdure.client import start_run
 from perdure.loop.loop import AgentLoop
 from perdure.testing import ScriptedModel, ScriptedReply
 from perdure.tools.watchdog import Watchdog
+from perdure.worker.warm_up import _warm_up, import_likely
 from perdure.worker.workflow_memory import WorkflowMemory
 
 PACKAGE = Path(perdure.__file__).parent
@@ -52,7 +53,9 @@ TOOLS = "from perdure import tool\n\n\n@tool\ndef unused() -> str:\n    return '
 START: CodeType = start_run.__code__
 FIRST: CodeType = AgentLoop._call_model.__code__
 NEXT: CodeType = AgentLoop._check_output.__code__
-TIMERS: frozenset[CodeType] = frozenset({WorkflowMemory._watch.__code__, Watchdog._look.__code__})
+TIMERS: frozenset[CodeType] = frozenset(
+    {WorkflowMemory._watch.__code__, Watchdog._look.__code__, _warm_up.__code__, import_likely.__code__}
+)
 
 
 class Trace:

@@ -20,6 +20,8 @@ from perdure.errors import ConfigurationError, ToolNotRegisteredError
 from perdure.messages import TextPart, ToolResult
 from perdure.tools import ToolContext, clear_tool_handlers, clear_tools, register_tool, register_tool_handler, tool
 from perdure.tools.dispatch import ToolBox
+from perdure.tools.inventory import ToolInventory
+from perdure.tools.kind import Asking
 from perdure.tools.results import SizeLimits
 
 
@@ -294,19 +296,20 @@ async def test_a_tool_without_handler_raises() -> None:
         await ToolBox().execute(agent_with({"name": "b", "kind": "mcp"}), "b", {}, {})
 
 
-def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:
+async def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:
     @tool(name="pay", timeout=5, idempotent=False)
     def pay_up() -> None: ...
 
     agent = agent_with({"name": "pay"}, {"name": "plain"}, {"name": "hub", "kind": "mcp"}, {"name": "gone"})
-    inventory = ToolBox({"pay": pay_up, "plain": max}, kinds={"mcp": max}).inventory(agent)
+    box = ToolBox({"pay": pay_up, "plain": max}, kinds={"mcp": max})
+    inventory = await box.inventory(Asking(agent, {}))
     assert [(spec.name, spec.timeout, spec.idempotent) for spec in inventory.tools] == [
         ("pay", 5, False),
         ("plain", None, True),
         ("hub", None, True),
     ]
     assert inventory.missing == {"gone": "function"}
-    assert ToolBox().inventory(Agent()) == ([], {}, [], [])
+    assert await ToolBox().inventory(Asking(Agent(), {})) == ToolInventory()
 
 
 def test_a_box_holds_functions_and_modules() -> None:

@@ -1,0 +1,60 @@
+"""What a worker has for a run, and what it lacks."""
+
+from __future__ import annotations
+
+import operator
+from typing import Literal
+
+from pydantic import Field, field_serializer
+
+from ..agent import Tool
+from ..exchanged import Exchanged
+from ..json_types import JsonObject
+from ..tool_calls import ToolSpec
+
+
+class Lacking(Exchanged):
+    """What a run needs, and the worker that was asked does not have."""
+
+    what: list[str]
+    """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""
+    kind: str
+    """The kind of the `RunError` that it leads to, unless another worker has it."""
+    text: str
+    """The error's text, with what this worker has and what to type."""
+    task_queue: str
+    """The queue whose workers are asked."""
+
+
+class Inventory(Exchanged):
+    """What a worker has for an agent. A run asks for it once, before the first model call, and records the answer."""
+
+    tools: list[ToolSpec] = []
+    hooks: dict[str, Literal["plain", "async"]] = {}
+    """Those of `input`, `output`, `tool` and `compactor` that are registered, and whether they are async."""
+    offered: list[Tool] = Field(default=[], exclude_if=operator.not_)
+    """The declarations that leave something to their functions, with what those say: what the model is offered."""
+    lacking: Lacking | None = Field(default=None, exclude_if=operator.not_)
+    """Set if the worker that was asked can't take the run; another one's answer follows."""
+    unasked: list[str] = Field(default=[], exclude_if=operator.not_)
+    """The tools whose offer is not known yet, because others have to be asked; another answer follows."""
+
+    @property
+    def is_final(self) -> bool:
+        """Whether this is the answer that holds."""
+        return self.lacking is None and not self.unasked
+
+    @field_serializer("offered")
+    def _as_in_files(self, offered: list[Tool]) -> list[JsonObject]:
+        return [tool.model_dump(mode="json", by_alias=True, exclude_none=True) for tool in offered]
+
+
+class Missing(Exchanged):
+    """What a run waits for: a worker that has it (`RunOptions.missing_tool_grace`)."""
+
+    what: list[str]
+    """Such as `tool find_books (kind: function)` and `guardrails 'strict'`."""
+    task_queue: str
+    """The queue whose workers are asked."""
+    since: float
+    """Seconds since the epoch."""

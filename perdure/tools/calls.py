@@ -1,0 +1,77 @@
+"""One call of a tool, with all its arguments: what the model wrote, checked, and what the run's inputs give."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..agent import Agent, OfferedFunction
+from .binding import apply_bindings
+from .context import ToolContext
+from .handlers import Handler
+from .kind import KindCall
+from .signature import InvalidArguments, signature_of
+from .validation import find_problems, schema_problems, without_absent
+
+
+@dataclass(frozen=True)
+class Call:
+    """What is to be called. `with_context` gives the call itself."""
+
+    with_context: Callable[[ToolContext], Callable[[], Any]]
+    is_async: bool
+
+
+def call_of(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Call:
+    """The handler's code with all its arguments except the context.
+
+    Only what the model wrote is checked: it does not know the parameters that are bound to inputs. Raises
+    InvalidArguments for what it wrote, and UnfitInputError for a bound parameter that the function can't do without.
+    """
+    if handler.kind is not None:
+        return _of_kind(handler, agent, arguments, inputs)
+    assert handler.function is not None
+    function, bound = handler.function, _filled_in(handler, arguments, inputs)
+    signature = signature_of(function)
+    if handler.is_by_name:
+        named = signature.fit(bound, hidden=(handler.tool.bindings or {}).keys())
+        call = partial(function, **named)
+    else:
+        call = partial(function, handler.tool, bound, agent, dict(inputs))
+
+    def with_context(context: ToolContext) -> Callable[[], Any]:
+        return partial(call, **{signature.context_name: context}) if signature.context_name else call
+
+    return Call(with_context, signature.is_async)
+
+
+def _of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Call:
+    kind, tool = handler.kind, handler.tool
+    assert kind is not None
+    assert isinstance(tool, OfferedFunction)
+    hidden = tool.bindings or {}
+    given, problems = schema_problems(tool.schema_, {k: v for k, v in arguments.items() if k not in hidden})
+    if problems:
+        raise InvalidArguments(problems)
+    bound = apply_bindings(tool, given, inputs)
+
+    def with_context(context: ToolContext) -> Callable[[], Any]:
+        call = KindCall(agent.source(tool), tool.name, tool.details, bound, agent, inputs, context)
+        return partial(kind.execute, call)
+
+    return Call(with_context, is_async=True)
+
+
+def _filled_in(handler: Handler, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+    declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings or {}
+    given = {name: value for name, value in arguments.items() if name not in hidden}
+    if declared is not None:
+        visible = [prop for prop in declared if prop.name not in hidden]
+        given = without_absent(visible, given)
+        if problems := find_problems(visible, given):
+            raise InvalidArguments(problems)
+    unseen = {name: value for name, value in arguments.items() if name in hidden}
+    bound = apply_bindings(handler.tool, {**given, **unseen}, inputs)
+    return bound if declared is None else without_absent(declared, bound)

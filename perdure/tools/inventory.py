@@ -1,0 +1,164 @@
+"""What a worker has for the tools that an agent declares: their code, and what the model is offered of each."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from ..agent import OfferedFunction, Tool
+from ..errors import LoadError
+from ..json_values import json_value
+from ..schema import without_properties
+from ..tool_calls import ToolSpec
+from .declaration import completed, contradiction
+from .failed import describe
+from .handlers import Handler, Handlers
+from .kind import Asking, Offering, ToolOfferError
+from .policy import with_policy
+from .user_loop import UserLoop
+
+NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+MAX_SCHEMA_BYTES = 64 * 1024
+MAX_OFFERED_BYTES = 1024 * 1024
+"""Of all that the kinds of one agent offer: the inventory is recorded."""
+
+
+@dataclass
+class ToolInventory:
+    """What a worker knows about the tools that an agent declares."""
+
+    tools: list[ToolSpec] = field(default_factory=list)
+    """The functions that the model is offered, in order."""
+    missing: dict[str, str] = field(default_factory=dict)
+    """Name → kind, for each declared tool that nothing here executes."""
+    offered: list[Tool] = field(default_factory=list)
+    """What the file does not say: declarations completed by their functions, and the functions that kinds offer."""
+    problems: list[str] = field(default_factory=list)
+    """What is wrong with declarations: they contradict their functions, or their kind can't use them."""
+    unknown: list[str] = field(default_factory=list)
+    """The tools whose offer could not be found out, and why."""
+    unasked: list[str] = field(default_factory=list)
+    """The tools whose kind has to ask others, where that was not wanted."""
+
+
+async def take_inventory(handlers: Handlers, asking: Asking, loop: UserLoop, *, may_ask: bool = True) -> ToolInventory:
+    """How each declared tool is to be run. With `may_ask` false, kinds that ask others are left out as `unasked`.
+
+    Raises ConfigurationError for a policy that contradicts itself, and for a kind that can't be loaded.
+    """
+    found = ToolInventory()
+    entries = list(_entries(handlers, asking, found))
+    offers = await asyncio.gather(*(_offer(handler, asking, loop, found, may_ask=may_ask) for handler in entries))
+    taken = {handler.tool.name for handler in entries if not handler.kind}
+    for handler, offerings in zip(entries, offers, strict=True):
+        if handler.kind is None:
+            _take_function(handler, found)
+        else:
+            _take_offerings(handler, offerings, found, taken)
+    size = sum(len(tool.model_dump_json()) for tool in found.offered)
+    if size > MAX_OFFERED_BYTES:
+        found.problems.append(
+            f"the tools take {size:,} bytes together, at most {MAX_OFFERED_BYTES:,} are possible: offer fewer of them"
+        )
+    return found
+
+
+def _entries(handlers: Handlers, asking: Asking, found: ToolInventory) -> Iterator[Handler]:
+    for tool in asking.agent.tools or []:
+        handler = handlers.find(tool)
+        if handler is None:
+            found.missing[tool.name] = tool.kind
+            continue
+        yield handler
+
+
+async def _offer(
+    handler: Handler, asking: Asking, loop: UserLoop, found: ToolInventory, *, may_ask: bool
+) -> Sequence[Offering]:
+    kind, tool = handler.kind, handler.tool
+    if kind is None:
+        return ()
+    if problems := kind.problems(tool):
+        found.problems += [f"tool {tool.name!r}: {problem}" for problem in problems]
+        return ()
+    if kind.asks_others and not may_ask:
+        found.unasked.append(tool.name)
+        return ()
+    ended = await loop.end_of(partial(kind.offer, tool, asking), f"tools of {tool.name}", is_async=True)
+    if ended.raised is not None:
+        why = str(ended.raised) if isinstance(ended.raised, ToolOfferError) else describe(ended.raised)
+        found.unknown.append(f"tool {tool.name!r} (kind: {tool.kind}): {why}")
+        return ()
+    offerings: Sequence[Offering] = ended.value
+    return offerings
+
+
+def _take_function(handler: Handler, found: ToolInventory) -> None:
+    tool, function = handler.tool, handler.function
+    assert function is not None
+    declared = getattr(function, "__tool_spec__", None) if handler.is_by_name else None
+    spec = (declared or ToolSpec(name=tool.name)).model_copy(update={"name": tool.name})
+    found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))
+    if handler.is_by_name:
+        if (full := completed(tool, function)) is not tool:
+            found.offered.append(full)
+        if text := contradiction(tool, function):
+            found.problems.append(text)
+
+
+def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: ToolInventory, taken: set[str]) -> None:
+    for offering in offerings:
+        try:
+            name = _free_name(handler.tool, offering.name, taken)
+            function = _function(handler.tool, name, offering)
+        except ToolOfferError as error:
+            found.unknown.append(f"tool {handler.tool.name!r} (kind: {handler.tool.kind}): {error}")
+            continue
+        taken.add(name)
+        found.offered.append(function)
+        found.tools.append(with_policy(_spec(name, offering), handler.tool.perdure, is_function=False))
+
+
+def _free_name(tool: Tool, name: str, taken: set[str]) -> str:
+    """The function's name; one that another tool has already is put behind its own tool's name."""
+    for candidate in (name, f"{tool.name}_{name}"):
+        if not NAME.fullmatch(candidate):
+            text = "expected letters, digits, '_' and '-', at most 64 characters"
+            raise ToolOfferError(f"it offers a function {candidate!r:.100}: {text}")
+        if candidate not in taken:
+            return candidate
+    raise ToolOfferError(f"it offers a function {name!r}, which another tool offers too: rename one of the tools")
+
+
+def _function(tool: Tool, name: str, offering: Offering) -> OfferedFunction:
+    bound = frozenset(tool.bindings or ())
+    try:
+        schema, details = json_value(offering.parameters), json_value(offering.details)
+    except LoadError as error:
+        raise ToolOfferError(f"its function {name!r} has no JSON form: {error}") from error
+    function = OfferedFunction(
+        name=name,
+        of=tool.name,
+        description=offering.description,
+        bindings=tool.bindings,
+        schema_=without_properties(schema, bound),
+        details=details,
+    )
+    size = len(function.model_dump_json())
+    if size > MAX_SCHEMA_BYTES:
+        raise ToolOfferError(f"its function {name!r} takes {size:,} bytes: at most {MAX_SCHEMA_BYTES:,} are possible")
+    return function
+
+
+def _spec(name: str, offering: Offering) -> ToolSpec:
+    return ToolSpec(
+        name=name,
+        timeout=offering.timeout,
+        idempotent=offering.idempotent,
+        parallel_safe=offering.parallel_safe,
+        needs_approval=offering.needs_approval,
+        execution=offering.execution,
+    )

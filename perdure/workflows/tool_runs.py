@@ -1,0 +1,87 @@
+"""Executes tool calls from the workflow: by an activity of perdure's worker, or as the tool's kind has said."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Mapping
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+from temporalio.workflow import ActivityHandle
+
+from ..loop.tools import CANCELLED_TEXT
+from ..messages import ToolResult
+from ..options import RunOptions
+from ..protocol import activities
+from ..tool_calls import ToolRequest, ToolSpec
+from .failures import failed_result
+from .inbox import Inbox
+from .offers import Offers
+from .policies import HEARTBEAT_TIMEOUT, MARGIN, NO_RETRY, OFFERED_RETRIES, TOOL_RETRIES
+from .ui import call_summary
+
+
+class ToolRuns:
+    """Executes the tool calls of one link; what a tool does never raises."""
+
+    def __init__(self, options: RunOptions, tools: Mapping[str, ToolSpec], inbox: Inbox, offers: Offers) -> None:
+        self._options = options
+        self._tools = tools
+        self._inbox = inbox
+        self._offers = offers
+
+    async def run(self, request: ToolRequest) -> ToolResult:
+        """The result of one call. Raises the `RunError` of a tool that no worker has."""
+        spec = self._tools.get(request.name) or ToolSpec(name=request.name)
+        match spec.execution:
+            case None:
+                return await self._by_activity(request, spec)
+            case other:
+                text = f"Error: Tool '{request.name}' can't be executed: this version does not know {other.by!r}"
+                return ToolResult.failure(text, kind="configuration")
+
+    async def _by_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
+        timeout = spec.timeout or self._options.tool_timeout
+        policy = TOOL_RETRIES if spec.idempotent else NO_RETRY
+
+        def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
+            handle = workflow.start_activity(
+                spec.activity or activities.RUN_TOOL,
+                activities.ToolInput(request=request, timeout=timeout, offer=offer),
+                result_type=ToolResult,
+                start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
+                heartbeat_timeout=HEARTBEAT_TIMEOUT,
+                retry_policy=OFFERED_RETRIES if offer else policy,
+                summary=call_summary(request),
+            )
+            return self._within_grace(handle)
+
+        try:
+            return await self._offers.made(start, starts=policy.maximum_attempts)
+        except ActivityError as error:
+            return failed_result(request.name, error, timeout)
+
+    async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
+        """The tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
+        await workflow.wait_condition(lambda: handle.done() or self._inbox.cancelled)
+        if not handle.done() and self._options.cancel_grace:
+            try:
+                await workflow.wait_condition(
+                    handle.done, timeout=self._options.cancel_grace, timeout_summary="grace period of a running tool"
+                )
+            except TimeoutError:
+                workflow.logger.info("a tool did not end within the grace period of the cancelled run")
+        if handle.done():
+            return await handle
+        await give_up(handle)
+        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+
+
+async def give_up(handle: ActivityHandle[Any]) -> None:
+    """Cancel the activity, and wait until Temporal has taken that."""
+    handle.cancel()
+    try:
+        await handle
+    except ActivityError as error:
+        workflow.logger.debug("a cancelled activity ended: %s", error)
