@@ -90,6 +90,8 @@ def deeper_than(value: Any, levels: int) -> bool:
     """Whether dicts and lists are nested in the value on more levels than that."""
     row = [value]
     for _ in range(levels + 1):
+        if not row:
+            return False
         row = [child for parent in row for child in _children(parent)]
     return bool(row)
 

@@ -36,6 +36,8 @@ _LITERAL = re.compile(
 _QUERY_SECRET = re.compile(
     r"(?<=[?&])((?:[\w-]*(?:api[-_]?key|token|secret|password|signature)|key|sig|code)=)([^&#\s\"']{8,})", re.IGNORECASE
 )
+_WITHOUT_TEXT = (type(None), int, float)
+_ITEMS = (list, tuple)
 _CLIENT_KEYS = ("api_key", "auth_token", "admin_api_key", "webhook_secret")
 
 
@@ -130,20 +132,25 @@ class Redactor:
 
         It may be a pydantic model, or nested maps and lists.
         """
+        return self._clean(value) if self._known else value
+
+    def _clean(self, value: Value) -> Value:
         changed: Any = value
         if isinstance(value, str):
             changed = self.text(value)
-        elif isinstance(value, Mapping):
-            pairs = {self.value(key): self.value(child) for key, child in value.items()}
-            same = all(pairs.get(key) is child for key, child in value.items())
-            changed = value if same else pairs
-        elif isinstance(value, list | tuple):
-            items = [self.value(child) for child in value]
+        elif isinstance(value, _WITHOUT_TEXT):
+            pass
+        elif isinstance(value, _ITEMS):
+            items = [self._clean(child) for child in value]
             same = all(new is old for new, old in zip(items, value, strict=True))
             changed = value if same else items if isinstance(value, list) else tuple(items)
         elif isinstance(value, BaseModel):
-            changes = {name: new for name, old in value if (new := self.value(old)) is not old}
+            changes = {name: new for name, old in value if (new := self._clean(old)) is not old}
             changed = value.model_copy(update=changes) if changes else value
+        elif isinstance(value, Mapping):
+            pairs = {self._clean(key): self._clean(child) for key, child in value.items()}
+            same = all(pairs.get(key) is child for key, child in value.items())
+            changed = value if same else pairs
         result: Value = changed
         return result
 

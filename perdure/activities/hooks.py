@@ -15,8 +15,9 @@ from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..providers.structured import read_answer
+from ..tools.failed import with_advice
 from ..tools.signature import is_async
-from ..tools.user_loop import ThisLoop, UserLoop, with_advice
+from ..tools.user_loop import ThisLoop, UserLoop
 
 HookKind = Literal["plain", "async"]
 """A plain hook answers at once, an async one may wait."""

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import zstandard
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import PydanticPayloadConverter
-from temporalio.converter import CompositePayloadConverter, DataConverter, ExternalStorage, PayloadCodec
+from temporalio.converter import (
+    CompositePayloadConverter,
+    DataConverter,
+    ExternalStorage,
+    PayloadCodec,
+    SerializationContext,
+)
 
 from .failures import RedactingFailureConverter
 from .storage import open_storage, storage_from_environment
@@ -35,12 +41,18 @@ class SharedPayloadConverter(CompositePayloadConverter):
     how the types are read.
     """
 
-    _shared = PydanticPayloadConverter()
-    _lost: ClassVar = {LostValues.ENCODING.encode(): LostValues()}
+    _shared: ClassVar = {
+        **PydanticPayloadConverter().converters,
+        LostValues.ENCODING.encode(): LostValues(),
+    }
 
     def __init__(self) -> None:
-        super().__init__(*self._shared.converters.values())
-        self.converters = {**self.converters, **self._lost}
+        super().__init__()
+        self.converters = self._shared
+
+    def with_context(self, context: SerializationContext) -> Self:
+        """This one: none of its parts takes a context, which the SDK would ask them twenty times an iteration."""
+        return self
 
 
 class ZstdCodec(PayloadCodec):
@@ -56,8 +68,10 @@ class ZstdCodec(PayloadCodec):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         # What `decode` would leave as it is must not be compressed.
-        together = sum(payload.ByteSize() for payload in payloads)
-        return [self._compressed(payload) for payload in payloads] if together <= MAX_UNPACKED_BYTES else list(payloads)
+        sizes = [payload.ByteSize() for payload in payloads]
+        if max(sizes, default=0) < self._from_bytes or sum(sizes) > MAX_UNPACKED_BYTES:
+            return list(payloads)
+        return [self._compressed(payload) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         unpacked, left = [], MAX_UNPACKED_BYTES

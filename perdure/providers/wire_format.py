@@ -221,7 +221,7 @@ def _options(agent: Agent) -> ModelOptions | None:
 def count(usage: Any, *keys: str) -> int:
     """The count of tokens that these keys lead to; 0 for anything that can't be one. Never raises."""
     for key in keys:
-        usage = usage.get(key) if isinstance(usage, Mapping) else None
+        usage = usage.get(key) if isinstance(usage, dict) else None
     if isinstance(usage, bool) or not isinstance(usage, int | float) or not 0 <= usage <= MAX_TOKENS:
         return 0
     return int(usage)
@@ -234,7 +234,7 @@ def _word(value: Any) -> str | None:
 def _remarks(answer: Answer, usage: Any) -> list[str]:
     """What is odd about an answer that counts all the same."""
     remarks = [f"The model stopped early: {answer.finish_reason}"] if answer.cut_short else []
-    counts = usage.items() if isinstance(usage, Mapping) else [("usage", usage)]
+    counts = usage.items() if isinstance(usage, dict) else [("usage", usage)]
     odd = {name: value for name, value in counts if _is_odd(name, value)}
     if odd:
         remarks.append(f"The provider reports a usage that can't be, and is not counted: {excerpt(repr(odd), 200)}")

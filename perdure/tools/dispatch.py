@@ -14,7 +14,7 @@ from ..agent import Agent
 from ..messages import ToolResult
 from .calls import Call, call_of
 from .context import ToolContext
-from .failed import describe, log_raised, log_timeout
+from .failed import describe, log_raised, log_timeout, with_advice
 from .handlers import Handler, Handlers
 from .inventory import ToolInventory, take_inventory
 from .kind import Asking, ToolKind
@@ -22,7 +22,7 @@ from .registry import KindHandler
 from .results import SizeLimits, to_result
 from .signature import InvalidArguments
 from .threads import Ended
-from .user_loop import ThisLoop, UserLoop, why_unheard, with_advice
+from .user_loop import ThisLoop, UserLoop, why_unheard
 
 
 class ToolBox:

@@ -18,6 +18,8 @@ _BELOW = (
     threading.__file__,
 )
 """Where the frames come from that lead to a tool."""
+_FOREIGN = ("is bound to a different event loop", "attached to a different loop", "Event loop is closed")
+"""What asyncio says of an object that was made for another event loop than the one that uses it."""
 _log = get_logger("perdure.tools")
 
 
@@ -28,6 +30,16 @@ def describe(error: BaseException) -> str:
         return f"{kind}: {error}" if str(error) else kind
     except Exception:
         return kind
+
+
+def with_advice(text: str) -> str:
+    """An error's text, and what to do where it speaks of a client that belongs to another event loop."""
+    if not any(words in text for words in _FOREIGN):
+        return text
+    return (
+        f"{text}. Tools and guardrails run on an event loop of their own: open the client in the function that uses "
+        "it, or pass the client's loop, create_worker(tool_loop=…)"
+    )
 
 
 def log_raised(name: str, error: BaseException, context: ToolContext) -> None:

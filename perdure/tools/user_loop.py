@@ -28,8 +28,6 @@ LEFT_SECONDS = 10.0
 
 Call = Callable[[], Any]
 Finish = Callable[[Any], Any] | None
-FOREIGN = ("is bound to a different event loop", "attached to a different loop", "Event loop is closed")
-"""What asyncio says of an object that was made for another event loop than the one that uses it."""
 USER_CODE = "the event loop of tools and guardrails"
 ITSELF = "it blocks the event loop"
 
@@ -168,16 +166,16 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
     execution = _Execution(call, title, loop)
     loop.call_soon_threadsafe(execution.start)
     try:
-        await asyncio.wait([execution.done])
+        return await execution.done
     except asyncio.CancelledError as cancelled:
         with contextlib.suppress(RuntimeError):  # The loop was closed: nothing runs there any more.
             loop.call_soon_threadsafe(execution.cancel)
-        await asyncio.wait([execution.done], timeout=CLEANUP_SECONDS)
+        ended = await execution.end_within(CLEANUP_SECONDS)
         if not execution.is_heard and (blocker := watchdog.what_blocks(loop)):
             cancelled.add_note(execution.unheard(blocker))
-        if not execution.done.done() or isinstance(execution.done.result().raised, asyncio.CancelledError):
+        if ended is None or isinstance(ended.raised, asyncio.CancelledError):
             raise
-    return execution.done.result()
+        return ended
 
 
 def why_unheard(cancelled: BaseException | None) -> str:
@@ -200,6 +198,7 @@ class _Execution:
         """Whether the cancellation has reached the loop."""
         self._ended = Ended(raised=asyncio.CancelledError())
         self.done: asyncio.Future[Ended] = self._caller.create_future()
+        """How it has ended. Whoever awaits this and is cancelled cancels this too, but not the execution."""
 
     def start(self) -> None:
         self._task = self._loop.create_task(self._run(), name=self._title, context=self._context)
@@ -209,6 +208,13 @@ class _Execution:
         self.is_heard = True
         assert self._task is not None  # the loop takes what it is told in order
         self._task.cancel()
+
+    async def end_within(self, seconds: float) -> Ended | None:
+        """How it ends, even if `done` was cancelled; None when it goes on for longer."""
+        if self.done.cancelled():
+            self.done = self._caller.create_future()
+        await asyncio.wait([self.done], timeout=seconds)
+        return self.done.result() if self.done.done() else None
 
     def unheard(self, blocker: Blocker) -> str:
         """What to say of a call that the cancellation did not reach."""
@@ -226,6 +232,10 @@ class _Execution:
             self._ended = Ended(value=await self._call())
         except BaseException as raised:
             self._ended = Ended(raised=raised)
+        # Now, and not a round of the loop later: only a task that never began has nobody else to tell of its end.
+        assert self._task is not None
+        self._task.remove_done_callback(self._tell)
+        self._tell(self._task)
 
     def _tell(self, task: asyncio.Task[None]) -> None:
         with contextlib.suppress(RuntimeError):  # The caller's loop was closed meanwhile: nobody waits any more.
@@ -234,13 +244,3 @@ class _Execution:
     def _deliver(self) -> None:
         if not self.done.done():
             self.done.set_result(self._ended)
-
-
-def with_advice(text: str) -> str:
-    """An error's text, and what to do where it speaks of a client that belongs to another event loop."""
-    if not any(words in text for words in FOREIGN):
-        return text
-    return (
-        f"{text}. Tools and guardrails run on an event loop of their own: open the client in the function that uses "
-        "it, or pass the client's loop, create_worker(tool_loop=…)"
-    )

@@ -9,12 +9,19 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter
+from temporalio.converter import DataConverter, WithSerializationContext
 
 from perdure.conversation import ConversationRef
 from perdure.messages import Message
 from perdure.operations import Append
-from perdure.payloads.converter import ENCODING, ZstdCodec, data_converter, perdure_data_converter, with_converter
+from perdure.payloads.converter import (
+    ENCODING,
+    SharedPayloadConverter,
+    ZstdCodec,
+    data_converter,
+    perdure_data_converter,
+    with_converter,
+)
 
 NOISE = base64.b64encode(random.Random(1).randbytes(30_000)).decode()
 
@@ -80,3 +87,8 @@ def test_a_client_with_the_default_converter_gets_ours(client: Client) -> None:
     assert converted is not plain
     assert converted.service_client is plain.service_client
     assert isinstance(converted.data_converter.payload_codec, ZstdCodec)
+
+
+def test_no_part_of_the_converter_takes_a_context() -> None:
+    parts = SharedPayloadConverter().converters.values()
+    assert not [part for part in parts if isinstance(part, WithSerializationContext)]

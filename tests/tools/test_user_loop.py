@@ -139,6 +139,28 @@ async def test_what_still_runs_when_the_loop_is_closed_is_cancelled() -> None:
     assert ended.is_set()
 
 
+async def test_a_call_that_others_cancel_before_it_begins_ends_as_cancelled() -> None:
+    begun, queued = threading.Event(), threading.Event()
+
+    async def cancel_others() -> None:
+        begun.set()
+        queued.wait(10)
+        await asyncio.sleep(0)
+        for task in asyncio.all_tasks() - {asyncio.current_task()}:
+            task.cancel()
+
+    loop = UserLoop()
+    async with loop.held():
+        first = asyncio.create_task(run(loop, cancel_others))
+        await asyncio.to_thread(begun.wait)
+        second = asyncio.create_task(run(loop, where))
+        await asyncio.sleep(0)
+        queued.set()
+        async with asyncio.timeout(10):
+            assert (await first).status == "success"
+            assert (await second).error_kind == "CancelledError"
+
+
 async def test_a_given_loop_is_used_and_has_to_be_running() -> None:
     given = LoopThread("given", "a loop")
     loop = UserLoop(given.loop)
