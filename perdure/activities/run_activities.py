@@ -32,6 +32,7 @@ from .model import ask_model, summarize
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .stock import Stock, count_start, lacking_compactor, lacking_guardrail, lacking_tool, refusal, starts_so_far
 from .tool_activities import named_activity
+from .unstarted import end_unstarted
 
 MAX_SUMMARY_BYTES = 64 * 1024
 
@@ -69,6 +70,7 @@ class RunActivities:
             self.record,
             self.load_piece,
             self.measure,
+            end_unstarted,
             *(named_activity(name, self.run_tool) for name in self._toolbox.names),
         ]
 

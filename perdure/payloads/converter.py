@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import ClassVar, Self
 
 import zstandard
@@ -12,14 +13,17 @@ from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import (
+    ActivitySerializationContext,
     CompositePayloadConverter,
     DataConverter,
     ExternalStorage,
     PayloadCodec,
     SerializationContext,
+    WithSerializationContext,
 )
 
 from .failures import RedactingFailureConverter
+from .limits import MAX_PAYLOAD_BYTES
 from .storage import open_storage, storage_from_environment
 from .storage.missing import LostValues
 
@@ -30,6 +34,8 @@ COMPRESS_FROM_BYTES = 16 * 1024
 """Smaller payloads stay as they are, so that the Temporal UI shows them."""
 COMPRESSION_LEVEL = 9
 """1 MB takes 25 ms; values that large are rare, and kept for long."""
+OWN_ACTIVITIES = "perdure."
+NEVER = 1 << 62
 MAX_UNPACKED_BYTES = 64 * 1024 * 1024
 """Payloads that come together and would unpack to more are passed on as they are: kilobytes can hold gigabytes."""
 
@@ -55,8 +61,12 @@ class SharedPayloadConverter(CompositePayloadConverter):
         return self
 
 
-class ZstdCodec(PayloadCodec):
+class ZstdCodec(PayloadCodec, WithSerializationContext):
     """Compresses payloads of `from_bytes` and more, where that makes them smaller; reads what it compressed.
+
+    Only perdure's own activities and tools are sent compressed values. What others read stays plain JSON, since no
+    other SDK knows this encoding: the arguments of somebody else's activities at any size; and the input, the result
+    and the messages of workflows, unless Temporal would not take them as they are.
 
     Every other payload passes through as it is, in both directions. So does one that only claims to be compressed:
     anybody may send a run a signal, all payloads of a workflow task are decoded at once, and an error here would fail
@@ -65,6 +75,13 @@ class ZstdCodec(PayloadCodec):
 
     def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES) -> None:
         self._from_bytes = from_bytes
+
+    def with_context(self, context: SerializationContext) -> ZstdCodec:
+        """The codec for the values of one activity, workflow or operation of another service."""
+        if isinstance(context, ActivitySerializationContext):
+            is_own = context.activity_type is None or context.activity_type.startswith(OWN_ACTIVITIES)
+            return self if is_own else _codec(NEVER)
+        return _codec(max(self._from_bytes, MAX_PAYLOAD_BYTES))
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         # What `decode` would leave as it is must not be compressed.
@@ -98,6 +115,11 @@ class ZstdCodec(PayloadCodec):
         except (zstandard.ZstdError, DecodeError) as error:
             logger.warning("a payload that can't be unpacked is passed on as it is: %s", error)
             return payload
+
+
+@lru_cache
+def _codec(from_bytes: int) -> ZstdCodec:
+    return ZstdCodec(from_bytes)
 
 
 def _unpack(data: bytes, limit: int) -> bytes:

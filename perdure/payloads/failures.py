@@ -2,16 +2,54 @@
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Sequence
+from typing import Any
+
+from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DefaultFailureConverter, PayloadConverter
+from temporalio.exceptions import FailureError
 
 from ..redaction import redact
 
+logger = logging.getLogger("perdure.payloads")
+
 
 class RedactingFailureConverter(DefaultFailureConverter):
-    """The SDK's converter, with the texts and stack traces of a failure and of all its causes redacted."""
+    """The SDK's converter, with the texts and stack traces of a failure and of all its causes redacted.
+
+    A failure of somebody else's whose details can't be read comes without them: to raise here would fail the workflow
+    task that the failure came with, and all its repetitions.
+    """
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         super().to_failure(exception, payload_converter, failure)
         failure.message = redact(failure.message)
         failure.stack_trace = redact(failure.stack_trace)
+
+    def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
+        lenient = payload_converter if isinstance(payload_converter, _Lenient) else _Lenient(payload_converter)
+        return super().from_failure(failure, lenient)
+
+
+class _Lenient(PayloadConverter):
+    """Reads the details of failures: all of them, or none."""
+
+    def __init__(self, converter: PayloadConverter) -> None:
+        self._converter = converter
+
+    def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
+        return self._converter.to_payloads(values)
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        return self._converter.from_payloads(payloads, type_hints)
+
+    def from_payloads_wrapper(self, payloads: Payloads | None) -> list[Any]:
+        try:
+            return super().from_payloads_wrapper(payloads)
+        except FailureError:  # Says itself what is wrong, such as a storage that is gone.
+            raise
+        except Exception as error:  # Whatever a stranger's bytes lead to.
+            logger.warning("the details of a failure can't be read, and are left out: %s", error)
+            return []

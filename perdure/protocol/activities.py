@@ -27,6 +27,7 @@ COMPACT = "perdure.compact"
 RECORD = "perdure.record"
 LOAD_PIECE = "perdure.load_piece"
 MEASURE = "perdure.measure"
+END_UNSTARTED = "perdure.end_unstarted"
 
 CONFIGURATION_ERROR = "configuration"
 """Error type: the worker lacks something that the run needs."""
@@ -122,6 +123,21 @@ class PieceInput(Exchanged):
     reference: ConversationRef
     start: int
     end: int
+
+
+class UnstartedInput(Exchanged):
+    """A child workflow that should be under way by now."""
+
+    workflow_id: str
+    run_id: str
+
+
+class Unstarted(Exchanged):
+    """Whether a child was ended, because no worker has executed any of it."""
+
+    ended: bool
+    why: str = ""
+    """What the last worker that tried said, if one did."""
 
 
 class StreamedText(Exchanged):

@@ -13,7 +13,10 @@ from .registry import KindHandler, get_tool_handler
 
 ENTRY_POINT_GROUP = "perdure.tool_kinds"
 """An installed package adds a kind by an entry point of this group: the kind's name, and a subclass of `ToolKind`."""
-BUILT_IN: Mapping[str, str] = {}
+BUILT_IN: Mapping[str, str] = {
+    "activity": ".foreign.kinds:ActivityKind",
+    "workflow": ".foreign.kinds:WorkflowKind",
+}
 """Kind → module and class, below this package; imported when a run needs it."""
 _log = get_logger("perdure.tools")
 

@@ -14,8 +14,9 @@ from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..options import RunOptions
 from ..protocol import activities
-from ..tool_calls import ToolRequest, ToolSpec
+from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
 from .failures import failed_result
+from .foreign import ForeignCall
 from .inbox import Inbox
 from .offers import Offers
 from .policies import HEARTBEAT_TIMEOUT, MARGIN, NO_RETRY, OFFERED_RETRIES, TOOL_RETRIES
@@ -37,6 +38,10 @@ class ToolRuns:
         match spec.execution:
             case None:
                 return await self._by_activity(request, spec)
+            case ForeignActivity() as execution:
+                return await ForeignCall(request, spec, self._options, self._inbox).by_activity(execution)
+            case ChildWorkflow() as execution:
+                return await ForeignCall(request, spec, self._options, self._inbox).by_workflow(execution)
             case other:
                 text = f"Error: Tool '{request.name}' can't be executed: this version does not know {other.by!r}"
                 return ToolResult.failure(text, kind="configuration")

@@ -9,7 +9,13 @@ import pytest
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
-from temporalio.converter import DataConverter, WithSerializationContext
+from temporalio.converter import (
+    ActivitySerializationContext,
+    DataConverter,
+    SerializationContext,
+    WithSerializationContext,
+    WorkflowSerializationContext,
+)
 
 from perdure.conversation import ConversationRef
 from perdure.messages import Message
@@ -92,3 +98,41 @@ def test_a_client_with_the_default_converter_gets_ours(client: Client) -> None:
 def test_no_part_of_the_converter_takes_a_context() -> None:
     parts = SharedPayloadConverter().converters.values()
     assert not [part for part in parts if isinstance(part, WithSerializationContext)]
+
+
+def in_activity(type: str | None) -> ActivitySerializationContext:
+    return ActivitySerializationContext(
+        namespace="default",
+        activity_id="1",
+        activity_type=type,
+        activity_task_queue="q",
+        workflow_id="w",
+        workflow_type="perdure.AgentRun",
+        is_local=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("context", "encoding"),
+    [
+        (in_activity("perdure.call_model"), ENCODING),
+        (in_activity("perdure.tool.find"), ENCODING),
+        (in_activity(None), ENCODING),
+        (in_activity("charge"), b"json/plain"),
+        (WorkflowSerializationContext(namespace="default", workflow_id="w"), b"json/plain"),
+    ],
+)
+async def test_what_others_read_is_plain(context: SerializationContext, encoding: bytes) -> None:
+    converter = perdure_data_converter.with_context(context)
+    payload = await encoded(NOISE, converter)
+    assert payload.metadata["encoding"] == encoding
+    assert await converter.decode([payload], [str]) == [NOISE]
+
+
+async def test_what_temporal_would_not_take_is_compressed_all_the_same() -> None:
+    of_workflow = WorkflowSerializationContext(namespace="default", workflow_id="w")
+    text = "the same again " * 200_000
+    payload = await encoded(text, perdure_data_converter.with_context(of_workflow))
+    assert payload.metadata["encoding"] == ENCODING
+    of_others = await encoded(text, perdure_data_converter.with_context(in_activity("charge")))
+    assert of_others.metadata["encoding"] == b"json/plain"

@@ -1,0 +1,231 @@
+"""Executes tool calls by what others have on Temporal, in any language: an activity, or a child workflow."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import RawValue, RetryPolicy, WorkflowIDReusePolicy
+from temporalio.exceptions import ActivityError, ChildWorkflowError, WorkflowAlreadyStartedError
+from temporalio.workflow import ActivityCancellationType, ChildWorkflowHandle, ParentClosePolicy
+
+from ..loop.effects import Cancelled
+from ..loop.tools import CANCELLED_TEXT
+from ..messages import ToolResult
+from ..options import RunOptions
+from ..protocol import activities
+from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
+from ..tools.foreign.arguments import as_sent, complete_arguments
+from ..tools.foreign.options import ActivityOptions, CallOptions, WorkflowOptions
+from ..tools.signature import InvalidArguments
+from .children import child_result
+from .foreign_results import activity_failure, child_failure, failure, read_result
+from .inbox import Inbox
+from .policies import LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TOOL_RETRIES
+from .recording import uncompressed_bytes
+from .ui import call_summary
+
+MAX_ARGUMENT_BYTES = 192 * 1024
+"""Small enough to be neither compressed nor stored outside Temporal, which no other SDK could read."""
+
+Handle = ChildWorkflowHandle[Any, RawValue]
+
+_REUSE = {
+    "allowDuplicate": WorkflowIDReusePolicy.ALLOW_DUPLICATE,
+    "allowDuplicateFailedOnly": WorkflowIDReusePolicy.ALLOW_DUPLICATE_FAILED_ONLY,
+    "rejectDuplicate": WorkflowIDReusePolicy.REJECT_DUPLICATE,
+}
+_CLOSE = {
+    "requestCancel": ParentClosePolicy.REQUEST_CANCEL,
+    "terminate": ParentClosePolicy.TERMINATE,
+    "abandon": ParentClosePolicy.ABANDON,
+}
+
+
+@dataclass(frozen=True)
+class ForeignCall:
+    """One call that another worker executes. Whatever happens there becomes its result."""
+
+    request: ToolRequest
+    spec: ToolSpec
+    options: RunOptions
+    inbox: Inbox
+
+    async def by_activity(self, execution: ForeignActivity) -> ToolResult:
+        """The result of an activity of that type, executed once unless the declaration says otherwise."""
+        called = ActivityOptions.model_validate(execution.options)
+        try:
+            arguments = self._arguments(called)
+        except ValueError as error:
+            return self._refused(error)
+        handle = workflow.start_activity(
+            called.activity,
+            args=as_sent(called, arguments),
+            task_queue=called.task_queue,
+            result_type=RawValue,
+            activity_id=f"{self.request.iteration}.{self.request.index}.{self.request.name}",
+            schedule_to_start_timeout=timedelta(seconds=called.schedule_to_start_timeout),
+            start_to_close_timeout=_duration(self._attempt_seconds(called)),
+            schedule_to_close_timeout=_duration(called.schedule_to_close_timeout),
+            heartbeat_timeout=_duration(called.heartbeat_timeout),
+            retry_policy=self._retry_policy(called),
+            cancellation_type=ActivityCancellationType.TRY_CANCEL,
+            summary=call_summary(self.request),
+        )
+        await self._until(handle)
+        if not handle.done():
+            handle.cancel()
+        try:
+            return read_result(self.request.name, await handle)
+        except ActivityError as error:
+            return activity_failure(
+                self.request.name, called, error, self._attempt_seconds(called), self.inbox.cancelled
+            )
+
+    async def by_workflow(self, execution: ChildWorkflow) -> ToolResult:
+        """The result of a child workflow of that type."""
+        called = WorkflowOptions.model_validate(execution.options)
+        try:
+            arguments = self._arguments(called)
+            id = called.filled_id(arguments) or self._derived_id()
+        except ValueError as error:
+            return self._refused(error)
+        try:
+            handle: Handle = await workflow.start_child_workflow(
+                called.workflow,
+                args=as_sent(called, arguments),
+                id=id,
+                task_queue=called.task_queue,
+                result_type=RawValue,
+                id_reuse_policy=_REUSE[called.id_reuse_policy],
+                parent_close_policy=_CLOSE[called.parent_close_policy],
+                execution_timeout=_duration(called.execution_timeout),
+                run_timeout=_duration(called.run_timeout),
+                task_timeout=_duration(called.task_timeout),
+                retry_policy=self._retry_policy(called),
+                static_summary=call_summary(self.request),
+            )
+        except WorkflowAlreadyStartedError:
+            text = f"a workflow {id!r} is running, or has run and idReusePolicy is {called.id_reuse_policy}"
+            return failure(self.request.name, text, kind="already_started")
+        return await self._result_of(handle, called)
+
+    async def _result_of(self, handle: Handle, called: WorkflowOptions) -> ToolResult:
+        """Wait for the child: first until some worker must have taken it up, then until its time is over."""
+        name, limit = self.request.name, self._workflow_seconds(called)
+        started = workflow.time()
+        wait = min(called.schedule_to_start_timeout, limit or called.schedule_to_start_timeout)
+        if not await self._ends(handle, wait, "until a worker has taken up the child"):
+            unstarted = await _end_unstarted(handle)
+            if unstarted.ended:
+                with suppress(ChildWorkflowError):
+                    await handle
+                queue = called.task_queue or workflow.info().task_queue
+                text = (
+                    f"no worker of the task queue {queue!r} has executed the workflow {called.workflow!r} in {wait:g} s"
+                )
+                return failure(name, f"{text}{unstarted.why and f': {unstarted.why}'}. It was ended", kind="no_worker")
+            left = None if limit is None else started + limit - workflow.time()
+            await self._ends(handle, left, "time-out of a child")
+        is_over = not handle.done() and not self.inbox.cancelled
+        try:
+            value = await child_result(handle, lambda: is_over or self.inbox.cancelled, grace=self._grace(is_over))
+        except ChildWorkflowError as error:
+            return child_failure(name, called, error, limit if is_over else None, self.inbox.cancelled)
+        except Cancelled:
+            if not is_over:
+                return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+            text = (
+                f"timed out after {limit:g} seconds; the workflow {handle.id!r} was asked to end, and has not ended yet"
+            )
+            return failure(name, text, kind="timeout", status="timeout")
+        return read_result(name, value)
+
+    async def _ends(self, handle: Handle, seconds: float | None, why: str) -> bool:
+        """Whether the child ends within that time, or the run is cancelled; None waits for as long as it takes."""
+        try:
+            await workflow.wait_condition(
+                lambda: handle.done() or self.inbox.cancelled,
+                timeout=None if seconds is None else max(seconds, 0.0),
+                timeout_summary=why,
+            )
+        except TimeoutError:
+            return False
+        return True
+
+    async def _until(self, handle: workflow.ActivityHandle[RawValue]) -> None:
+        """Wait for the activity; of a cancelled run, for at most `RunOptions.cancel_grace` from then on."""
+        await workflow.wait_condition(lambda: handle.done() or self.inbox.cancelled)
+        if not handle.done() and self.options.cancel_grace:
+            try:
+                await workflow.wait_condition(
+                    handle.done, timeout=self.options.cancel_grace, timeout_summary="grace period of a running tool"
+                )
+            except TimeoutError:
+                workflow.logger.info("an activity did not end within the grace period of the cancelled run")
+
+    def _arguments(self, called: CallOptions) -> dict[str, Any]:
+        """Raises ValueError for arguments that do not fit, and for more of them than one payload should hold."""
+        arguments = complete_arguments(called, self.request.arguments)
+        if (size := uncompressed_bytes(arguments)) > MAX_ARGUMENT_BYTES:
+            raise InvalidArguments([f"they take {size:,} bytes together, at most {MAX_ARGUMENT_BYTES:,} are possible"])
+        return arguments
+
+    def _refused(self, error: ValueError) -> ToolResult:
+        text = f"Error: Invalid arguments for tool '{self.request.name}': {error}"
+        return ToolResult.failure(text, kind="invalid_arguments")
+
+    def _derived_id(self) -> str:
+        return f"{workflow.info().workflow_id}/{self.request.iteration}.{self.request.index}.{self.request.name}"
+
+    def _grace(self, is_over: bool) -> float:
+        return 0.0 if is_over else self.options.cancel_grace
+
+    def _attempt_seconds(self, called: ActivityOptions) -> float | None:
+        """The start-to-close time-out; None where the declaration limits all attempts together, and nothing else."""
+        given = [limit for limit in (called.start_to_close_timeout, self.spec.timeout) if limit is not None]
+        if not given and called.schedule_to_close_timeout is not None:
+            return None
+        return min(given, default=self.options.tool_timeout)
+
+    def _workflow_seconds(self, called: WorkflowOptions) -> float | None:
+        """After so long the child is cancelled; None where Temporal ends it, by the time-outs of the declaration."""
+        if called.execution_timeout is not None:
+            return self.spec.timeout
+        return self.spec.timeout or self.options.tool_timeout
+
+    def _retry_policy(self, called: CallOptions) -> RetryPolicy:
+        """Once, unless the declaration says how often, or that a repetition does no harm."""
+        retries, default = called.retry_policy, TOOL_RETRIES if self.spec.idempotent else NO_RETRY
+        attempts = self.spec.retries + 1 if self.spec.retries else default.maximum_attempts
+        if retries is None:
+            if not self.spec.retries:
+                return default
+            return replace(TOOL_RETRIES, maximum_attempts=attempts)
+        return RetryPolicy(
+            initial_interval=timedelta(seconds=retries.initial_interval),
+            backoff_coefficient=retries.backoff_coefficient,
+            maximum_interval=_duration(retries.maximum_interval),
+            maximum_attempts=retries.maximum_attempts or attempts,
+            non_retryable_error_types=retries.non_retryable_error_types,
+        )
+
+
+async def _end_unstarted(handle: Handle) -> activities.Unstarted:
+    """End the child if no worker has executed any of it; an activity looks, because only the server knows."""
+    found: activities.Unstarted = await workflow.execute_activity(
+        activities.END_UNSTARTED,
+        activities.UnstartedInput(workflow_id=handle.id, run_id=handle.first_execution_run_id or ""),
+        result_type=activities.Unstarted,
+        start_to_close_timeout=MARGIN,
+        retry_policy=LOST_WORKER_RETRIES,
+        summary="has a worker taken up the child?",
+    )
+    return found
+
+
+def _duration(seconds: float | None) -> timedelta | None:
+    return None if seconds is None else timedelta(seconds=seconds)

@@ -1,0 +1,177 @@
+"""A company's activities and workflows in TypeScript as tools, from the declaration alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client, WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+from perdure.errors import RunCancelled
+from tests.conftest import wait_for
+from tests.workflows.stage import Stage
+
+from .foreign_tools import Scripted, activity, agent_with, answer, answer_of, started, workflow
+from .typescript_worker import TypeScript
+
+ABROAD = "typescript"
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def _abroad(typescript: TypeScript, server: Any) -> AsyncIterator[None]:
+    async with typescript.worker(server.client.service_client.config.target_host, ABROAD):
+        yield
+
+
+@pytest.fixture
+async def home(stage: Stage) -> AsyncIterator[Stage]:
+    async with stage.worker():
+        yield stage
+
+
+async def lines(log: Path) -> list[str]:
+    return log.read_text().split() if log.exists() else []
+
+
+async def test_an_activity_gets_one_object_and_its_result_comes_back(home: Stage, scripted: Scripted) -> None:
+    greet = activity("greet", ABROAD, "name:string! times:integer")
+    assert await answer(home, scripted, greet, name="Ada", times=2) == "Hello Ada!Hello Ada!"
+
+
+async def test_positional_arguments(home: Stage, scripted: Scripted) -> None:
+    add = activity("add", ABROAD, "a:integer! b:integer! c:integer", arguments="positional")
+    assert await answer(home, scripted, add, b=2, a=1) == '[1,2,"undefined",3]'
+    assert (
+        await answer(
+            home,
+            scripted,
+            workflow("power", ABROAD, "base:integer! exponent:integer!", arguments="positional"),
+            base=2,
+            exponent=10,
+        )
+        == "1024"
+    )
+
+
+async def test_no_parameters_no_argument_and_a_key_for_each_call(home: Stage, scripted: Scripted) -> None:
+    run = await home.start(agent_with(scripted, activity("ping", ABROAD)))
+    told = answer_of((await run.result()).messages)
+    assert json.loads(told) == {"arguments": 0, "key": f"{run.id}/1.0.ping", "attempt": 1}
+
+
+async def test_a_hundred_kilobytes_each_way(home: Stage, scripted: Scripted) -> None:
+    text = "twelve bytes" * 8_500
+    told = await answer(home, scripted, activity("measure", ABROAD, "text:string!"), text=text)
+    assert told.startswith('{"length":102000,"text":"twelve bytestwelve')
+    assert "bytes left out here" in told
+
+
+async def test_a_workflow_gets_a_child_id_from_the_call(home: Stage, scripted: Scripted) -> None:
+    welcome = workflow("welcome", ABROAD, "name:string!")
+    run = await home.start(agent_with(scripted, welcome, name="Ada"))
+    told = answer_of((await run.result()).messages)
+    assert json.loads(told) == {"greeting": "Hello Ada!", "id": f"{run.id}/1.0.welcome"}
+
+
+async def test_a_workflow_id_made_of_arguments(home: Stage, scripted: Scripted, task_queue: str) -> None:
+    welcome = workflow(
+        "welcome", ABROAD, "name:string!", id=f"{task_queue}-{{{{ name }}}}", idReusePolicy="rejectDuplicate"
+    )
+    assert json.loads(await answer(home, scripted, welcome, name="Ada"))["id"] == f"{task_queue}-Ada"
+    again = await answer(home, scripted, welcome, name="Ada")
+    assert "a workflow" in again
+    assert "idReusePolicy is rejectDuplicate" in again
+
+
+async def test_failures_come_with_type_and_message(home: Stage, scripted: Scripted) -> None:
+    sell, deny = activity("sell", ABROAD, "item:string!"), workflow("deny", ABROAD, "item:string!")
+    assert await answer(home, scripted, sell, item="tea") == "Error: Tool 'sell' failed: OutOfStock: no tea left"
+    assert await answer(home, scripted, deny, item="tea") == "Error: Tool 'deny' failed: Denied: no tea for you"
+
+
+async def test_it_is_executed_once_unless_the_declaration_says_otherwise(
+    home: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    log = tmp_path / "log"
+    once = activity("flaky", ABROAD, "log:string!")
+    assert await answer(home, scripted, once, log=str(log)) == "Error: Tool 'flaky' failed: Error: not yet"
+    assert len(await lines(log)) == 1
+    retried = activity("flaky", ABROAD, "log:string!", retryPolicy={"maximumAttempts": 5, "initialInterval": "10ms"})
+    assert await answer(home, scripted, retried, log=str(log)) == "3"
+    policy = activity("flaky", ABROAD, "log:string!", perdure={"retries": 1})
+    assert "not yet" in await answer(home, scripted, policy, log=str(log))
+    assert len(await lines(log)) == 1 + 3 + 2
+
+
+async def test_unknown_types(home: Stage, scripted: Scripted) -> None:
+    told = await answer(home, scripted, activity("nowhere", ABROAD))
+    assert "NotFoundError" in told
+    assert "nowhere" in told
+    told = await answer(home, scripted, workflow("nowhere", ABROAD, scheduleToStartTimeout="1s"))
+    assert f"no worker of the task queue '{ABROAD}' has executed the workflow 'nowhere' in 1 s" in told
+    assert "no such function is exported" in told
+
+
+async def test_slow_ones_time_out(home: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    slow = activity("slow", ABROAD, "log:string! seconds:float!", startToCloseTimeout="300ms")
+    told = await answer(home, scripted, slow, log=str(tmp_path / "a"), seconds=9)
+    assert told == "Error: Tool 'slow' failed: timed out after 0.3 seconds; whether it took effect is not known"
+    patient = workflow("patient", ABROAD, "links:integer!", perdure={"timeout": 0.3})
+    told = await answer(home, scripted, patient, links=0)
+    assert told == "Error: Tool 'patient' failed: timed out after 0.3 seconds; the workflow 'patient' was cancelled"
+    limited = workflow("patient", ABROAD, "links:integer!", executionTimeout=1)
+    assert "the workflow 'patient' timed out after 1 seconds" in await answer(home, scripted, limited, links=0)
+
+
+async def test_a_cancelled_run_cancels_the_activity(home: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    slow = activity("slow", ABROAD, "log:string! seconds:float!", heartbeatTimeout="1s")
+    run = await started(home, scripted, slow, log=str(log), seconds=60)
+    await wait_for(lambda: lines(log))
+    await run.cancel()
+    with pytest.raises(RunCancelled):
+        await asyncio.wait_for(run.result(), 5)
+
+    async def has_heard() -> bool:
+        return "cancelled" in await lines(log)
+
+    await wait_for(has_heard)
+
+
+@pytest.mark.parametrize("links", [0, 1])
+async def test_a_cancelled_run_cancels_the_child(home: Stage, scripted: Scripted, client: Client, links: int) -> None:
+    run = await started(home, scripted, workflow("patient", ABROAD, "links:integer!"), links=links)
+    child = client.get_workflow_handle(f"{run.id}/1.0.patient")
+
+    async def runs() -> bool:
+        try:
+            description = await child.describe()
+        except RPCError:  # It is not there yet.
+            return False
+        return not links or description.raw_description.workflow_execution_info.first_run_id != description.run_id
+
+    await wait_for(runs)
+    await run.cancel()
+    with pytest.raises(RunCancelled):
+        await asyncio.wait_for(run.result(), 5)
+    assert (await child.describe()).status == WorkflowExecutionStatus.CANCELED
+
+
+async def test_a_worker_killed_in_mid_call(
+    home: Stage, scripted: Scripted, typescript: TypeScript, address: str, task_queue: str, tmp_path: Path
+) -> None:
+    log, queue = tmp_path / "log", f"{task_queue}-abroad"
+    slow = activity("slow", queue, "log:string! seconds:float!", heartbeatTimeout="500ms")
+    async with typescript.worker(address, queue) as process:
+        run = await started(home, scripted, slow, log=str(log), seconds=60)
+        await wait_for(lambda: lines(log))
+        process.kill()
+        result = await asyncio.wait_for(run.result(), 10)
+    told = answer_of(result.messages)
+    assert told == "Error: Tool 'slow' failed: its worker was lost while it ran; whether it took effect is not known"
+    assert await lines(log) == ["started"], "it is not repeated"

@@ -1,0 +1,22 @@
+// A worker in TypeScript: node run.cjs worker.ts ADDRESS QUEUE BUNDLE. Says "ready" when it polls.
+import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
+import * as activities from './activities';
+
+async function main(): Promise<void> {
+  const [address, taskQueue, codePath] = process.argv.slice(3);
+  Runtime.install({ logger: new DefaultLogger('ERROR') });
+  const connection = await NativeConnection.connect({ address });
+  const workflowBundle = { codePath };
+  const worker = await Worker.create({ connection, taskQueue, workflowBundle, activities });
+  const running = worker.run();
+  console.log('ready');
+  await running;
+}
+
+main().then(
+  () => process.exit(0),
+  (error) => {
+    console.error(error);
+    process.exit(1);
+  },
+);
