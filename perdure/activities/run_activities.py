@@ -5,33 +5,31 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import partial
 from os import PathLike
 from typing import Any
 
 from temporalio import activity
 
 from ..conversation import Conversation
-from ..errors import RunCancelled, ToolNotRegisteredError
+from ..errors import RunCancelled
 from ..guardrails import Compactor, GuardrailResult
 from ..history.link import read_input
-from ..messages import Message, ModelReply, ToolResult
+from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.limits import require_recordable
 from ..protocol import activities
 from ..protocol.inventory import Inventory
 from ..redaction import redactor
-from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.results import cut_middle
 from ..tools.user_loop import UserLoop
 from .failures import typed_failures
-from .heartbeat import cancelled_meanwhile, heartbeat_from_anywhere, heartbeats
+from .heartbeat import cancelled_meanwhile, heartbeats
 from .hooks import Hooks, conversation_text, judged_output
 from .model import ask_model, summarize
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
-from .stock import Stock, count_start, lacking_compactor, lacking_guardrail, lacking_tool, refusal, starts_so_far
-from .tool_activities import named_activity
+from .stock import Stock, lacking_compactor, lacking_guardrail, refusal
+from .tool_activities import ToolActivities
 from .unstarted import end_unstarted
 
 MAX_SUMMARY_BYTES = 64 * 1024
@@ -52,8 +50,8 @@ class RunActivities:
         loop: UserLoop,
         prompt_root: str | PathLike[str] | None = None,
     ) -> None:
-        self._toolbox = toolbox
         self.stock = Stock(toolbox, hooks, prompt_root)
+        self.tools = ToolActivities(toolbox, runs)
         self._hooks = hooks
         self._runs = runs
         self._loop = loop
@@ -64,14 +62,13 @@ class RunActivities:
         return [
             self.inventory,
             self.call_model,
-            self.run_tool,
             self.judge,
             self.compact,
             self.record,
             self.load_piece,
             self.measure,
             end_unstarted,
-            *(named_activity(name, self.run_tool) for name in self._toolbox.names),
+            *self.tools.all,
         ]
 
     @activity.defn(name=activities.INVENTORY)
@@ -115,48 +112,6 @@ class RunActivities:
                 return await ask_model(
                     run.agent, messages, run.options, heart, with_tools=input.with_tools, loop=self._loop
                 )
-
-    @activity.defn(name=activities.RUN_TOOL)
-    async def run_tool(self, input: activities.ToolInput) -> ToolResult:
-        """One execution of one tool. Whatever the tool does, raising included, is in the result."""
-        name = input.request.name
-        with typed_failures():
-            async with heartbeats() as heart:
-                if await cancelled_meanwhile():
-                    return activities.ended_unseen(name, was_started=not input.offer or starts_so_far() > 0)
-                heartbeat_from_anywhere()
-                run = await self._runs.current()
-                self._require_tool(run, input)
-                if input.offer is None:
-                    return await self._execute(run, input, activity.info().attempt, heart.tell)
-                if starts_so_far() >= input.offer.starts:
-                    return activities.lost_tool(name)
-                starts = await count_start()
-                heart.tell(starts)
-                return await self._execute(run, input, starts, partial(heart.tell, starts))
-
-    def _require_tool(self, run: KnownRun, input: activities.ToolInput) -> None:
-        try:
-            self._toolbox.resolve(input.request.name, run.agent)
-        except ToolNotRegisteredError as error:
-            raise refusal(lacking_tool(input.request.name, error, self._toolbox), input.offer) from None
-
-    async def _execute(
-        self, run: KnownRun, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]
-    ) -> ToolResult:
-        request, (workflow_id, run_id) = input.request, current_link()
-        context = ToolContext(
-            run_id=workflow_id,
-            iteration=request.iteration,
-            call_id=request.call_id,
-            idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
-            attempt=attempt,
-            heartbeat=heartbeat,
-        )
-        result = await self._toolbox.execute(
-            run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
-        )
-        return redactor().value(result)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

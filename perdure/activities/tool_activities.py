@@ -1,46 +1,124 @@
-"""The types of activity that execute tools, one for each name: so the Temporal UI and metrics tell tools apart."""
+"""Executes tools, by a type of activity for each name: so the Temporal UI and metrics tell tools apart."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
+from ..errors import ToolNotRegisteredError
 from ..messages import ToolResult
-from ..protocol.activities import TOOL_PREFIX, ToolInput
-
-RunTool = Callable[[ToolInput], Awaitable[ToolResult]]
-
-
-def named_activity(name: str, run_tool: RunTool) -> Callable[..., Any]:
-    """The activity for the tool of that name alone."""
-
-    @activity.defn(name=f"{TOOL_PREFIX}{name}")
-    async def run_named_tool(input: ToolInput) -> ToolResult:
-        return await run_tool(input)
-
-    return run_named_tool
+from ..protocol import activities
+from ..redaction import redactor
+from ..tools.context import ToolContext
+from ..tools.dispatch import ToolBox
+from .failures import typed_failures
+from .heartbeat import cancelled_meanwhile, heartbeat_from_anywhere, heartbeats
+from .run_cache import KnownRun, RunCache, current_link
+from .stock import count_start, lacking_tool, refusal, starts_so_far
 
 
-def dynamic_activity(run_tool: RunTool) -> Callable[..., Any]:
-    """The activity for tools whose names only runs know, such as those of MCP servers.
+class ToolActivities:
+    """Executes tools, with the tools and known runs of one worker. Raises as `RunActivities` does."""
 
-    It gets every type that the worker has no activity of, and refuses those that are no tools as the SDK does.
-    """
+    def __init__(self, toolbox: ToolBox, runs: RunCache) -> None:
+        self._toolbox = toolbox
+        self._runs = runs
 
-    @activity.defn(dynamic=True)
-    async def run_any_tool(arguments: Sequence[RawValue]) -> ToolResult:
-        name = activity.info().activity_type
-        if not name.startswith(TOOL_PREFIX) or len(arguments) != 1:
-            text = f"Activity function {name} is not registered on this worker"
-            raise ApplicationError(text, type="NotFoundError")
-        input = activity.payload_converter().from_payload(arguments[0].payload, ToolInput)
-        return await run_tool(input)
+    @property
+    def all(self) -> Sequence[Callable[..., Any]]:
+        """The activities to register, beside `any_tool`."""
+        return [self.run_tool, *(self._named(name) for name in self._toolbox.names)]
 
-    return run_any_tool
+    @property
+    def any_tool(self) -> Callable[..., Any]:
+        """The activity for tools whose names only runs know, such as those of MCP servers.
+
+        It gets every type that the worker has no activity of, and refuses those that are no tools as the SDK does.
+        """
+
+        @activity.defn(dynamic=True)
+        async def run_any_tool(arguments: Sequence[RawValue]) -> ToolResult:
+            name = activity.info().activity_type
+            if not name.startswith(activities.TOOL_PREFIX) or len(arguments) != 1:
+                text = f"Activity function {name} is not registered on this worker"
+                raise ApplicationError(text, type="NotFoundError")
+            input = activity.payload_converter().from_payload(arguments[0].payload, activities.ToolInput)
+            return await self.run_tool(input)
+
+        return run_any_tool
+
+    def _named(self, name: str) -> Callable[..., Any]:
+        """The activity for the tool of that name alone."""
+
+        @activity.defn(name=f"{activities.TOOL_PREFIX}{name}")
+        async def run_named_tool(input: activities.ToolInput) -> ToolResult:
+            return await self.run_tool(input)
+
+        return run_named_tool
+
+    @activity.defn(name=activities.RUN_TOOL)
+    async def run_tool(self, input: activities.ToolInput) -> ToolResult:
+        """One execution of one tool. Whatever the tool does, raising included, is in the result."""
+        name = input.request.name
+        with typed_failures():
+            if activity.info().is_local:
+                return await self._run_local_tool(input)
+            async with heartbeats() as heart:
+                if await cancelled_meanwhile():
+                    return activities.ended_unseen(name, was_started=not input.offer or starts_so_far() > 0)
+                heartbeat_from_anywhere()
+                run = await self._runs.current()
+                self._require_tool(run, input)
+                if input.offer is None:
+                    return await self._execute(run, input, activity.info().attempt, heart.tell)
+                if starts_so_far() >= input.offer.starts:
+                    return activities.lost_tool(name)
+                starts = await count_start()
+                heart.tell(starts)
+                return await self._execute(run, input, starts, partial(heart.tell, starts))
+
+    async def _run_local_tool(self, input: activities.ToolInput) -> ToolResult:
+        run = await self._runs.current()
+        self._require_tool(run, input)
+        most = activities.LOCAL_SECONDS
+        bounded = input.model_copy(update={"timeout": min(input.timeout, most)})
+        result = await self._execute(run, bounded, activity.info().attempt, _no_heartbeat)
+        if result.status == "timeout" and input.timeout > most:
+            why = f"; it is local, and a local tool has {most:g} seconds: remove `local` from its declaration"
+            return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout")
+        return result
+
+    def _require_tool(self, run: KnownRun, input: activities.ToolInput) -> None:
+        try:
+            self._toolbox.resolve(input.request.name, run.agent)
+        except ToolNotRegisteredError as error:
+            raise refusal(lacking_tool(input.request.name, error, self._toolbox), input.offer) from None
+
+    async def _execute(
+        self, run: KnownRun, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]
+    ) -> ToolResult:
+        request, (workflow_id, run_id) = input.request, current_link()
+        context = ToolContext(
+            run_id=workflow_id,
+            iteration=request.iteration,
+            call_id=request.call_id,
+            idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
+            attempt=input.earlier + attempt,
+            heartbeat=heartbeat,
+        )
+        result = await self._toolbox.execute(
+            run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
+        )
+        return redactor().value(result)
+
+
+def _no_heartbeat(*details: object) -> None:
+    """A local activity has none."""
 
 
 def has_dynamic(activities: Sequence[Callable[..., Any]]) -> bool:

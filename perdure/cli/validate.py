@@ -43,10 +43,11 @@ def validate(
     has_error = any(problem.severity == "error" for problem in problems)
     if show_request and not has_error:
         request = _request(agent_file, inputs or [], inputs_json, functions)
+    specs = _specs(agent_file, functions) if request is not None else []
     if as_json:
-        answer({"problems": [_as_dict(problem) for problem in problems], "request": request})
+        answer({"problems": [_as_dict(problem) for problem in problems], "request": request, "tools": specs})
     else:
-        _print(agent_file, problems, request)
+        _print(agent_file, problems, request, specs)
     if has_error:
         raise typer.Exit(FAILED)
 
@@ -67,14 +68,56 @@ def _request(
     return to_request(agent, prepare(agent, read_inputs(agent, pairs, inputs_json)))
 
 
-def _print(agent_file: Path, problems: list[Problem], request: dict[str, Any] | None) -> None:
+def _specs(agent_file: Path, functions: Mapping[str, Callable[..., Any]]) -> list[dict[str, Any]]:
+    """How calls of each tool are executed, as far as file, function and kind say: others are not asked."""
+    import asyncio
+
+    from ..agent import ToolPolicy
+    from ..tool_calls import ToolSpec
+    from ..tools.dispatch import ToolBox
+    from ..tools.kind import Asking
+    from ..tools.policy import with_policy
+    from .agent_file import load_agent
+
+    agent = load_agent(agent_file)
+    found = asyncio.run(ToolBox(functions).inventory(Asking(agent, {}), may_ask=False))
+    known = {spec.name for spec in found.tools}
+    rest = [
+        with_policy(ToolSpec(name=tool.name), tool.perdure, is_function=False)
+        for tool in agent.tools or []
+        if tool.name not in known and (tool.name in found.missing or tool.name in found.unasked)
+    ]
+    fields = {"name", *ToolPolicy.model_fields, "needs_approval"}
+    return [spec.model_dump(include=fields) for spec in [*found.tools, *rest]]
+
+
+def _print(
+    agent_file: Path, problems: list[Problem], request: dict[str, Any] | None, specs: list[dict[str, Any]]
+) -> None:
     from .agent_file import tell
 
     tell(agent_file, problems)
     if not problems:
         say(f"{agent_file}: no problems found", "good")
+    for spec in specs:
+        say(f"tool {spec['name']}: {_in_words(spec)}")
     if request is not None:
         answer(request)
+
+
+def _in_words(spec: Mapping[str, Any]) -> str:
+    seconds, most = spec["timeout"], spec["max_result"]
+    return ", ".join(
+        [
+            f"{seconds:g} s" if seconds else "the run's time-out",
+            f"{spec['retries']} retries" if spec["retries"] else "no retries",
+            "idempotent" if spec["idempotent"] else "not idempotent",
+            *([] if spec["parallel_safe"] else ["never beside others"]),
+            *(["needs an approval"] if spec["needs_approval"] else []),
+            *(["local"] if spec["local"] else []),
+            *([f"at most {most:,} bytes of a result"] if most else []),
+        ]
+    )
 
 
 def _as_dict(problem: Problem) -> dict[str, Any]:

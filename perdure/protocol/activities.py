@@ -44,6 +44,8 @@ JUDGE_SECONDS = 60.0
 """A guardrail that takes longer denies."""
 ASKING_SECONDS = 60.0
 """How long kinds of tools may take to find out what they offer."""
+LOCAL_SECONDS = 2.0
+"""A tool that is executed as a local activity and takes longer is given up: the workflow waits for it."""
 COMPACT_SECONDS = 300.0
 """A compactor that takes longer has failed."""
 STREAM_SECONDS = 0.1
@@ -113,6 +115,8 @@ class ToolInput(Exchanged):
     request: ToolRequest
     timeout: float
     """In seconds."""
+    earlier: int = Field(default=0, exclude_if=operator.not_)
+    """How often it was executed before this, and has failed (`ToolSpec.retries`)."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 

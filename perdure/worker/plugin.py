@@ -18,7 +18,7 @@ from temporalio.worker import Worker, WorkerConfig
 from ..activities.hooks import Hooks
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
-from ..activities.tool_activities import dynamic_activity, has_dynamic
+from ..activities.tool_activities import has_dynamic
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import converter_from_environment
 from ..payloads.storage import close_storage
@@ -114,7 +114,7 @@ class PerdurePlugin(SimplePlugin):
         """The owner's activities and those of runs, with a dynamic one unless the owner has one."""
         own, runs = list(given or ()), self.activities_of_runs
         runs.stock.takes_any_tool = not has_dynamic(own)
-        return [*own, *runs.all, *([dynamic_activity(runs.run_tool)] if runs.stock.takes_any_tool else [])]
+        return [*own, *runs.all, *([runs.tools.any_tool] if runs.stock.takes_any_tool else [])]
 
 
 def _defaults_for(config: WorkerConfig) -> dict[str, Any]:

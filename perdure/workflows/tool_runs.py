@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
@@ -19,8 +20,14 @@ from .failures import failed_result
 from .foreign import ForeignCall
 from .inbox import Inbox
 from .offers import Offers
-from .policies import HEARTBEAT_TIMEOUT, MARGIN, NO_RETRY, OFFERED_RETRIES, TOOL_RETRIES
+from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, OFFERED_RETRIES, TOOL_RETRIES
 from .ui import call_summary
+
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
+"""Seconds before an execution that has failed is repeated; the pause doubles each time."""
+WORKER_LOST = "worker_lost"
+NEVER_REPEATED = ("invalid_arguments", "configuration")
+"""What would fail again in the same way."""
 
 
 class ToolRuns:
@@ -47,13 +54,28 @@ class ToolRuns:
                 return ToolResult.failure(text, kind="configuration")
 
     async def _by_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
+        """The result of the first execution that does not fail, or of the last one that `ToolSpec.retries` allows."""
+        for earlier in range(spec.retries):
+            result = await self._execution(request, spec, earlier)
+            if self._inbox.cancelled or not may_be_repeated(result, spec):
+                return result
+            pause, why = min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE), f"{request.name} is executed again"
+            with suppress(TimeoutError):
+                await workflow.wait_condition(lambda: self._inbox.cancelled, timeout=pause, timeout_summary=why)
+                return result
+        return await self._execution(request, spec, spec.retries)
+
+    async def _execution(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
         timeout = spec.timeout or self._options.tool_timeout
         policy = TOOL_RETRIES if spec.idempotent else NO_RETRY
 
         def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
+            input = activities.ToolInput(request=request, timeout=timeout, earlier=earlier, offer=offer)
+            if spec.local and offer is None:
+                return self._within_grace(_start_local(spec, input))
             handle = workflow.start_activity(
                 spec.activity or activities.RUN_TOOL,
-                activities.ToolInput(request=request, timeout=timeout, offer=offer),
+                input,
                 result_type=ToolResult,
                 start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -81,6 +103,27 @@ class ToolRuns:
             return await handle
         await give_up(handle)
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+
+
+def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
+    """Whether an execution with this result may be repeated, as far as the tool is concerned.
+
+    Not after a mistake of the model's. A tool that is not idempotent is repeated only where its code has said that it
+    failed: after a time-out or with a lost worker it may have taken effect.
+    """
+    if result.status not in ("error", "timeout") or result.error_kind in NEVER_REPEATED:
+        return False
+    return spec.idempotent or (result.status == "error" and result.error_kind != WORKER_LOST)
+
+
+def _start_local(spec: ToolSpec, input: activities.ToolInput) -> ActivityHandle[ToolResult]:
+    return workflow.start_local_activity(
+        spec.activity or activities.RUN_TOOL,
+        input,
+        result_type=ToolResult,
+        start_to_close_timeout=timedelta(seconds=activities.LOCAL_SECONDS) + MARGIN,
+        retry_policy=LOST_WORKER_RETRIES,
+    )
 
 
 async def give_up(handle: ActivityHandle[Any]) -> None:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ...agent import Agent, ModelOptions, Property
+from ...agent import Agent, ModelOptions, Property, ToolPolicy
 from ...spelling import did_you_mean
 from ..known_fields import FREE, is_ignored, unknown_fields
 from ..places import Place, last_name, maps_in, strings
@@ -69,6 +69,8 @@ def _unknown_keys(asset: Mapping[str, Any]) -> Iterator[Finding]:
     for place, model in unknown_fields(asset):
         known, key = model.file_keys(), str(place[-1])
         hint = did_you_mean(key, known)
+        if key in ToolPolicy.file_keys() and model is not ToolPolicy and place[0] == "tools":
+            hint = ": write it under the tool's key `perdure`"
         if model is ModelOptions and not hint:
             hint = ": write it under `additionalProperties` to send it"
         if hint or model not in FREE:
