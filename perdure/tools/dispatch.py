@@ -11,6 +11,7 @@ from types import ModuleType
 from typing import Any
 
 from ..agent import Agent
+from ..logs import get_logger
 from ..messages import ToolResult
 from .calls import Call, call_of
 from .context import ToolContext
@@ -23,6 +24,11 @@ from .results import SizeLimits, to_result
 from .signature import InvalidArguments
 from .threads import Ended
 from .user_loop import ThisLoop, UserLoop, why_unheard
+
+_log = get_logger("perdure.tools")
+
+CLOSE_SECONDS = 5.0
+"""How long kinds of tools may take to close what they have opened."""
 
 
 class ToolBox:
@@ -63,9 +69,17 @@ class ToolBox:
         return await take_inventory(self._handlers, asking, self._loop, may_ask=may_ask)
 
     async def close(self) -> None:
-        """Close what the kinds have opened."""
-        closed = await self._loop.end_of(self._handlers.kinds.close, "closing of tools", is_async=True)
-        closed.result()
+        """Close what the kinds have opened; what takes longer than `CLOSE_SECONDS` is left open, which is logged."""
+        kinds = self._handlers.kinds
+        if not kinds.opened:
+            return
+        try:
+            async with asyncio.timeout(CLOSE_SECONDS):
+                closed = await self._loop.end_of(kinds.close, "closing of tools", is_async=True)
+        except TimeoutError:
+            _log.warning("What the tools of kind %s have opened is left open: it did not close", list(kinds.opened))
+        else:
+            closed.result()
 
     async def execute(
         self,

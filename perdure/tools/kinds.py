@@ -53,14 +53,19 @@ class Kinds:
         self._found[name] = kind
         return kind
 
+    @property
+    def opened(self) -> dict[str, ToolKind]:
+        """Those that may have something open, by name."""
+        kinds = {**self._given, **self._found}
+        return {name: kind for name, kind in kinds.items() if isinstance(kind, ToolKind)}
+
     async def close(self) -> None:
         """Close all kinds; one that fails to is logged."""
-        for name, kind in {**self._given, **self._found}.items():
-            if isinstance(kind, ToolKind):
-                try:
-                    await kind.close()
-                except Exception:
-                    _log.exception("The tool kind %r failed to close", name)
+        for name, kind in self.opened.items():
+            try:
+                await kind.close()
+            except Exception:
+                _log.exception("The tool kind %r failed to close", name)
         self._found.clear()
 
 

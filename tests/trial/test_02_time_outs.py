@@ -86,7 +86,7 @@ async def test_no_activity_is_retried_because_it_took_too_long(stage: Stage, scr
         if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
             scheduled = event.activity_task_scheduled_event_attributes
             retried[scheduled.activity_type.name] = list(scheduled.retry_policy.non_retryable_error_types)
-    names = ("call_model", "run_tool", "judge", "compact")
+    names = ("call_model", "tool.echo", "judge", "compact")
     assert retried == {f"perdure.{name}": [START_TO_CLOSE] for name in names}
 
 
