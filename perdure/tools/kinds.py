@@ -16,6 +16,7 @@ ENTRY_POINT_GROUP = "perdure.tool_kinds"
 BUILT_IN: Mapping[str, str] = {
     "activity": ".foreign.kinds:ActivityKind",
     "workflow": ".foreign.kinds:WorkflowKind",
+    "builtin": ".builtin.kind:BuiltInTools",
 }
 """Kind → module and class, below this package; imported when a run needs it."""
 _log = get_logger("perdure.tools")
