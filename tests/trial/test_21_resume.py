@@ -7,11 +7,14 @@ import json
 import sys
 import uuid
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from temporalio.client import Client
 
+from perdure.client import get_run
+from perdure.errors import RunNotFound
 from perdure.testing import ScriptedModel, asks, call, says
 
 from ..cli.conftest import AGENT, Cli
@@ -68,11 +71,14 @@ async def test_a_killed_invoke_agent_is_resumed(cli: Cli, elsewhere: Cli, client
         )
 
         async def waits() -> bool:
-            rows = json.loads((await cli("ls", "--json", "--limit", "1000")).stdout)
-            found = [row for row in rows if row["id"] == run_id]
-            return bool(found) and "waiting" in (await cli("status", run_id)).stdout
+            with suppress(RunNotFound):
+                return (await get_run(client, run_id).status()).status == "waiting_for_approval"
+            return False
 
         await wait_for(waits)
+        listed, shown = await asyncio.gather(cli("ls", "--json", "--limit", "1000"), cli("status", run_id))
+        assert run_id in [row["id"] for row in json.loads(listed.stdout)]
+        assert "waiting" in shown.stdout
         process.kill()
         await process.wait()
         refused = await elsewhere("resume", run_id)
@@ -115,13 +121,15 @@ async def test_whoever_looks_for_a_run_without_a_worker_hears_of_resume(cli: Cli
     )
     both = f"perdure resume {run_id}, or perdure worker --task-queue {queue} --tools paying.py"
     assert both in detached.stderr
-    shown, listed, as_json = await asyncio.gather(cli("status", run_id), cli("ls"), cli("ls", "--json"))
+    watched = await cli.start("result", "--follow", run_id)
+    shown, listed, as_json, _ = await asyncio.gather(
+        *(cli("status", run_id), cli("ls"), cli("ls", "--json")),
+        watched.says(f"perdure resume {run_id} (with its own tools)"),
+    )
     assert f"perdure resume {run_id} (with its own tools), or perdure worker --task-queue {queue}" in shown.stdout
     assert f"no worker on {queue!r}: perdure resume {run_id} " in listed.stdout
     row = next(row for row in json.loads(as_json.stdout) if row["id"] == run_id)
     assert row["resume"] == f"perdure resume {run_id}"
-    watched = await cli.start("result", "--follow", run_id)
-    await watched.says(f"perdure resume {run_id} (with its own tools)")
     assert (await cli("cancel", run_id)).code == 0
     watched.process.terminate()
     await watched.finish()

@@ -43,7 +43,7 @@ async def test_the_answer_comes_while_it_is_written(client: Client, scripted: Sc
 
 
 async def test_rounds_with_tools_are_not_shown(client: Client, scripted: Scripted) -> None:
-    model = scripted([asks(call("echo"), text="Let me see. " * 20, chunk_delay=0.02), says(LONG, chunk_delay=0.01)])
+    model = scripted([asks(call("echo"), text="Let me see. " * 6, chunk_delay=0.02), says(LONG, chunk_delay=0.01)])
     events: list[str] = []
     options: dict[str, Any] = {"client": client, "stream": True, "on_event": lambda type, data: events.append(type)}
     seen = await pieces(await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options))
