@@ -60,6 +60,7 @@ class InProcessRun:
         inputs: Mapping[str, Any] | None = None,
         tools: Tools = (),
         tool_kinds: Mapping[str, ToolKind] | None = None,
+        resources: Mapping[type, Callable[[], Any]] | None = None,
         options: RunOptions | None = None,
         guardrails: Guardrails | None = None,
         compactor: Compactor | None = None,
@@ -74,7 +75,7 @@ class InProcessRun:
             agent=loaded,
             conversation=self.conversation,
             model=model_function(model),
-            toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds),
+            toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources),
             inputs=_with_defaults(loaded, inputs or {}),
             options=options or RunOptions(),
             guardrails=guardrails,
@@ -95,6 +96,12 @@ class InProcessRun:
     async def run(self) -> RunResult:
         """Run to the end. Raises `RunError` with the conversation when there is no result."""
         self.effects.waits.begin()
+        try:
+            return await self._run()
+        finally:
+            await self.effects.toolbox.close()
+
+    async def _run(self) -> RunResult:
         self.effects.specs = await self._offered_tools()
         loop = self._loop()
         try:

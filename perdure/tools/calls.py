@@ -12,19 +12,27 @@ from .binding import apply_bindings
 from .context import ToolContext
 from .handlers import Handler
 from .kind import KindCall
+from .resources import Resources
 from .signature import InvalidArguments, signature_of
 from .validation import find_problems, schema_problems, without_absent
 
 
 @dataclass(frozen=True)
 class Call:
-    """What is to be called. `with_context` gives the call itself."""
+    """What is to be called. `with_context` gives the call itself; the context has the resources of `needs`."""
 
     with_context: Callable[[ToolContext], Callable[[], Any]]
     is_async: bool
+    needs: tuple[type, ...] = ()
 
 
-def call_of(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Call:
+def call_of(
+    handler: Handler,
+    agent: Agent,
+    arguments: Mapping[str, Any],
+    inputs: Mapping[str, Any],
+    resources: Resources,
+) -> Call:
     """The handler's code with all its arguments except the context.
 
     Only what the model wrote is checked: it does not know the parameters that are bound to inputs. Raises
@@ -35,16 +43,21 @@ def call_of(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs
     assert handler.function is not None
     function, bound = handler.function, _filled_in(handler, arguments, inputs)
     signature = signature_of(function)
+    shared = resources.parameters(function)
     if handler.is_by_name:
-        named = signature.fit(bound, hidden=(handler.tool.bindings or {}).keys())
+        named = signature.fit(bound, hidden=(handler.tool.bindings or {}).keys(), elsewhere=shared)
         call = partial(function, **named)
     else:
         call = partial(function, handler.tool, bound, agent, dict(inputs))
 
     def with_context(context: ToolContext) -> Callable[[], Any]:
-        return partial(call, **{signature.context_name: context}) if signature.context_name else call
+        given: dict[str, Any] = {name: context.resource(kind) for name, kind in shared.items()}
+        if signature.context_name:
+            given[signature.context_name] = context
+        return partial(call, **given) if given else call
 
-    return Call(with_context, signature.is_async)
+    needs = resources.types if signature.context_name else tuple(shared.values())
+    return Call(with_context, signature.is_async, needs)
 
 
 def _of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Call:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 
 def _no_heartbeat(*details: object) -> None:
@@ -23,3 +26,19 @@ class ToolContext:
     """1 for the first execution; more for one that repeats an execution which was lost with its worker."""
     heartbeat: Callable[..., None] = _no_heartbeat
     """Tells Temporal that a long execution is alive, with details or without. May be called from any thread."""
+    resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
+    """What `resource` gives, by type; an exception for one that can't be opened."""
+
+    def resource(self, type: type[T]) -> T:
+        """What the tools of this worker share, such as a database (`create_worker(resources={…})`).
+
+        Raises KeyError for a type that the worker has no resource of, and ResourceError for one that can't be opened.
+        """
+        if type not in self.resources:
+            known = ", ".join(sorted(each.__name__ for each in self.resources)) or "none"
+            raise KeyError(f"no resource of type {type.__name__}: this worker has {known}")
+        found = self.resources[type]
+        if isinstance(found, Exception):
+            raise found
+        opened: T = found
+        return opened

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -22,28 +22,29 @@ def written_declaration(name: str, function: Function, description: str | None =
     return FunctionTool(name=name, description=description or _first_paragraph(function), parameters=parameters)
 
 
-def completed(tool: Tool, function: Function) -> Tool:
+def completed(tool: Tool, function: Function, *, without: Container[str] = ()) -> Tool:
     """The declaration, with the function's own description and parameters where it has none itself.
 
-    It is the same object if nothing was missing, and for tools that are no functions.
+    Parameters of the function that are in `without` are none of the model's. It is the same object if nothing was
+    missing, and for tools that are no functions.
     """
     if not isinstance(tool, FunctionTool):
         return tool
-    written = _declaration_of(function)
+    written = _declaration_of(function, without)
     fields = ("description", "parameters")
     missing = {field: getattr(written, field) for field in fields if getattr(tool, field) is None}
     found = {field: value for field, value in missing.items() if value}
     return tool.model_copy(update=found) if found else tool
 
 
-def contradiction(tool: Tool, function: Function) -> str | None:
+def contradiction(tool: Tool, function: Function, *, without: Container[str] = ()) -> str | None:
     """How a declaration and its function contradict each other, with both; None if they do not, or can't be compared.
 
     A function that can't be inspected accepts everything, and a parameter without a type any kind.
     """
     if not isinstance(tool, FunctionTool):
         return None
-    written = _declaration_of(function)
+    written = _declaration_of(function, without)
     problems = list(_problems(tool, written.parameters or [], takes_anything=signature_of(function).takes_anything))
     if not problems:
         return None
@@ -63,14 +64,17 @@ def offering(agent: Agent, names: Iterable[str]) -> Agent:
     return agent.model_copy(update={"tools": [*(agent.tools or []), *added]}) if added else agent
 
 
-def _declaration_of(function: Function) -> FunctionTool:
+def _declaration_of(function: Function, without: Container[str] = ()) -> FunctionTool:
     declared = getattr(function, "__tool__", None)
-    if isinstance(declared, FunctionTool):
+    if not isinstance(declared, FunctionTool):
+        try:
+            declared = _remembered(function)
+        except TypeError:  # a callable object that can't be a key
+            declared = written_declaration("", function)
+    if not any(prop.name in without for prop in declared.parameters or []):
         return declared
-    try:
-        return _remembered(function)
-    except TypeError:  # a callable object that can't be a key
-        return written_declaration("", function)
+    kept = [prop for prop in declared.parameters or [] if prop.name not in without]
+    return declared.model_copy(update={"parameters": kept})
 
 
 @lru_cache(maxsize=4096)

@@ -20,6 +20,7 @@ from .handlers import Handler, Handlers
 from .inventory import ToolInventory, take_inventory
 from .kind import Asking, ToolKind
 from .registry import KindHandler
+from .resources import Factory, Resources
 from .results import SizeLimits, to_result
 from .signature import InvalidArguments
 from .threads import Ended
@@ -39,6 +40,7 @@ class ToolBox:
         kinds: A mapping from a tool kind to its code, or to a handler for its tools.
         limits: How large a result may be.
         loop: Where async tools and kinds run; None runs them on the event loop of whoever calls `execute`.
+        resources: What tools share, by type.
 
     Raises ConfigurationError for two tools of one name, for a function without a name, and for a kind that is none.
     """
@@ -50,10 +52,12 @@ class ToolBox:
         kinds: Mapping[str, ToolKind | KindHandler] | None = None,
         limits: SizeLimits | None = None,
         loop: UserLoop | None = None,
+        resources: Mapping[type, Factory] | None = None,
     ) -> None:
         self._handlers = Handlers(tools, kinds)
         self._limits = limits or SizeLimits()
         self._loop = loop or ThisLoop()
+        self._resources = Resources(resources, self._loop)
 
     @property
     def names(self) -> list[str]:
@@ -66,18 +70,21 @@ class ToolBox:
 
     async def inventory(self, asking: Asking, *, may_ask: bool = True) -> ToolInventory:
         """How each declared tool is to be run; see `take_inventory`, also for what it raises."""
-        return await take_inventory(self._handlers, asking, self._loop, may_ask=may_ask)
+        return await take_inventory(self._handlers, asking, self._loop, self._resources, may_ask=may_ask)
 
     async def close(self) -> None:
-        """Close what the kinds have opened; what takes longer than `CLOSE_SECONDS` is left open, which is logged."""
-        kinds = self._handlers.kinds
-        if not kinds.opened:
-            return
+        """Close what kinds and tools have opened; what takes longer than `CLOSE_SECONDS` is left open, which is logged."""
+        kinds, resources = self._handlers.kinds, self._resources
+        for opened, close in ((kinds.opened, kinds.close), (resources.open_ones, resources.close)):
+            if opened:
+                await self._closed(list(opened), close)
+
+    async def _closed(self, opened: Sequence[str], close: Callable[[], Any]) -> None:
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
-                closed = await self._loop.end_of(kinds.close, "closing of tools", is_async=True)
+                closed = await self._loop.end_of(close, "closing of tools", is_async=True)
         except TimeoutError:
-            _log.warning("What the tools of kind %s have opened is left open: it did not close", list(kinds.opened))
+            _log.warning("What these tools have opened is left open, because it did not close: %s", ", ".join(opened))
         else:
             closed.result()
 
@@ -114,7 +121,7 @@ class ToolBox:
     ) -> ToolResult:
         name = handler.tool.name
         try:
-            call = call_of(handler, agent, arguments, inputs)
+            call = call_of(handler, agent, arguments, inputs, self._resources)
             async with asyncio.timeout(timeout):
                 ended = await self._end_of(call, name, context)
         except InvalidArguments as error:
@@ -132,7 +139,8 @@ class ToolBox:
         """How the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
         finish = partial(to_result, limits=self._limits)
-        bound = call.with_context(_for_threads(context))
+        opened = await self._resources.opened(call.needs)
+        bound = call.with_context(_for_threads(replace(context, resources=opened) if opened else context))
         return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)
 
     def _raised(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:

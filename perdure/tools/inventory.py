@@ -18,6 +18,7 @@ from .failed import describe
 from .handlers import Handler, Handlers
 from .kind import Asking, Offering, ToolOfferError
 from .policy import with_policy
+from .resources import Resources
 from .user_loop import UserLoop
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -44,7 +45,9 @@ class ToolInventory:
     """The tools whose kind has to ask others, where that was not wanted."""
 
 
-async def take_inventory(handlers: Handlers, asking: Asking, loop: UserLoop, *, may_ask: bool = True) -> ToolInventory:
+async def take_inventory(
+    handlers: Handlers, asking: Asking, loop: UserLoop, resources: Resources, *, may_ask: bool = True
+) -> ToolInventory:
     """How each declared tool is to be run. With `may_ask` false, kinds that ask others are left out as `unasked`.
 
     Raises ConfigurationError for a policy that contradicts itself, and for a kind that can't be loaded.
@@ -55,7 +58,7 @@ async def take_inventory(handlers: Handlers, asking: Asking, loop: UserLoop, *, 
     taken = {handler.tool.name for handler in entries if not handler.kind}
     for handler, offerings in zip(entries, offers, strict=True):
         if handler.kind is None:
-            _take_function(handler, found)
+            _take_function(handler, found, resources)
         else:
             _take_offerings(handler, offerings, found, taken)
     size = sum(len(tool.model_dump_json()) for tool in found.offered)
@@ -96,16 +99,17 @@ async def _offer(
     return offerings
 
 
-def _take_function(handler: Handler, found: ToolInventory) -> None:
+def _take_function(handler: Handler, found: ToolInventory, resources: Resources) -> None:
     tool, function = handler.tool, handler.function
     assert function is not None
     declared = getattr(function, "__tool_spec__", None) if handler.is_by_name else None
     spec = (declared or ToolSpec(name=tool.name)).model_copy(update={"name": tool.name})
     found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))
     if handler.is_by_name:
-        if (full := completed(tool, function)) is not tool:
+        shared = resources.parameters(function)
+        if (full := completed(tool, function, without=shared)) is not tool:
             found.offered.append(full)
-        if text := contradiction(tool, function):
+        if text := contradiction(tool, function, without=shared):
             found.problems.append(text)
 
 

@@ -61,20 +61,23 @@ class ToolSignature:
     """Whether it has `**kwargs`, or can't be inspected."""
     is_async: bool
 
-    def fit(self, arguments: Mapping[str, Any], *, hidden: Container[str] = ()) -> dict[str, Any]:
+    def fit(
+        self, arguments: Mapping[str, Any], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
+    ) -> dict[str, Any]:
         """The keyword arguments to call the function with, converted to the annotated types.
 
-        Raises InvalidArguments for unknown, missing and unfit ones, but UnfitInputError when only parameters are
-        concerned that are `hidden` from the model.
+        Those of `elsewhere` are no business of the arguments. Raises InvalidArguments for unknown, missing and unfit
+        ones, but UnfitInputError when only parameters are concerned that are `hidden` from the model.
         """
-        known = [name for name in self.parameters if name not in hidden]
-        problems, unfit = self._unexpected(arguments, known), list[str]()
-        for name in self._missing(arguments):
+        own = {name: each for name, each in self.parameters.items() if name not in elsewhere}
+        known = [name for name in own if name not in hidden]
+        problems, unfit = self._unexpected(arguments, own, known), list[str]()
+        for name in _missing(arguments, own):
             (unfit if name in hidden else problems).append(f"'{name}' is required")
         fitted = dict(arguments)
-        for name in self.parameters.keys() & arguments.keys():
+        for name in own.keys() & arguments.keys():
             try:
-                fitted[name] = _convert(self.parameters[name], arguments[name])
+                fitted[name] = _convert(own[name], arguments[name])
             except ValidationError as error:
                 details = error.errors(include_url=False, include_context=False)
                 (unfit if name in hidden else problems).extend(_problem(name, detail) for detail in details)
@@ -84,15 +87,18 @@ class ToolSignature:
             raise UnfitInputError(unfit)
         return fitted
 
-    def _unexpected(self, arguments: Mapping[str, Any], known: Sequence[str]) -> list[str]:
-        if self.takes_anything or arguments.keys() <= self.parameters.keys():
+    def _unexpected(
+        self, arguments: Mapping[str, Any], own: Mapping[str, Parameter], known: Sequence[str]
+    ) -> list[str]:
+        if self.takes_anything or arguments.keys() <= own.keys():
             return []
         shown = ", ".join(known) or "there are none"
-        return [f"'{name}' is not a parameter ({shown})" for name in arguments if name not in self.parameters]
+        return [f"'{name}' is not a parameter ({shown})" for name in arguments if name not in own]
 
-    def _missing(self, arguments: Mapping[str, Any]) -> list[str]:
-        required = (name for name, parameter in self.parameters.items() if parameter.default is MISSING)
-        return [name for name in required if name not in arguments]
+
+def _missing(arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> list[str]:
+    required = (name for name, parameter in parameters.items() if parameter.default is MISSING)
+    return [name for name in required if name not in arguments]
 
 
 def signature_of(function: Callable[..., Any]) -> ToolSignature:

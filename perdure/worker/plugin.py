@@ -56,6 +56,9 @@ class PerdurePlugin(SimplePlugin):
         guardrails: Guardrails by the name that `RunOptions.guardrails` has.
         compactors: Compactors by the name that `RunOptions.compactor` has.
         tool_kinds: Kinds of tools by the `kind` that a file declares, in place of perdure's own of that name.
+        resources: What tools share, such as `{Database: connect}`, by the type that a parameter is annotated with; the
+            function returns the object, or yields it and then closes it. Opened when a tool needs it for the first
+            time, on the event loop of async tools, and closed with the worker.
         prompt_root: The folder where relative paths of sub-agents start.
         conversation_cache_bytes: How much memory the activities may keep conversations in; 0 keeps none.
         workflow_cache_bytes: How much memory runs that wait may take, in addition to the limit of
@@ -72,6 +75,7 @@ class PerdurePlugin(SimplePlugin):
         guardrails: Mapping[str, Guardrails] | None = None,
         compactors: Mapping[str, Compactor] | None = None,
         tool_kinds: Mapping[str, ToolKind] | None = None,
+        resources: Mapping[type, Callable[[], Any]] | None = None,
         prompt_root: str | PathLike[str] | None = None,
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
         workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
@@ -80,7 +84,7 @@ class PerdurePlugin(SimplePlugin):
         self.runs = RunCache(conversation_cache_bytes)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
         self.user_loop = UserLoop(tool_loop)
-        self.toolbox = ToolBox(tools, kinds=tool_kinds, loop=self.user_loop)
+        self.toolbox = ToolBox(tools, kinds=tool_kinds, loop=self.user_loop, resources=resources)
         self.activities_of_runs = RunActivities(
             self.toolbox,
             Hooks(guardrails or {}, compactors or {}, in_threads=True, loop=self.user_loop),

@@ -1,0 +1,166 @@
+"""What tools share: opened once, on the loop of async tools, given by type, closed with the worker."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from perdure import ToolContext, tool
+from perdure.agent import Agent
+from perdure.errors import ConfigurationError
+from perdure.tools import clear_tools
+from perdure.tools.dispatch import ToolBox
+from perdure.tools.kind import Asking
+from perdure.tools.user_loop import UserLoop
+
+events: list[str] = []
+
+
+class Database:
+    def find(self, name: str) -> str:
+        return f"row of {name}"
+
+
+class Cache:
+    pass
+
+
+@pytest.fixture(autouse=True)
+def _no_events() -> Iterator[None]:
+    events.clear()
+    yield
+    clear_tools()
+
+
+def find(name: str, database: Database) -> str:
+    """Find a row."""
+    return database.find(name)
+
+
+async def find_slowly(name: str, context: ToolContext) -> str:
+    return context.resource(Database).find(name)
+
+
+def made() -> Database:
+    events.append("opened")
+    return Database()
+
+
+async def made_slowly() -> Database:
+    await asyncio.sleep(0.05)
+    return made()
+
+
+def yielded() -> Iterator[Database]:
+    yield made()
+    events.append("closed")
+
+
+async def yielded_slowly() -> AsyncIterator[Database]:
+    yield await made_slowly()
+    events.append("closed")
+
+
+@asynccontextmanager
+async def entered() -> AsyncIterator[Database]:
+    async with asyncio.timeout(None):  # to be left in the task that has entered it
+        yield made()
+    events.append("closed")
+
+
+class Closing(Database):
+    async def aclose(self) -> None:
+        events.append("closed")
+
+
+def closing() -> Closing:
+    events.append("opened")
+    return Closing()
+
+
+def agent(*names: str) -> Agent:
+    return Agent.model_validate({"tools": [{"name": name} for name in names]})
+
+
+@pytest.mark.parametrize("factory", [made, made_slowly, yielded, yielded_slowly, entered, closing])
+@pytest.mark.parametrize("own_loop", [True, False])
+async def test_a_resource_is_opened_once_and_closed(factory: Callable[[], Any], own_loop: bool) -> None:
+    loop = UserLoop() if own_loop else None
+    box = ToolBox([find, find_slowly], resources={Database: factory}, loop=loop)
+    tools = agent("find", "find_slowly")
+    calls = [box.execute(tools, name, {"name": "a"}, {}) for name in ("find", "find_slowly") for _ in range(10)]
+    results = await asyncio.gather(*calls)
+    assert {result.text for result in results} == {"row of a"}
+    await box.close()
+    assert events == (["opened"] if factory in (made, made_slowly) else ["opened", "closed"])
+
+
+async def test_the_model_never_sees_it() -> None:
+    box = ToolBox([tool(find)], resources={Database: made})
+    found = await box.inventory(Asking(agent("find"), {}))
+    assert found.problems == []
+    [declared] = found.offered
+    assert [prop.name for prop in declared.parameters] == ["name"]  # type: ignore[union-attr]
+    refused = await box.execute(agent("find"), "find", {"name": "a", "database": {}}, {})
+    assert refused.text == "Error: Invalid arguments for tool 'find': 'database' is not a parameter (name)"
+    assert events == []
+
+
+async def test_one_that_can_t_be_opened_is_tried_again() -> None:
+    tries = []
+
+    async def connect() -> Database:
+        tries.append(1)
+        if len(tries) == 1:
+            raise OSError("refused")
+        return made()
+
+    box = ToolBox([find], resources={Database: connect})
+    first = await box.execute(agent("find"), "find", {"name": "a"}, {})
+    assert first.text == (
+        "Error: Tool 'find' failed: ResourceError: the resource Database can't be opened: OSError: refused"
+    )
+    assert (await box.execute(agent("find"), "find", {"name": "a"}, {})).text == "row of a"
+
+
+async def test_one_that_never_opens_ends_with_the_call_s_time() -> None:
+    async def hang() -> Database:
+        await asyncio.sleep(60)
+        return made()
+
+    box = ToolBox([find], resources={Database: hang}, loop=UserLoop())
+    result = await box.execute(agent("find"), "find", {"name": "a"}, {}, timeout=0.2)
+    assert result.status == "timeout"
+    await asyncio.wait_for(box.close(), 5)
+
+
+async def test_those_that_were_opened_last_are_closed_first() -> None:
+    def cache() -> Iterator[Cache]:
+        yield Cache()
+        events.append("cache closed")
+
+    async def both(database: Database, cache: Cache) -> str:
+        return "ok"
+
+    box = ToolBox([both], resources={Database: yielded, Cache: cache})
+    await box.execute(agent("both"), "both", {}, {})
+    await box.close()
+    assert events == ["opened", "cache closed", "closed"]
+
+
+async def test_a_type_that_the_worker_does_not_have() -> None:
+    async def ask(context: ToolContext) -> None:
+        context.resource(Cache)
+
+    box = ToolBox([ask], resources={Database: made})
+    result = await box.execute(agent("ask"), "ask", {}, {})
+    assert "no resource of type Cache: this worker has Database" in result.text
+
+
+def test_a_factory_that_is_none() -> None:
+    with pytest.raises(ConfigurationError, match="expected a class, and a function without parameters"):
+        ToolBox(resources={Database: Database()})  # type: ignore[dict-item]
