@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +20,7 @@ from .declared_tools import (
     Tool,
     ToolPolicy,
 )
+from .json_types import JsonObject
 
 __all__ = [
     "RICH_KINDS",
@@ -44,6 +45,7 @@ __all__ = [
     "Template",
     "Tool",
     "ToolPolicy",
+    "documents_of",
 ]
 
 DEFAULT_PROVIDER = "openai"
@@ -128,6 +130,11 @@ class Agent(Node):
     """JSON pointer → the reference at that place; its text is recorded instead of the value."""
     _base_dir: str | None = PrivateAttr(default=None)
     """The folder that relative paths start from; None for an agent that does not come from a file."""
+    _file_roots: tuple[str, ...] = PrivateAttr(default=())
+    """Further folders in which files may be read that the agent's own file names."""
+
+    _others: Mapping[str, Agent] = PrivateAttr(default_factory=dict)
+    """The agents of other files that its run has recorded, by path."""
 
     _sources: dict[str, Tool] = PrivateAttr(default_factory=dict)
     """Name → declared tool, for those whose offered functions stand in their place."""
@@ -157,3 +164,8 @@ class Agent(Node):
         copy = self.model_copy(update={"tools": declared})
         copy._sources = {**self._sources, **{tool.name: tool for tool in self.tools or [] if tool.name in replaced}}
         return copy
+
+
+def documents_of(agents: Mapping[str, Agent]) -> dict[str, JsonObject]:
+    """The agents as people read them in the Temporal UI: without absent fields."""
+    return {path: agent.model_dump(mode="json", by_alias=True, exclude_none=True) for path, agent in agents.items()}

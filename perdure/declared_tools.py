@@ -30,6 +30,8 @@ class ToolPolicy(Node):
     """True for a fast, pure function, which is then executed as a local activity."""
     max_result: int | None = Field(default=None, gt=0)
     """Bytes of text that the model is shown of one result."""
+    message: str | None = None
+    """For `kind: prompty`: the parameter that is said to the other agent, as the last message that it begins with."""
 
 
 class _Tool(Node):

@@ -16,6 +16,7 @@ EventType = Literal[
     "thinking",
     "text_reset",
     "tool_call_start",
+    "child_started",
     "tool_result",
     "status",
     "messages_updated",
@@ -49,6 +50,12 @@ class ToolCallStartData(TypedDict):
     name: str
     arguments: str
     """JSON text, as the model wrote it."""
+
+
+class ChildStartedData(TypedDict):
+    name: str
+    run_id: str
+    """The id of the run that the tool call has started."""
 
 
 class ToolResultData(TypedDict):
@@ -149,6 +156,7 @@ LoggedData = (
     TokenData
     | ThinkingData
     | ToolCallStartData
+    | ChildStartedData
     | ToolResultData
     | StatusData
     | LoggedMessagesUpdatedData
@@ -172,6 +180,7 @@ EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
         "thinking": ThinkingData,
         "text_reset": TextResetData,
         "tool_call_start": ToolCallStartData,
+        "child_started": ChildStartedData,
         "tool_result": ToolResultData,
         "status": StatusData,
         "messages_updated": MessagesUpdatedData,

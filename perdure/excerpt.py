@@ -26,3 +26,24 @@ def visible(text: str) -> str:
 def counted(number: float, noun: str) -> str:
     """The number with its noun, such as `1 day` and `1.5 days`."""
     return f"{number:g} {noun}" if number == 1 else f"{number:,.10g} {noun}s"
+
+
+def cut_middle(text: str, limit: int) -> str:
+    """The text in at most `limit` bytes of UTF-8; a notice, which comes in addition, replaces what is cut out.
+
+    Three quarters of what stays are the beginning of the text, one quarter is its end.
+    """
+    if len(text) <= limit and text.isascii():
+        return text
+    encoded = utf8(text)
+    if len(encoded) <= limit:
+        return encoded.decode()
+    head, tail = limit * 3 // 4, limit - limit * 3 // 4
+    start = encoded[:head].decode(errors="ignore")
+    end = encoded[len(encoded) - tail :].decode(errors="ignore")
+    return f"{start}\n[… {len(encoded) - limit:,} of {len(encoded):,} bytes left out here …]\n{end}"
+
+
+def utf8(text: str) -> bytes:
+    """The text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8 can't encode."""
+    return text.encode("utf-8", errors="replace")

@@ -71,6 +71,8 @@ class RunOptions(BaseModel):
     """Once the run has executed so many tool calls, it makes no further model call."""
     max_seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
     """Once the run is so old, waits included, it makes no further model call."""
+    max_depth: int = Field(default=5, ge=0, le=8)
+    """How many levels of agents may call each other below this run."""
     max_repeated_calls: int | None = Field(default=None, ge=2)
     """How many rounds in a row may ask for exactly the same tool calls."""
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import operator
+from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field
+from pydantic import ConfigDict, Discriminator, Field, field_serializer
 
-from .agent import Agent, OfferedFunction
+from .agent import Agent, OfferedFunction, documents_of
 from .exchanged import Exchanged
 from .json_types import JsonObject
+from .messages import Message, Part, ToolResult
 from .schema import object_schema
 
 
@@ -54,10 +57,19 @@ class ChildWorkflow(Exchanged):
 
 
 class ChildRun(Exchanged):
-    """A call is a run of another agent, as a child workflow; the call's activity prepares its input."""
+    """A call is a run of another agent, as a child workflow; the call's activity prepares its conversation."""
 
     by: Literal["run"] = "run"
-    options: JsonObject = {}
+    path: str = ""
+    """The key of the agent among those that the run has recorded."""
+    mode: Literal["single", "agentic"] = "single"
+    """One model call without tools, or a loop of its own."""
+    agents: dict[str, Agent] = Field(default={}, exclude_if=operator.not_)
+    """Those that a worker has read because the run was started without them."""
+
+    @field_serializer("agents")
+    def _without_absent_fields(self, agents: dict[str, Agent]) -> JsonObject:
+        return documents_of(agents)
 
 
 class Question(Exchanged):
@@ -68,6 +80,16 @@ class Question(Exchanged):
 
 Execution = Annotated[ForeignActivity | ChildWorkflow | ChildRun | Question, Discriminator("by")]
 """How a call is executed that is no activity of perdure's worker."""
+
+
+class PreparedRun(ToolResult):
+    """What the activity of such a call gives: how the run of the other agent begins, or a result that says why not."""
+
+    parts: list[Part] = []
+    messages: list[Message] | None = None
+    """The conversation that it begins with; None if this is the call's result already."""
+    inputs: JsonObject = {}
+    """The inputs that the bindings of its own tools refer to."""
 
 
 class ToolSpec(Exchanged):
@@ -109,6 +131,15 @@ class ToolSpec(Exchanged):
         if parameters is None and declared is not None:
             parameters = object_schema([each for each in declared if each.name not in (tool.bindings or {})])
         return self.model_copy(update={"description": self.description or tool.description, "parameters": parameters})
+
+
+def agents_in(tools: Iterable[ToolSpec]) -> dict[str, Agent]:
+    """The agents of other files that a worker has read for these tools, by path."""
+    found: dict[str, Agent] = {}
+    for tool in tools:
+        if isinstance(tool.execution, ChildRun):
+            found.update(tool.execution.agents)
+    return found
 
 
 class Approval(Exchanged):

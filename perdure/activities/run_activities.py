@@ -12,6 +12,7 @@ from temporalio import activity
 
 from ..conversation import Conversation
 from ..errors import RunCancelled
+from ..excerpt import cut_middle
 from ..guardrails import Compactor, GuardrailResult
 from ..history.link import read_input
 from ..messages import Message, ModelReply
@@ -21,7 +22,6 @@ from ..protocol import activities
 from ..protocol.inventory import Inventory
 from ..redaction import redactor
 from ..tools.dispatch import ToolBox
-from ..tools.results import cut_middle
 from ..tools.user_loop import UserLoop
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
@@ -87,7 +87,7 @@ class RunActivities:
     async def _inventory(self, input: activities.InventoryInput, *, may_ask: bool) -> Inventory:
         link = current_link()
         begun = input.beginning or await read_input(activity.client(), *link)
-        run = KnownRun(link.run_id, begun.agent, begun.inputs, begun.options)
+        run = KnownRun(link.run_id, begun.agent, begun.inputs, begun.options, begun.agents)
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)

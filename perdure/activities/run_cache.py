@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -19,6 +19,7 @@ from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
+from ..tool_calls import agents_in
 
 Value = TypeVar("Value")
 
@@ -47,17 +48,27 @@ def current_link() -> LinkKey:
 class KnownRun:
     """One link of a run: its agent, inputs and options, without its conversation."""
 
-    def __init__(self, run_id: str, agent: Agent, inputs: dict[str, Any], options: RunOptions) -> None:
+    def __init__(
+        self,
+        run_id: str,
+        agent: Agent,
+        inputs: dict[str, Any],
+        options: RunOptions,
+        agents: Mapping[str, Agent] | None = None,
+    ) -> None:
         self.run_id = run_id
         self.recorded_agent = agent
         self.inputs = inputs
         self.options = options
+        self.agents = dict(agents or {})
+        """The agents of other files that the run has recorded, by path."""
         self._offered: Sequence[Tool] = ()
         self._agent: Agent | None = None
 
     def offer(self, inventory: Inventory) -> None:
         """Complete the agent's declarations as the run's inventory says: the model is offered them in this form."""
         self._offered = inventory.offered
+        self.agents.update(agents_in(inventory.tools))
         if self._agent is not None:
             self._agent = self._agent.with_declarations(self._offered)
 
@@ -69,13 +80,19 @@ class KnownRun:
         """
         if self._agent is None:
             self._agent = resolve_environment(self.recorded_agent).with_declarations(self._offered)
+            self._agent._others = self.agents
         return self._agent
+
+    @property
+    def _recorded(self) -> Sequence[Agent]:
+        return [self.recorded_agent, *self.agents.values()]
 
     @property
     def bytes(self) -> int:
         """About how many bytes of memory the run takes, resolved agent included."""
         offered = sum(len(tool.model_dump_json(exclude_none=True)) for tool in self._offered)
-        return 8 * (len(self.recorded_agent.model_dump_json(exclude_none=True)) + offered) + 4 * len(repr(self.inputs))
+        recorded = sum(len(agent.model_dump_json(exclude_none=True)) for agent in self._recorded)
+        return 8 * (recorded + offered) + 4 * len(repr(self.inputs))
 
 
 class RunCache:
@@ -158,7 +175,7 @@ class RunCache:
     def _remember(self, key: LinkKey, input: RunInput, inventory: Inventory | None) -> KnownRun:
         if inventory is None:
             raise DigestMismatchError(f"the history of {key.workflow_id!r} does not show the run's inventory yet")
-        run = KnownRun(key.run_id, input.agent, input.inputs, input.options)
+        run = KnownRun(key.run_id, input.agent, input.inputs, input.options, input.agents)
         run.offer(inventory)
         _keep(self._runs, key.workflow_id, run)
         return run

@@ -41,7 +41,7 @@ class Stock:
 
         Raises ConfigurationError for declarations that their functions or kinds can't be used with.
         """
-        asking = Asking(run.agent, run.inputs, self.prompt_root)
+        asking = Asking(run.agent, run.inputs, self.prompt_root, run.agents)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
         tools = [spec.model_copy(update={"activity": self._activity(spec.name)}) for spec in found.tools]
         return found.model_copy(update={"tools": tools})

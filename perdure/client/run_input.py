@@ -7,7 +7,10 @@ from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
 
+from temporalio import workflow
+
 from ..agent import Agent
+from ..child_agents import with_delegates
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.load import load
@@ -15,6 +18,8 @@ from ..prompty.portable import portable
 from ..prompty.prepare import prepare
 from ..protocol.run import RunInput
 from ..redaction import redactor
+from ..tools.binding import bound_inputs
+from ..tools.prompty.files import recorded_agents
 from ..valid_text import valid_json
 
 
@@ -28,8 +33,9 @@ def run_input(
     """The argument of the workflow `perdure.AgentRun`, as JSON: for a child workflow, a schedule or another SDK.
 
     It is what `start_run` sends for the same arguments. Nothing is sent here; a path is read. Inside a workflow give
-    an `Agent` and `messages`: files and templates are for outside. Raises what `load` and
-    `prepare` raise, and `ConfigurationError` for a literal secret in the agent.
+    an `Agent` and `messages`: files and templates are for outside, and the files of agents that it calls are found by
+    the workers (`prompt_root`). Raises what `load` and `prepare` raise, and `ConfigurationError` for a literal
+    secret in an agent.
     """
     argument: dict[str, Any] = json.loads(new_run(agent, inputs, options, messages).model_dump_json(by_alias=True))
     return argument
@@ -42,27 +48,18 @@ def new_run(
     messages: Sequence[Message | Mapping[str, Any]] | None,
 ) -> RunInput:
     """The same as a model. Raises like `run_input`."""
-    loaded = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
+    loaded = with_delegates(agent if isinstance(agent, Agent) else load(agent, defer_environment=True))
     given = {name: valid_json(value) for name, value in (inputs or {}).items()}
     known = redactor(loaded)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     return RunInput(
         agent=portable(loaded),
+        agents={} if workflow.in_workflow() else recorded_agents(loaded),
         messages=known.value(first),
-        inputs=known.value(_bound_inputs(loaded, given)),
+        inputs=known.value(bound_inputs(loaded, given)),
         options=options or RunOptions(),
     )
 
 
 def _message(value: Message | Mapping[str, Any]) -> Message:
     return value if isinstance(value, Message) else Message.model_validate(valid_json(dict(value)))
-
-
-def _bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that a tool's binding refers to (§9.6); the rendered messages already have the others."""
-    bound = {binding.input for tool in agent.tools or [] for binding in (tool.bindings or {}).values()}
-    if not bound:
-        return {}
-    defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
-    known = {**defaults, **inputs}
-    return {name: known[name] for name in sorted(bound) if name in known}

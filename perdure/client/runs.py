@@ -15,7 +15,6 @@ from temporalio.service import RPCError, RPCStatusCode
 from typing_extensions import TypeVar
 
 from ..agent import Agent
-from ..excerpt import counted, excerpt, one_line
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
@@ -23,6 +22,7 @@ from ..payloads.limits import require_sendable
 from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT, STATUS, TENANT
+from ..protocol.shown import details_of, shown_name, summary_of
 from ..providers.availability import require_model
 from ..redaction import redactor
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
@@ -118,7 +118,7 @@ async def _start(client: Client, input: RunInput, start: StartOptions, arguments
 
 
 def _own_attributes(input: RunInput, start: StartOptions) -> dict[str, SearchAttributePair[Any]]:
-    pairs = [SearchAttributePair(AGENT, _name(input.agent)), SearchAttributePair(STATUS, "running")]
+    pairs = [SearchAttributePair(AGENT, shown_name(input.agent)), SearchAttributePair(STATUS, "running")]
     if tenant := start.get("tenant"):
         pairs.append(SearchAttributePair(TENANT, tenant))
     return {pair.key.name: pair for pair in pairs}
@@ -126,34 +126,9 @@ def _own_attributes(input: RunInput, start: StartOptions) -> dict[str, SearchAtt
 
 def _described(input: RunInput) -> dict[str, Any]:
     """The workflow task's time-out, and what the Temporal UI shows of the run."""
-    name, turn = _name(input.agent), input.options.turn
-    title = name if turn is None else f"{name}, turn {turn}"
     return {
         "task_timeout": WORKFLOW_TASK_TIMEOUT,
-        "static_summary": f"{title}: {_first_words(input.messages)}",
-        "static_details": _details(input),
-        "memo": {"agent": name},
+        "static_summary": summary_of(input),
+        "static_details": details_of(input),
+        "memo": {"agent": shown_name(input.agent)},
     }
-
-
-def _name(agent: Agent) -> str:
-    return agent.name or "agent"
-
-
-def _first_words(messages: Sequence[Message]) -> str:
-    text = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    return one_line(text, 120)
-
-
-def _details(input: RunInput) -> str:
-    """What the Temporal UI shows of the run, as Markdown."""
-    model = input.agent.model
-    lines = [excerpt(input.agent.description or "", 2000), ""]
-    if model:
-        lines.append(f"- model: `{model.id}` ({model.provider_key}, {model.api_type})")
-    if tools := [tool.name for tool in input.agent.tools or []]:
-        lines.append(f"- tools: {', '.join(tools)}")
-    if input.options.turn is not None:
-        lines.append(f"- turn {input.options.turn} of a conversation")
-    lines.append(f"- at most {counted(input.options.max_iterations, 'iteration')}")
-    return "\n".join(lines).strip()

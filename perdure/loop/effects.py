@@ -9,6 +9,7 @@ from ..event_data import EventType, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..messages import Message, ModelReply, ToolResult
 from ..tool_calls import Approval, ToolRequest
+from .allowance import Allowance, ChildEnd
 from .state import LoopState
 
 
@@ -19,8 +20,8 @@ class Cancelled(Exception):
 class Effects(Protocol):
     """Implemented by the workflow on Temporal, and by the in-process runner with direct calls.
 
-    Every effect that waits raises `Cancelled` when the run is cancelled meanwhile, except `run_tool`: a tool that has
-    started is awaited for its grace period.
+    Every effect that waits raises `Cancelled` when the run is cancelled meanwhile, except `run_tool` and `run_agent`:
+    what has started is awaited for its grace period.
     """
 
     def cancelled(self) -> bool:
@@ -52,6 +53,12 @@ class Effects(Protocol):
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         """Execute one tool call. Never raises for what the tool does: a failure is a result."""
+
+    async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
+        """Execute a call that is a run of another agent, within the allowance. Never raises, like `run_tool`.
+
+        When the run is cancelled, so is the other one.
+        """
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         """The input guardrail's verdict on what the model is about to be sent (§13.4)."""

@@ -22,7 +22,8 @@ from ..event_data import (
 from ..excerpt import excerpt, visible
 from ..messages import Message, TextPart, ToolCall, ToolResult
 from ..options import RunOptions
-from ..tool_calls import ToolRequest, ToolSpec
+from ..tool_calls import ChildRun, ToolRequest, ToolSpec
+from .allowance import Allowances, Spent
 from .effects import Cancelled, Effects
 from .state import LoopState
 from .verdicts import checked
@@ -66,6 +67,7 @@ class ToolRound:
         self._tools = tools
         self._guarded = guarded
         self._slots = asyncio.Semaphore(options.max_parallel_tools)
+        self._allowances = Allowances(options, state)
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """The tool messages, in the order of `calls`.
@@ -76,10 +78,15 @@ class ToolRound:
             if call.name not in self._tools and self._options.unknown_tools == "raise":
                 raise ToolNotRegisteredError(f"Tool not registered: {_shown(call)}")
         if self._concurrent(calls):
+            self._allowances.expect(sum(self._is_run(call) for call in calls))
             results = await self._answer_together(calls)
         else:
             results = [await self._answer(call, index) for index, call in enumerate(calls)]
         return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
+
+    def _is_run(self, call: ToolCall) -> bool:
+        """Whether the call is a run of another agent."""
+        return call.name in self._tools and isinstance(self._tools[call.name].execution, ChildRun)
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """All calls end before the first error is raised, so that none goes on running after it."""
@@ -163,14 +170,27 @@ class ToolRound:
     async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
         match step:
             case Immediate(result=result):
+                if self._is_run(call):
+                    self._allowances.give_up()
                 return result
             case Admitted(request=request, is_edited=is_edited):
                 async with self._slots:
                     if self._effects.cancelled():
                         raise Cancelled
                     self._state.tool_calls += 1
-                    result = await self._effects.run_tool(request)
+                    run = self._run_agent if self._is_run(call) else self._effects.run_tool
+                    result = await run(request)
                 return _of_edited(request, result) if is_edited else result
+
+    async def _run_agent(self, request: ToolRequest) -> ToolResult:
+        try:
+            allowance = self._allowances.take(self._effects.now())
+        except Spent as spent:
+            text = f"Error: Tool '{request.name}' failed: nothing is left of {spent} for another agent"
+            return ToolResult.failure(text, kind="limit")
+        end = await self._effects.run_agent(request, allowance)
+        self._allowances.settle(allowance, end)
+        return end.result
 
     def _available(self) -> str:
         return f"Available tools: {', '.join(sorted(self._tools))}" if self._tools else "There are no tools."

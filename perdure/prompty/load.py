@@ -95,6 +95,7 @@ def _agent(written: WrittenAsset, folder: Path | None, roots: Roots, defer_envir
         place, reason = error.problems[0]
         raise written.located(LoadError(reason), found.written(place)) from None
     agent._base_dir = None if folder is None else str(folder)
+    agent._file_roots = tuple(str(root.absolute()) for root in root_paths(roots))
     return agent
 
 

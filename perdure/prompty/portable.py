@@ -83,6 +83,7 @@ def _rewritten(agent: Agent, change: Callable[[Place, str], str]) -> Agent:
     copy = Agent.model_validate(map_strings(document_of(agent), change))
     copy._references = dict(agent._references)
     copy._base_dir = agent._base_dir
+    copy._file_roots = agent._file_roots
     return copy
 
 

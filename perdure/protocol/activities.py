@@ -59,6 +59,7 @@ class Beginning(Exchanged):
     inputs: JsonObject
     options: RecordedOptions
     messages: list[Message]
+    agents: dict[str, Agent] = {}
 
 
 class Offer(Exchanged):

@@ -8,7 +8,7 @@ from typing import Any, Generic, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
 from typing_extensions import TypeVar
 
-from ..agent import Agent
+from ..agent import Agent, documents_of
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
@@ -107,6 +107,17 @@ class RecordedOptions(RunOptions):
         return dict(data) if isinstance(data, RunOptions) else data
 
 
+class Lineage(Exchanged):
+    """Where a run comes from that another run has called."""
+
+    parent: str
+    """The id of the run that has called it."""
+    call_id: str
+    """The tool call there."""
+    depth: int = 1
+    """How many runs are above it."""
+
+
 class RunInput(Exchanged):
     """The argument of the workflow: what a run, or a further link of it, starts with."""
 
@@ -122,8 +133,16 @@ class RunInput(Exchanged):
     search_attributes: list[str] = []
     """Those of perdure's own that the start has set, so that they are known to be registered: the run keeps them true.
     To change another one would stop the run for ever."""
+    agents: dict[str, Agent] = Field(default={}, exclude_if=operator.not_)
+    """The agents of other files that this one can reach, by path; they have no secrets either."""
+    lineage: Lineage | None = Field(default=None, exclude_if=operator.not_)
+    """Set if another run has called this one as a tool."""
     carried: Carried | None = None
     """None for the first link of a run."""
+
+    @field_serializer("agents")
+    def _as_documents(self, agents: dict[str, Agent]) -> JsonObject:
+        return documents_of(agents)
 
     @field_serializer("agent")
     def _without_absent_fields(self, agent: Agent) -> JsonObject:
@@ -147,6 +166,8 @@ class RunOutput(Exchanged):
     """The last one."""
     last_seq: int = 0
     """The `seq` of the last event; 0 in results that were recorded before there was this field."""
+    tool_calls: int = Field(default=0, exclude_if=operator.not_)
+    """Tool executions that were started; only told to a run that has called this one."""
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
     """How many of the last messages are steering messages that came too late for a model call."""
 
@@ -163,6 +184,7 @@ class RunFailure(Exchanged):
     usage: Usage = Usage()
     iteration: int = 0
     last_seq: int = 0
+    tool_calls: int = Field(default=0, exclude_if=operator.not_)
 
 
 class RunStatus(Exchanged):
@@ -179,6 +201,8 @@ class RunStatus(Exchanged):
     """How many steering messages the run has not read yet."""
     queue_without_worker: str | None = None
     """The run's task queue, when the run waits for a worker and no worker takes it up; readers find this out."""
+    children: list[str] = Field(default=[], exclude_if=operator.not_)
+    """The ids of the runs that it has called and waits for."""
     missing: Missing | None = None
     """Set while the run is offered to other workers, because one of them lacks something."""
 

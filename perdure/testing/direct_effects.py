@@ -20,6 +20,7 @@ from ..errors import ModelError
 from ..event_data import EventType, LoggedData
 from ..events import CONVERSATION_EVENTS
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
+from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Cancelled, Effects
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
@@ -40,6 +41,7 @@ logger = logging.getLogger(__name__)
 Value = TypeVar("Value")
 
 EventCallback = Callable[[str, dict[str, Any]], None]
+CallAgent = Callable[[ToolRequest, Allowance], Awaitable[ChildEnd]]
 ApproveFunction = Callable[[ToolRequest], Approval | Awaitable[Approval]]
 
 
@@ -58,6 +60,8 @@ class DirectEffects(Effects):
     approve_call: ApproveFunction | None = None
     on_event: EventCallback | None = None
     on_checkpoint: Callable[[LoopState], None] | None = None
+    call_agent: CallAgent | None = None
+    """Runs another agent, whose run begins as prepared, for a tool call and within an allowance."""
     specs: Mapping[str, ToolSpec] = field(default_factory=dict)
     """The tools that the model is offered, by name."""
     waits: Waits = field(default_factory=Waits)
@@ -142,6 +146,11 @@ class DirectEffects(Effects):
             return await self.waits.until(execution, grace=self.options.cancel_grace)
         except Cancelled:
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+
+    async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
+        if self.call_agent is None:
+            return ChildEnd(ToolResult.failure("Error: nothing runs other agents here", kind="configuration"))
+        return await self.call_agent(request, allowance)
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         return await self._judge("input", conversation.messages)

@@ -8,11 +8,14 @@ from os import PathLike
 from typing import Any, ClassVar, ParamSpec
 
 from ..agent import Agent
+from ..child_agents import with_delegates
 from ..client.blocking import wait_for_result
 from ..conversation import Conversation
 from ..errors import RunError, ToolNotRegisteredError
-from ..event_data import FailedData
+from ..event_data import ChildStartedData, FailedData
 from ..guardrails import Compactor, Guardrails
+from ..loop.allowance import Allowance, ChildEnd
+from ..loop.called import answered, child_options, failed_run, too_deep
 from ..loop.loop import AgentLoop
 from ..loop.outputs import Outcome
 from ..loop.state import LoopState, usages
@@ -22,9 +25,10 @@ from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.run import RunResult
-from ..tool_calls import ToolSpec
+from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking, ToolKind
+from ..tools.prompty.files import recorded_agents
 from .direct_effects import ApproveFunction, DirectEffects, EventCallback
 from .direct_model import Model, model_function
 from .direct_tools import Tools, without_threads
@@ -69,7 +73,8 @@ class InProcessRun:
         on_checkpoint: Callable[[LoopState], None] | None = None,
         threads: bool = True,
     ) -> None:
-        loaded = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
+        loaded = with_delegates(agent if isinstance(agent, Agent) else load(agent, defer_environment=True))
+        loaded._others = loaded._others or recorded_agents(loaded)
         self.conversation = Conversation(prepare(loaded, inputs or {}) if messages is None else messages)
         self.effects = self.effects_type(
             agent=loaded,
@@ -83,7 +88,13 @@ class InProcessRun:
             approve_call=approve,
             on_event=on_event,
             on_checkpoint=on_checkpoint,
+            call_agent=self._call_agent,
         )
+        self._depth = 0
+        self._state = LoopState()
+        self._threads = threads
+        self._tools, self._tool_kinds = tools, tool_kinds
+        self._called: set[InProcessRun] = set()
 
     def steer(self, text: str) -> None:
         """Send the agent a message (§13.5); from any thread."""
@@ -92,6 +103,8 @@ class InProcessRun:
     def cancel(self) -> None:
         """End the run at its next check point, and whatever it waits for at once (§13.2); from any thread."""
         self.effects.cancel()
+        for run in list(self._called):
+            run.cancel()
 
     async def run(self) -> RunResult:
         """Run to the end. Raises `RunError` with the conversation when there is no result."""
@@ -104,6 +117,7 @@ class InProcessRun:
     async def _run(self) -> RunResult:
         self.effects.specs = await self._offered_tools()
         loop = self._loop()
+        self._state = loop.state
         try:
             return self._result(await loop.run(), loop.state)
         except RunError as error:
@@ -114,7 +128,9 @@ class InProcessRun:
             raise
 
     async def _offered_tools(self) -> dict[str, ToolSpec]:
-        inventory = await self.effects.toolbox.inventory(Asking(self.effects.agent, self.effects.inputs))
+        inventory = await self.effects.toolbox.inventory(
+            Asking(self.effects.agent, self.effects.inputs, agents=self.effects.agent._others)
+        )
         for text in [*inventory.problems, *inventory.unknown]:
             self.effects.emit("failed", 0, FailedData(kind=CONFIGURATION_ERROR, message=text))
             raise RunError(text, kind=CONFIGURATION_ERROR, messages=self.conversation.messages)
@@ -136,6 +152,49 @@ class InProcessRun:
             guarded=frozenset(point for point in POINTS if getattr(effects.guardrails, point, None)),
             compacted=effects.compactor is not None,
             structured=bool(effects.agent.outputs),
+        )
+
+    async def _call_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
+        """Run another agent, with this run's model, tools and callbacks; its events go nowhere."""
+        effects, call = self.effects, self.effects.specs[request.name].execution
+        if refused := too_deep(request.name, effects.options, self._depth):
+            return ChildEnd(refused)
+        prepared = await effects.run_tool(request)
+        if not isinstance(prepared, PreparedRun) or prepared.messages is None:
+            return ChildEnd(prepared)
+        assert isinstance(call, ChildRun)
+        run = self._nested(call, prepared, child_options(effects.options, allowance, single=call.mode == "single"))
+        run._depth = self._depth + 1
+        emitted = ChildStartedData(name=request.name, run_id=f"{request.iteration}-{request.index}")
+        effects.emit("child_started", request.iteration, emitted, call_id=request.call_id)
+        self._called.add(run)
+        if effects.cancelled():
+            run.cancel()
+        try:
+            result = await run.run()
+        except RunError as error:
+            return ChildEnd(failed_run(request.name, error), run._state.usage, run._state.tool_calls)
+        finally:
+            self._called.discard(run)
+        return ChildEnd(answered(result.output), run._state.usage, run._state.tool_calls)
+
+    def _nested(self, call: ChildRun, prepared: PreparedRun, options: RunOptions) -> InProcessRun:
+        effects = self.effects
+        agent = effects.agent._others[call.path]
+        called = agent.model_copy(update={"tools": None} if call.mode == "single" else {})
+        called._others = effects.agent._others
+        return type(self)(
+            called,
+            prepared.messages,
+            model=effects.model,
+            inputs=prepared.inputs,
+            tools=self._tools,
+            tool_kinds=self._tool_kinds,
+            options=options,
+            guardrails=effects.guardrails,
+            compactor=effects.compactor,
+            approve=effects.approve_call,
+            threads=self._threads,
         )
 
     def _result(self, outcome: Outcome, state: LoopState) -> RunResult:

@@ -51,3 +51,16 @@ def apply_bindings(tool: Tool | None, arguments: Mapping[str, Any], inputs: Mapp
     bindings = (tool.bindings if tool else None) or {}
     bound = {name: inputs[binding.input] for name, binding in bindings.items() if binding.input in inputs}
     return {**arguments, **bound}
+
+
+def bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
+    """The inputs that bindings of the agent's tools refer to, with their defaults: all that its run needs of them.
+
+    The rendered messages have the others.
+    """
+    bound = {binding.input for tool in agent.tools or [] for binding in (tool.bindings or {}).values()}
+    if not bound:
+        return {}
+    defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
+    known = {**defaults, **inputs}
+    return {name: known[name] for name in sorted(bound) if name in known}

@@ -11,7 +11,9 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
+from ..excerpt import cut_middle, utf8
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
+from ..tool_calls import PreparedRun
 
 _PARTS = (TextPart, ImagePart, AudioPart, FilePart)
 _JSON = (BaseModel, dict, list, tuple, set, frozenset)
@@ -37,9 +39,11 @@ _CONTENT = {"value", "source"}
 def to_result(value: Any, limits: SizeLimits) -> ToolResult:
     """The result for a returned value: strings and message parts as they are, structures as JSON, bytes as a file.
 
-    A ToolResult stays one, within the limits. Raises ValueError for what JSON can't hold or a part can't be, and other
-    exceptions for parts whose fields were given values of other types.
+    A ToolResult stays one, within the limits; a PreparedRun is no result yet. Raises ValueError for what JSON can't
+    hold or a part can't be, and other exceptions for parts whose fields were given values of other types.
     """
+    if isinstance(value, PreparedRun):
+        return value
     if isinstance(value, str):
         return ToolResult.of_text(cut_middle(value, limits.text_bytes))
     if isinstance(value, ToolResult):
@@ -85,7 +89,7 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     omitted: list[int] = []
     for part in parts[:MAX_PARTS]:
         _check_label(part)
-        pool, size = ("text", len(_encoded(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
+        pool, size = ("text", len(utf8(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
         if isinstance(part, TextPart) and (size <= left[pool] or left[pool] > 0):
             text = cut_middle(part.value, left[pool])
             kept.append(part if text == part.value else TextPart(value=text))
@@ -108,24 +112,3 @@ def _check_label(part: Part) -> None:
             f"the {part.kind} part has {size:,} bytes besides its content (mediaType and the like): "
             f"at most {MAX_LABEL_BYTES:,} are possible"
         )
-
-
-def cut_middle(text: str, limit: int) -> str:
-    """The text in at most `limit` bytes of UTF-8; a notice, which comes in addition, replaces what is cut out.
-
-    Three quarters of what stays are the beginning of the text, one quarter is its end.
-    """
-    if len(text) <= limit and text.isascii():
-        return text
-    encoded = _encoded(text)
-    if len(encoded) <= limit:
-        return encoded.decode()
-    head, tail = limit * 3 // 4, limit - limit * 3 // 4
-    start = encoded[:head].decode(errors="ignore")
-    end = encoded[len(encoded) - tail :].decode(errors="ignore")
-    return f"{start}\n[… {len(encoded) - limit:,} of {len(encoded):,} bytes left out here …]\n{end}"
-
-
-def _encoded(text: str) -> bytes:
-    """The text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8 can't encode."""
-    return text.encode("utf-8", errors="replace")

@@ -24,6 +24,7 @@ from ..protocol.features import KNOWN_FEATURES
 from ..protocol.inventory import Inventory
 from ..protocol.run import CallApproval, RunInput, RunOutput, RunStatus, SteeringMessage
 from .approvals import dropped_if_refused, read_decision
+from .child_runs import ChildRuns
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
 from .ending import Ending
@@ -76,9 +77,11 @@ class AgentRun:
             digest=carried.digest if carried else None,
         )
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
-        self._ending = Ending(self._conversation, self._state, self._events, is_first_link=carried is None)
+        keeps_messages = carried is None and input.lineage is None
+        self._ending = Ending(self._conversation, self._state, self._events, keeps_messages, bool(input.lineage))
         self._display = Display(input)
         self._offers = Offers(input.options.missing_tool_grace, self._emit_status)
+        self._children = ChildRuns(input, self._inbox, self._events)
         self._ended: ShownStatus | None = None
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
@@ -144,6 +147,7 @@ class AgentRun:
             events=self._events,
             inbox=self._inbox,
             offers=self._offers,
+            children=self._children,
             deadline=deadline(self._input.options, self._state),
             on_checkpoint=self._checkpoint,
         )
@@ -233,6 +237,7 @@ class AgentRun:
                 "pending_approvals": pending,
                 "last_seq": self._events.last_seq,
                 "pending_steering": len(self._inbox.steering),
+                "children": list(self._children.running),
                 "missing": self._offers.missing,
             }
         )

@@ -17,12 +17,14 @@ from ..event_data import EventType, LoggedData
 from ..events import EventLog
 from ..excerpt import counted
 from ..guardrails import GuardrailResult, JudgedOutput
+from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Cancelled
 from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities
 from ..tool_calls import Approval, ToolRequest, ToolSpec
+from .child_runs import ChildRuns
 from .failures import describe_failure, model_error, timed_out
 from .inbox import Inbox
 from .judging import start_judging
@@ -58,6 +60,7 @@ class TemporalEffects:
         events: EventLog,
         inbox: Inbox,
         offers: Offers,
+        children: ChildRuns,
         deadline: float | None,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
@@ -68,6 +71,7 @@ class TemporalEffects:
         self._events = events
         self._inbox = inbox
         self._offers = offers
+        self._children = children
         self._deadline = deadline
         self._on_checkpoint = on_checkpoint
         self._tool_runs = ToolRuns(options, tools, inbox, offers)
@@ -126,6 +130,9 @@ class TemporalEffects:
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         return await self._tool_runs.run(request)
+
+    async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
+        return await self._tool_runs.run_agent(request, allowance, self._children)
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         async def start(offer: activities.Offer | None) -> GuardrailResult:

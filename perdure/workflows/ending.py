@@ -36,21 +36,25 @@ class Ending:
     conversation: Conversation
     state: LoopState
     events: EventLog
-    is_first_link: bool
+    keeps_messages: bool
+    """Whether the result holds the conversation, if that is small."""
+    is_called: bool = False
+    """Whether another run has called this one: that one needs the output and the counts."""
 
     def output(self, outcome: Outcome, unread_steering: int) -> RunOutput:
         """The result of a run that ended well, and has not answered that many of its last messages."""
-        is_small = self.is_first_link and self.conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
+        is_small = self.keeps_messages and self.conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
         return RunOutput(
             output=outcome.output,
             iterations=self.state.iterations,
             usage=self.state.usage,
-            iteration_usage=self.state.iteration_usage,
+            iteration_usage=[] if self.is_called else self.state.iteration_usage,
             is_incomplete=outcome.is_incomplete,
             messages=self.conversation.messages if is_small else None,
             tail=self._tail(),
             iteration=self.state.iteration,
             last_seq=self.events.last_seq,
+            tool_calls=self.state.tool_calls if self.is_called else 0,
             unread_steering=unread_steering,
         )
 
@@ -65,6 +69,7 @@ class Ending:
             usage=self.state.usage,
             iteration=self.state.iteration,
             last_seq=self.events.last_seq,
+            tool_calls=self.state.tool_calls if self.is_called else 0,
         )
         return ApplicationError(
             bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True

@@ -90,7 +90,9 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
     have to ask others what they offer, there are ordinary activities. Raises the `ApplicationError` that says what no
     worker has, and `ActivityError`.
     """
-    beginning = Beginning(agent=input.agent, inputs=input.inputs, options=input.options, messages=input.messages)
+    beginning = Beginning(
+        agent=input.agent, inputs=input.inputs, options=input.options, messages=input.messages, agents=input.agents
+    )
     inventory: Inventory = await workflow.execute_local_activity(
         INVENTORY,
         InventoryInput(beginning=beginning),

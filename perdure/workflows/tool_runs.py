@@ -11,11 +11,13 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
+from ..loop.allowance import Allowance, ChildEnd
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..options import RunOptions
 from ..protocol import activities
-from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
+from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
+from .child_runs import ChildRuns
 from .failures import failed_result
 from .foreign import ForeignCall
 from .inbox import Inbox
@@ -38,6 +40,10 @@ class ToolRuns:
         self._tools = tools
         self._inbox = inbox
         self._offers = offers
+
+    async def run_agent(self, request: ToolRequest, allowance: Allowance, runs: ChildRuns) -> ChildEnd:
+        """How the run of another agent ends. Raises as `run` does."""
+        return await runs.run(request, self._tools[request.name], allowance, self._by_activity)
 
     async def run(self, request: ToolRequest) -> ToolResult:
         """The result of one call. Raises the `RunError` of a tool that no worker has."""
@@ -76,7 +82,7 @@ class ToolRuns:
             handle = workflow.start_activity(
                 spec.activity or activities.RUN_TOOL,
                 input,
-                result_type=ToolResult,
+                result_type=_result_type(spec),
                 start_to_close_timeout=timedelta(seconds=timeout) + MARGIN,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=OFFERED_RETRIES if offer else policy,
@@ -116,11 +122,15 @@ def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
     return spec.idempotent or (result.status == "error" and result.error_kind != WORKER_LOST)
 
 
+def _result_type(spec: ToolSpec) -> type[ToolResult]:
+    return PreparedRun if isinstance(spec.execution, ChildRun) else ToolResult
+
+
 def _start_local(spec: ToolSpec, input: activities.ToolInput) -> ActivityHandle[ToolResult]:
     return workflow.start_local_activity(
         spec.activity or activities.RUN_TOOL,
         input,
-        result_type=ToolResult,
+        result_type=_result_type(spec),
         start_to_close_timeout=timedelta(seconds=activities.LOCAL_SECONDS) + MARGIN,
         retry_policy=LOST_WORKER_RETRIES,
     )

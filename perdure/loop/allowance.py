@@ -1,0 +1,90 @@
+"""What the runs that a run calls may use of its limits, and what they have used."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ..messages import ToolResult, Usage
+from ..options import RunOptions
+from .limits import deadline
+from .state import LoopState
+
+
+@dataclass(frozen=True)
+class Allowance:
+    """What one called run may use; None for no limit."""
+
+    total_tokens: int | None = None
+    tool_calls: int | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True)
+class ChildEnd:
+    """How a called run has ended."""
+
+    result: ToolResult
+    usage: Usage = field(default_factory=Usage)
+    tool_calls: int = 0
+
+
+class Spent(Exception):
+    """Nothing is left of a limit for another run; the text says of which."""
+
+
+class Allowances:
+    """Divides what is left of a run's limits among the runs that it calls.
+
+    Those of one round that run together get equal shares. A share is reserved as long as its run goes on; what it has
+    used then counts as the caller's own.
+    """
+
+    def __init__(self, options: RunOptions, state: LoopState) -> None:
+        self._options = options
+        self._state = state
+        self._reserved: list[Allowance] = []
+        self._expected = 0
+
+    def expect(self, runs: int) -> None:
+        """So many runs are to be started together, or refused. Without this, the next one may use all that is left."""
+        self._expected = runs
+
+    def give_up(self) -> None:
+        """One of the expected runs will not be started."""
+        self._expected -= 1
+
+    def take(self, now: float) -> Allowance:
+        """The share of the next run. Raises `Spent`."""
+        runs = max(1, self._expected)
+        self._expected -= 1
+        options, state = self._options, self._state
+        until = deadline(options, state)
+        seconds = None if until is None else until - now
+        if seconds is not None and seconds <= 0:
+            raise Spent("max_seconds")
+        tokens = [each.total_tokens for each in self._reserved]
+        calls = [each.tool_calls for each in self._reserved]
+        used = state.usage.total_tokens
+        share = Allowance(
+            total_tokens=self._share("max_total_tokens", options.max_total_tokens, used, tokens, runs),
+            tool_calls=self._share("max_tool_calls", options.max_tool_calls, state.tool_calls, calls, runs),
+            seconds=seconds,
+        )
+        self._reserved.append(share)
+        return share
+
+    def settle(self, share: Allowance, end: ChildEnd) -> None:
+        """The run has ended: its share is free again, less what it has used."""
+        self._reserved.remove(share)
+        self._state.usage = self._state.usage + end.usage
+        self._state.tool_calls += end.tool_calls
+
+    @staticmethod
+    def _share(name: str, limit: int | None, used: int, reserved: Iterable[int | None], runs: int) -> int | None:
+        if limit is None:
+            return None
+        left = limit - used - sum(each or 0 for each in reserved)
+        if left <= 0:
+            raise Spent(name)
+        return max(1, left // runs)

@@ -1,0 +1,60 @@
+"""Runs that are tool calls of another run: what they may do, and what becomes of how they end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from ..errors import RunCancelled, RunError
+from ..excerpt import cut_middle
+from ..messages import ToolResult
+from ..options import RunOptions
+from .allowance import Allowance
+from .tools import CANCELLED_TEXT
+
+MAX_RESULT_BYTES = 64 * 1024
+"""What the conversation takes of an answer, unless the tool says otherwise."""
+
+Options = TypeVar("Options", bound=RunOptions)
+
+
+def child_options(options: Options, allowance: Allowance, *, single: bool) -> Options:
+    """The options of a called run: the caller's, within the allowance.
+
+    Not its own turn, and not `raw`: the caller's model reads the answer. One that is to be single makes one model call.
+    """
+    return options.model_copy(
+        update={
+            "turn": None,
+            "raw": False,
+            "max_total_tokens": allowance.total_tokens,
+            "max_tool_calls": allowance.tool_calls,
+            "max_seconds": allowance.seconds,
+            **({"max_iterations": 1} if single else {}),
+        }
+    )
+
+
+def too_deep(name: str, options: RunOptions, depth: int) -> ToolResult | None:
+    """The result of a call that would lead too deep; `depth` is how many runs are above the caller."""
+    if depth < options.max_depth:
+        return None
+    text = (
+        f"Error: Tool '{name}' failed: agents may call each other {options.max_depth} levels deep (max_depth), and "
+        "this one is at the last level: do the task yourself"
+    )
+    return ToolResult.failure(text, kind="limit")
+
+
+def answered(output: Any, max_bytes: int | None = None) -> ToolResult:
+    """The result of a call whose run has ended well: what it has answered, and nothing else of it."""
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
+    return ToolResult.of_text(cut_middle(text, max_bytes or MAX_RESULT_BYTES))
+
+
+def failed_run(name: str, error: RunError) -> ToolResult:
+    """The result of a call whose run has failed, or was cancelled."""
+    if isinstance(error, RunCancelled):
+        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+    text = f"Error: Tool '{name}' failed: {error.kind}: {error}"
+    return ToolResult.failure(cut_middle(text, MAX_RESULT_BYTES), kind=error.kind)

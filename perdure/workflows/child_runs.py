@@ -1,0 +1,170 @@
+"""Runs another agent as a tool call: a child workflow, which is a run like any other (requirement §9.6)."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from temporalio import workflow
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
+from temporalio.exceptions import (
+    ApplicationError,
+    CancelledError,
+    ChildWorkflowError,
+    TerminatedError,
+    WorkflowAlreadyStartedError,
+)
+from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
+
+from ..child_agents import agents_for
+from ..errors import RunCancelled, RunError
+from ..event_data import ChildStartedData
+from ..events import EventLog
+from ..loop.allowance import Allowance, ChildEnd
+from ..loop.called import answered, child_options, failed_run, too_deep
+from ..loop.effects import Cancelled
+from ..messages import ToolResult
+from ..protocol import names
+from ..protocol.run import Lineage, RunFailure, RunInput, RunOutput
+from ..protocol.search_attributes import AGENT, STATUS, TENANT
+from ..protocol.shown import details_of, shown_name, summary_of
+from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
+from .children import PATIENCE, child_result
+from .inbox import Inbox
+from .policies import WORKFLOW_TASK_TIMEOUT
+from .recording import CERTAIN_BYTES, uncompressed_bytes
+
+Prepare = Callable[[ToolRequest, ToolSpec], Awaitable[ToolResult]]
+
+
+class ChildRuns:
+    """The runs that one link has called. The link goes on only when they have ended: see `ContinueAsNew`."""
+
+    def __init__(self, input: RunInput, inbox: Inbox, events: EventLog) -> None:
+        self._input = input
+        self._inbox = inbox
+        self._events = events
+        self.running: list[str] = []
+        """Their ids, while they are awaited."""
+
+    async def run(self, request: ToolRequest, spec: ToolSpec, allowance: Allowance, prepare: Prepare) -> ChildEnd:
+        """Start the run that the call asks for, and await it. Never raises for what it does."""
+        lineage = self._input.lineage
+        if refused := too_deep(request.name, self._input.options, lineage.depth if lineage else 0):
+            return ChildEnd(refused)
+        prepared = await prepare(request, spec)
+        if not isinstance(prepared, PreparedRun) or prepared.messages is None:
+            return ChildEnd(prepared)
+        if self._inbox.cancelled:
+            return ChildEnd(failed_run(request.name, RunCancelled("")))
+        assert isinstance(spec.execution, ChildRun)
+        input = child_input(self._input, spec.execution, prepared, request, allowance)
+        if (size := uncompressed_bytes(input)) > CERTAIN_BYTES:
+            return _failed(request, f"its input takes {size} bytes, at most {CERTAIN_BYTES} are possible", "too_large")
+        return await self._run(request, spec, input)
+
+    async def _run(self, request: ToolRequest, spec: ToolSpec, input: RunInput) -> ChildEnd:
+        id = f"{workflow.info().workflow_id}/{request.iteration}-{request.index}"
+        try:
+            handle = await self._start(id, input)
+        except WorkflowAlreadyStartedError:
+            return _failed(request, f"a run of the id {id!r} is under way already", "already_started")
+        self.running.append(id)
+        data = ChildStartedData(name=request.name, run_id=id)
+        self._events.append("child_started", request.iteration, data, time=workflow.time(), call_id=request.call_id)
+        try:
+            return await self._end_of(handle, request, spec)
+        finally:
+            self.running.remove(id)
+
+    async def _start(self, id: str, input: RunInput) -> ChildWorkflowHandle[Any, RunOutput]:
+        return await workflow.start_child_workflow(
+            names.WORKFLOW,
+            input,
+            id=id,
+            result_type=RunOutput,
+            # A caller that is terminated leaves no run behind that nobody waits for.
+            parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+            task_timeout=WORKFLOW_TASK_TIMEOUT,
+            memo={"agent": shown_name(input.agent)},
+            search_attributes=_attributes(input),
+            static_summary=summary_of(input),
+            static_details=details_of(input),
+        )
+
+    async def _end_of(
+        self, handle: ChildWorkflowHandle[Any, RunOutput], request: ToolRequest, spec: ToolSpec
+    ) -> ChildEnd:
+        is_late = False
+        if spec.timeout is not None:
+            try:
+                await workflow.wait_condition(lambda: handle.done() or self._inbox.cancelled, timeout=spec.timeout)
+            except TimeoutError:
+                is_late = True
+        try:
+            # The run gives its own tools their grace period.
+            output = await child_result(
+                handle,
+                lambda: is_late or self._inbox.cancelled,
+                patience=self._input.options.cancel_grace + PATIENCE,
+            )
+        except (ChildWorkflowError, Cancelled) as error:
+            end = _ended_badly(request, error)
+            return ChildEnd(_late(request, spec), end.usage, end.tool_calls) if is_late else end
+        return ChildEnd(answered(output.output, spec.max_result), output.usage, output.tool_calls)
+
+
+def child_input(
+    caller: RunInput, call: ChildRun, prepared: PreparedRun, request: ToolRequest, allowance: Allowance
+) -> RunInput:
+    """What the called run starts with."""
+    agents = {**caller.agents, **call.agents}
+    agent, is_single = agents[call.path], call.mode == "single"
+    above = caller.lineage.depth if caller.lineage else 0
+    return RunInput(
+        agent=agent.model_copy(update={"tools": None}) if is_single else agent,
+        messages=prepared.messages or [],
+        inputs=prepared.inputs,
+        options=child_options(caller.options, allowance, single=is_single),
+        features=caller.features,
+        search_attributes=caller.search_attributes,
+        agents={} if is_single else agents_for(agent, agents),
+        lineage=Lineage(parent=workflow.info().workflow_id, call_id=request.call_id, depth=above + 1),
+    )
+
+
+def _attributes(input: RunInput) -> TypedSearchAttributes | None:
+    """Those that the caller has, too: to set one that is not registered would stop the caller for ever."""
+    known = input.search_attributes
+    tenant = workflow.info().typed_search_attributes.get(TENANT)
+    pairs: list[SearchAttributePair[Any]] = []
+    if AGENT.name in known:
+        pairs.append(SearchAttributePair(AGENT, shown_name(input.agent)))
+    if STATUS.name in known:
+        pairs.append(SearchAttributePair(STATUS, "running"))
+    if TENANT.name in known and tenant is not None:
+        pairs.append(SearchAttributePair(TENANT, tenant))
+    return TypedSearchAttributes(pairs) if pairs else None
+
+
+def _ended_badly(request: ToolRequest, error: ChildWorkflowError | Cancelled) -> ChildEnd:
+    cause = error.cause if isinstance(error, ChildWorkflowError) else None
+    if isinstance(error, Cancelled) or isinstance(cause, CancelledError):
+        return ChildEnd(failed_run(request.name, RunCancelled("")))
+    if isinstance(cause, ApplicationError) and cause.details:
+        failure = RunFailure.model_validate(cause.details[0])
+        result = failed_run(request.name, RunError(cause.message, kind=failure.kind))
+        return ChildEnd(result, failure.usage, failure.tool_calls)
+    if isinstance(cause, ApplicationError):
+        return _failed(request, cause.message, cause.type or "failed")
+    kind = "terminated" if isinstance(cause, TerminatedError) else "failed"
+    return _failed(request, f"the run was ended from outside: {cause or error}", kind)
+
+
+def _failed(request: ToolRequest, text: str, kind: str) -> ChildEnd:
+    return ChildEnd(failed_run(request.name, RunError(text, kind=kind)))
+
+
+def _late(request: ToolRequest, spec: ToolSpec) -> ToolResult:
+    text = f"Error: Tool '{request.name}' failed: timed out after {spec.timeout:g} seconds"
+    return ToolResult.failure(text, kind="timeout", status="timeout")
