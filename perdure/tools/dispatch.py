@@ -73,7 +73,7 @@ class ToolBox:
         return await take_inventory(self._handlers, asking, self._loop, self._resources, may_ask=may_ask)
 
     async def close(self) -> None:
-        """Close what kinds and tools have opened; what takes longer than `CLOSE_SECONDS` is left open, as the log says."""
+        """Close what kinds and tools have opened; the log says what is left open after `CLOSE_SECONDS`."""
         kinds, resources = self._handlers.kinds, self._resources
         for opened, close in ((kinds.opened, kinds.close), (resources.open_ones, resources.close)):
             if opened:
