@@ -15,7 +15,6 @@ from typing_extensions import TypeVar
 from ..errors import RUN_ERRORS, OutputError, RunCancelled, RunError
 from ..events import RunEvent
 from ..history.chain import Chain, cancel_reason
-from ..loop.state import usages
 from ..messages import Message
 from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR
@@ -30,6 +29,7 @@ from .reading.cursor import Cursor
 from .reading.found import found
 from .reading.log import RunLog
 from .reading.patience import Patience
+from .reading.result import complete_result
 from .reading.status import StatusReader
 from .reading.watch import watch
 
@@ -73,18 +73,7 @@ class RunHandle(Generic[T]):
             except WorkflowFailureError as failure:
                 cause = failure.cause
                 raise await self._patience(lambda: self._error_of(cause)) from failure
-            messages = output.messages
-            if messages is None:
-                messages = await self._patience(self._messages_at_end)
-            result = RunResult[Any](
-                output=output.output,
-                iterations=output.iterations,
-                messages=messages,
-                usage=output.usage,
-                is_incomplete=output.is_incomplete,
-                iteration_usage=usages(output.iteration_usage),
-                unread_steering=[message.text for message in messages[len(messages) - output.unread_steering :]],
-            )
+            result = await self._patience(lambda: complete_result(self._chain, output))
         if self._output_type is not None:
             result.output = typed_output(result, self._output_type)
         return result
@@ -97,9 +86,6 @@ class RunHandle(Generic[T]):
         typed = self._client.get_workflow_handle(self.id, run_id=link.run_id, result_type=RunOutput)
         output: RunOutput = await typed.result()
         return output
-
-    async def _messages_at_end(self) -> list[Message]:
-        return await conversation_at_end(self._client, self.id, await self._chain.last())
 
     async def steer(self, text: str | Sequence[str], *, by: str | None = None) -> None:
         """Send the agent a message, which it reads before its next model call (§13.5); a running tool goes on.

@@ -12,7 +12,7 @@ from ..agent import Agent, documents_of
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
-from ..loop.state import LoopState, UsageCounts
+from ..loop.state import LoopState
 from ..messages import Message, Usage
 from ..options import RunOptions
 from ..tool_calls import Approval
@@ -151,12 +151,11 @@ class RunInput(Exchanged):
 
 
 class RunOutput(Exchanged):
-    """The workflow's result."""
+    """The workflow's result: plain JSON, for any SDK. What grows with the run is in its history."""
 
     output: Any = None
     iterations: int = 0
     usage: Usage = Usage()
-    iteration_usage: list[UsageCounts] = []
     is_incomplete: bool = False
     messages: list[Message] | None = None
     """The conversation, if it is small; None otherwise."""

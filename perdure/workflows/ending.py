@@ -48,7 +48,6 @@ class Ending:
             output=outcome.output,
             iterations=self.state.iterations,
             usage=self.state.usage,
-            iteration_usage=[] if self.is_called else self.state.iteration_usage,
             is_incomplete=outcome.is_incomplete,
             messages=self.conversation.messages if is_small else None,
             tail=self._tail(),
