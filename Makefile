@@ -49,8 +49,9 @@ chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
 trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times
 	$(BIN)/python -m pytest -m trial $(ARGS)
 
-docs: $(VENV)/installed-dev  ## write docs/cli.md from the command line's own help
+docs: $(VENV)/installed-dev  ## write docs/cli.md and docs/agent-run.schema.json from the code
 	$(BIN)/python docs/write_cli.py
+	$(BIN)/python docs/write_schema.py
 
 pins: $(VENV)/installed-dev  ## write constraints.txt from what is installed
 	(head -1 constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable) > constraints.new

@@ -9,10 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio.client import Client, WorkflowExecutionStatus
+from jsonschema import Draft202012Validator
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.service import RPCError
 
+from perdure.client import get_run
 from perdure.errors import RunCancelled
+from perdure.testing import asks, call, says
 from tests.conftest import wait_for
 from tests.workflows.stage import Stage
 
@@ -20,6 +24,7 @@ from .foreign_tools import Scripted, activity, agent_with, answer, answer_of, st
 from .typescript_worker import TypeScript
 
 ABROAD = "typescript"
+SCHEMA = Path(__file__).parents[2] / "docs" / "agent-run.schema.json"
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -112,8 +117,8 @@ async def test_unknown_types(home: Stage, scripted: Scripted) -> None:
     told = await answer(home, scripted, activity("nowhere", ABROAD))
     assert "NotFoundError" in told
     assert "nowhere" in told
-    told = await answer(home, scripted, workflow("nowhere", ABROAD, scheduleToStartTimeout="1s"))
-    assert f"no worker of the task queue '{ABROAD}' has executed the workflow 'nowhere' in 1 s" in told
+    told = await answer(home, scripted, workflow("nowhere", ABROAD, scheduleToStartTimeout="500ms"))
+    assert f"no worker of the task queue '{ABROAD}' has executed the workflow 'nowhere' in 0.5 s" in told
     assert "no such function is exported" in told
 
 
@@ -124,8 +129,8 @@ async def test_slow_ones_time_out(home: Stage, scripted: Scripted, tmp_path: Pat
     patient = workflow("patient", ABROAD, "links:integer!", perdure={"timeout": 0.3})
     told = await answer(home, scripted, patient, links=0)
     assert told == "Error: Tool 'patient' failed: timed out after 0.3 seconds; the workflow 'patient' was cancelled"
-    limited = workflow("patient", ABROAD, "links:integer!", executionTimeout=1)
-    assert "the workflow 'patient' timed out after 1 seconds" in await answer(home, scripted, limited, links=0)
+    limited = workflow("patient", ABROAD, "links:integer!", executionTimeout="500ms")
+    assert "the workflow 'patient' timed out after 0.5 seconds" in await answer(home, scripted, limited, links=0)
 
 
 async def test_a_cancelled_run_cancels_the_activity(home: Stage, scripted: Scripted, tmp_path: Path) -> None:
@@ -175,3 +180,64 @@ async def test_a_worker_killed_in_mid_call(
     told = answer_of(result.messages)
     assert told == "Error: Tool 'slow' failed: its worker was lost while it ran; whether it took effect is not known"
     assert await lines(log) == ["started"], "it is not repeated"
+
+
+async def test_a_workflow_in_typescript_runs_an_agent_as_its_child(
+    home: Stage, scripted: Scripted, client: Client, task_queue: str
+) -> None:
+    story = "A long story. " * 3_000
+    model = scripted([asks(call("greet", "c1", name="Ada")), says(story)])
+    greet = activity("greet", ABROAD, "name:string!")
+    connection = {"kind": "key", "endpoint": model.openai_endpoint}
+    argument = {
+        "agent": {"model": {"id": "scripted", "connection": connection}, "tools": [greet]},
+        "messages": [{"role": "user", "content": "Tell me something."}],
+    }
+    schema = json.loads(SCHEMA.read_text())
+    assert list(Draft202012Validator(schema).iter_errors(argument)) == []
+    parent = await client.start_workflow(
+        "editor", args=[argument, task_queue], id=f"{task_queue}-editor", task_queue=ABROAD, result_type=dict
+    )
+    told = await parent.result()
+    assert told["size"] > 2 * len(story), "the conversation is in it, too, or at least its end"
+    result = told["result"]
+    assert result["output"] == story
+    assert "iteration_usage" not in result
+    child = await _only_child(client, parent.id)
+    assert await encodings(client, child) == {b"json/plain"}
+    read = await get_run(client, child).result()
+    assert len(read.iteration_usage) == read.iterations == 2
+    assert answer_of(read.messages) == "Hello Ada!"
+
+
+async def test_what_is_wrong_with_the_input_is_a_failure_of_the_child(
+    home: Stage, client: Client, task_queue: str
+) -> None:
+    with pytest.raises(WorkflowFailureError) as caught:
+        await client.execute_workflow(
+            "editor", args=[{"agent": {}}, task_queue], id=f"{task_queue}-editor", task_queue=ABROAD
+        )
+    text = str(caught.value.cause.cause) if caught.value.cause else ""
+    assert "messages" in text
+
+
+async def _only_child(client: Client, parent: str) -> str:
+    async for event in client.get_workflow_handle(parent).fetch_history_events():
+        if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+            return event.child_workflow_execution_started_event_attributes.workflow_execution.workflow_id
+    raise AssertionError("no child")
+
+
+async def encodings(client: Client, id: str) -> set[bytes]:
+    """Of the input and the result of the workflow, and of what activities of others were sent."""
+    found: set[bytes] = set()
+    async for event in client.get_workflow_handle(id).fetch_history_events():
+        scheduled = event.activity_task_scheduled_event_attributes
+        is_others = scheduled.activity_type.name and not scheduled.activity_type.name.startswith("perdure.")
+        for payloads in (
+            event.workflow_execution_started_event_attributes.input,
+            event.workflow_execution_completed_event_attributes.result,
+            *([scheduled.input] if is_others else []),
+        ):
+            found |= {payload.metadata["encoding"] for payload in payloads.payloads}
+    return found
