@@ -43,7 +43,7 @@ def validate(
     has_error = any(problem.severity == "error" for problem in problems)
     if show_request and not has_error:
         request = _request(agent_file, inputs or [], inputs_json, functions)
-    specs = _specs(agent_file, functions) if request is not None else []
+    specs = _specs(agent_file, inputs or [], inputs_json, functions) if request is not None else []
     if as_json:
         answer({"problems": [_as_dict(problem) for problem in problems], "request": request, "tools": specs})
     else:
@@ -68,7 +68,9 @@ def _request(
     return to_request(agent, prepare(agent, read_inputs(agent, pairs, inputs_json)))
 
 
-def _specs(agent_file: Path, functions: Mapping[str, Callable[..., Any]]) -> list[dict[str, Any]]:
+def _specs(
+    agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
+) -> list[dict[str, Any]]:
     """How calls of each tool are executed, as far as file, function and kind say: others are not asked."""
     import asyncio
 
@@ -78,9 +80,11 @@ def _specs(agent_file: Path, functions: Mapping[str, Callable[..., Any]]) -> lis
     from ..tools.kind import Asking
     from ..tools.policy import with_policy
     from .agent_file import load_agent
+    from .inputs import read_inputs
 
     agent = load_agent(agent_file)
-    found = asyncio.run(ToolBox(functions).inventory(Asking(agent, {}), may_ask=False))
+    asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
+    found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))
     known = {spec.name for spec in found.tools}
     rest = [
         with_policy(ToolSpec(name=tool.name), tool.perdure, is_function=False)

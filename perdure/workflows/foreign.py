@@ -24,12 +24,15 @@ from ..tools.signature import InvalidArguments
 from .children import child_result
 from .foreign_results import activity_failure, child_failure, failure, read_result
 from .inbox import Inbox
-from .policies import LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TOOL_RETRIES
+from .policies import LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TIMED_OUT, TOOL_RETRIES
 from .recording import uncompressed_bytes
 from .ui import call_summary
 
 MAX_ARGUMENT_BYTES = 192 * 1024
 """Small enough to be neither compressed nor stored outside Temporal, which no other SDK could read."""
+
+FAILED_RETRIES = replace(TOOL_RETRIES, non_retryable_error_types=[TIMED_OUT, "TemporalTimeout:Heartbeat"])
+"""For what is not idempotent: after a time-out it may have taken effect."""
 
 Handle = ChildWorkflowHandle[Any, RawValue]
 
@@ -200,16 +203,16 @@ class ForeignCall:
     def _retry_policy(self, called: CallOptions) -> RetryPolicy:
         """Once, unless the declaration says how often, or that a repetition does no harm."""
         retries, default = called.retry_policy, TOOL_RETRIES if self.spec.idempotent else NO_RETRY
-        attempts = self.spec.retries + 1 if self.spec.retries else default.maximum_attempts
+        if self.spec.retries:
+            default = FAILED_RETRIES if not self.spec.idempotent else TOOL_RETRIES
+            default = replace(default, maximum_attempts=self.spec.retries + 1)
         if retries is None:
-            if not self.spec.retries:
-                return default
-            return replace(TOOL_RETRIES, maximum_attempts=attempts)
+            return default
         return RetryPolicy(
             initial_interval=timedelta(seconds=retries.initial_interval),
             backoff_coefficient=retries.backoff_coefficient,
             maximum_interval=_duration(retries.maximum_interval),
-            maximum_attempts=retries.maximum_attempts or attempts,
+            maximum_attempts=retries.maximum_attempts or default.maximum_attempts,
             non_retryable_error_types=retries.non_retryable_error_types,
         )
 

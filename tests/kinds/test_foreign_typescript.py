@@ -171,7 +171,7 @@ async def test_a_worker_killed_in_mid_call(
     home: Stage, scripted: Scripted, typescript: TypeScript, address: str, task_queue: str, tmp_path: Path
 ) -> None:
     log, queue = tmp_path / "log", f"{task_queue}-abroad"
-    slow = activity("slow", queue, "log:string! seconds:float!", heartbeatTimeout="500ms")
+    slow = activity("slow", queue, "log:string! seconds:float!", heartbeatTimeout="500ms", perdure={"retries": 2})
     async with typescript.worker(address, queue) as process:
         run = await started(home, scripted, slow, log=str(log), seconds=60)
         await wait_for(lambda: lines(log))

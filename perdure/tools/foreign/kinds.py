@@ -58,6 +58,7 @@ class _ForeignKind(ToolKind):
                 name=tool.name,
                 description=tool.description,
                 parameters=object_schema(parameters),
+                timeout=getattr(options, "start_to_close_timeout", None),
                 idempotent=False,
                 execution=self.execution(options),
             )
