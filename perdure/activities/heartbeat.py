@@ -42,11 +42,12 @@ async def cancelled_meanwhile() -> bool:
 
 @asynccontextmanager
 async def heartbeats() -> AsyncIterator[Heart]:
-    """Heartbeat for as long as the block runs.
+    """Heartbeat for as long as the block runs; the user's code in it may do so, too, from wherever it runs.
 
     A block that is cancelled because its run is over raises an `ApplicationError` that nobody logs, instead of the
     `CancelledError`: nothing went wrong.
     """
+    _heartbeat_from_anywhere()
     heart = Heart()
     heart.start()
     try:
@@ -61,17 +62,18 @@ async def heartbeats() -> AsyncIterator[Heart]:
         await heart.stop()
 
 
-def heartbeat_from_anywhere() -> None:
+def _heartbeat_from_anywhere() -> None:
     """Let user code call `temporalio.activity.heartbeat` in this activity on whatever event loop and thread it runs.
 
-    The SDK's own function is for the worker's event loop alone. No detail of any heartbeat has a known secret in it.
+    The SDK's own function is for the worker's event loop alone. No detail of any heartbeat has a known secret in it;
+    what a model says, which has seen none, is not searched at each beat.
     """
     loop, context = asyncio.get_running_loop(), activity._Context.current()
     beat = context.heartbeat
     assert beat is not None
 
     def heartbeat(*details: object) -> None:
-        if details:
+        if details and not isinstance(details[0], StreamedText):
             details = tuple(map(redactor().encoded, details))
         if asyncio._get_running_loop() is loop:
             beat(*details)

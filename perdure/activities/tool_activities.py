@@ -17,7 +17,7 @@ from ..redaction import redactor
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from .failures import typed_failures
-from .heartbeat import cancelled_meanwhile, heartbeat_from_anywhere, heartbeats
+from .heartbeat import cancelled_meanwhile, heartbeats
 from .run_cache import KnownRun, RunCache, current_link
 from .stock import count_start, lacking_tool, refusal, starts_so_far
 
@@ -71,7 +71,6 @@ class ToolActivities:
             async with heartbeats() as heart:
                 if await cancelled_meanwhile():
                     return activities.ended_unseen(name, was_started=not input.offer or starts_so_far() > 0)
-                heartbeat_from_anywhere()
                 run = await self._runs.current()
                 self._require_tool(run, input)
                 if input.offer is None:
