@@ -10,6 +10,7 @@ from typing import Any, ClassVar, ParamSpec
 from ..agent import Agent
 from ..child_agents import with_delegates
 from ..client.blocking import wait_for_result
+from ..client.output_type import typed_output, with_output_type
 from ..conversation import Conversation
 from ..errors import RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData
@@ -46,10 +47,12 @@ class InProcessRun:
     replies, in order, or a function of the agent and the conversation. `approve` decides on the tool calls that need
     an approval; without it they are denied. `on_event(type, data)` gets every event in order.
 
+    With `output_type`, the answer is asked for in that type's form, and the result's `output` is a value of it.
+
     Plain tools run in threads of their own. With `threads=False` they are called directly, which is quicker, but
     nothing else happens meanwhile.
 
-    Raises what `load` and `prepare` raise.
+    Raises what `load`, `prepare` and `with_output_type` raise.
     """
 
     effects_type: ClassVar[type[DirectEffects]] = DirectEffects
@@ -72,9 +75,13 @@ class InProcessRun:
         on_event: EventCallback | None = None,
         on_checkpoint: Callable[[LoopState], None] | None = None,
         threads: bool = True,
+        output_type: type | None = None,
     ) -> None:
         loaded = with_delegates(agent if isinstance(agent, Agent) else load(agent, defer_environment=True))
         loaded._others = loaded._others or recorded_agents(loaded)
+        self._output_type = output_type
+        if output_type is not None:
+            loaded = with_output_type(loaded, output_type)
         self.conversation = Conversation(prepare(loaded, inputs or {}) if messages is None else messages)
         self.effects = self.effects_type(
             agent=loaded,
@@ -107,7 +114,10 @@ class InProcessRun:
             run.cancel()
 
     async def run(self) -> RunResult:
-        """Run to the end. Raises `RunError` with the conversation when there is no result."""
+        """Run to the end. Raises `RunError` with the conversation when there is no result.
+
+        One of kind `output` says that the answer is no value of the `output_type`.
+        """
         self.effects.waits.begin()
         try:
             return await self._run()
@@ -198,7 +208,7 @@ class InProcessRun:
         )
 
     def _result(self, outcome: Outcome, state: LoopState) -> RunResult:
-        return RunResult(
+        result: RunResult = RunResult(
             output=outcome.output,
             iterations=state.iterations,
             messages=list(self.conversation.messages),
@@ -207,6 +217,9 @@ class InProcessRun:
             iteration_usage=usages(state.iteration_usage),
             unread_steering=list(self.effects.unread),
         )
+        if self._output_type is not None:
+            result.output = typed_output(result, self._output_type)
+        return result
 
 
 def _with_defaults(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:

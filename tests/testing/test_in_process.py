@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import Agent, ExecuteError, Message, ModelError, RunCancelled, RunOptions, ToolCall, ToolNotRegisteredError
+from perdure.errors import ConfigurationError, OutputError
 from perdure.messages import ModelReply
 from perdure.testing import InProcessRun, ScriptedReply, asks, call, run_in_process, says
 
@@ -148,3 +150,35 @@ def test_call_makes_an_id_from_the_tool() -> None:
 
 def test_the_plain_form_has_the_parameters_of_the_run() -> None:
     assert inspect.signature(run_in_process) == inspect.signature(InProcessRun)
+
+
+@dataclasses.dataclass
+class Book:
+    title: str
+    year: int
+
+
+def test_an_answer_as_a_value_of_a_type(librarian: Path) -> None:
+    asked: list[Agent] = []
+
+    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
+        asked.append(agent)
+        return says('{"title": "Bees"}' if len(asked) == 1 else '{"title": "Bees", "year": 1901}')
+
+    given = {"inputs": {"topic": "bees"}, "tools": [find], "model": model}
+    result = run_in_process(librarian, **given, output_type=Book)
+    assert result.output == Book("Bees", 1901)
+    assert [each.name for each in asked[0].outputs or []] == ["title", "year"]
+    assert len(asked) == 2, "an answer that does not fit is sent back"
+
+
+def test_an_answer_that_is_no_value_of_the_type() -> None:
+    with pytest.raises(OutputError) as caught:
+        run_in_process(AGENT, model=[says("no JSON")] * 3, output_type=Book)
+    assert caught.value.text == "no JSON"
+    assert caught.value.messages
+
+
+def test_a_type_that_no_model_can_be_asked_for() -> None:
+    with pytest.raises(ConfigurationError, match="output_type=int"):
+        run_in_process(AGENT, model=[], output_type=int)
