@@ -29,6 +29,7 @@ async def worker_inside(session: Session, *, task_queue: str, code: UserCode) ->
         client,
         task_queue=task_queue,
         tools=code.tools,
+        registered_tools=not code.names_its_tools,
         guardrails=code.guardrails,
         compactors=code.compactors,
         graceful_shutdown_timeout=timedelta(seconds=2),

@@ -25,6 +25,9 @@ class UserCode:
     compactors: dict[str, Compactor] = field(default_factory=dict)
     sources: dict[str, list[str]] = field(default_factory=dict)
     """What was typed, by the option that it was typed for."""
+    names_its_tools: bool = False
+    """Whether a source of --tools names functions: then there are no tools but those that are loaded, whatever else
+    `@tool` has registered when the sources were imported."""
 
     def __bool__(self) -> bool:
         return bool(self.sources)
@@ -48,6 +51,7 @@ def load_user_code(
         guardrails=load_named("--guardrails", guardrails),
         compactors=_load_compactors(compactors),
         sources={option: list(sources) for option, sources in named.items() if sources},
+        names_its_tools=_name_functions(tools),
     )
 
 
@@ -78,6 +82,12 @@ def _load_compactor(file: Path) -> Agent:
         return load(file, defer_environment=True)
     except (LoadError, OSError) as error:
         raise UsageProblem(f"--compactor {file}: {error}") from error
+
+
+def _name_functions(sources: Sequence[str]) -> bool:
+    from ..tools.loading import names_in
+
+    return any(map(names_in, sources))
 
 
 def _load_tools(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:

@@ -73,6 +73,7 @@ async def _work(
                 session.client,
                 task_queue=task_queue,
                 tools=code.tools,
+                registered_tools=not code.names_its_tools,
                 guardrails=code.guardrails,
                 compactors=code.compactors,
                 prompt_root=prompt_root,

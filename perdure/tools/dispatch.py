@@ -39,6 +39,7 @@ class ToolBox:
         tools: A mapping from name to function; or functions, and modules with `@tool` functions.
         kinds: A mapping from a tool kind to its code, or to a handler for its tools.
         limits: How large a result may be.
+        registered: Whether the functions that `@tool` has registered in this process are tools here, too.
         loop: Where async tools and kinds run; None runs them on the event loop of whoever calls `execute`.
         resources: What tools share, by type.
 
@@ -51,10 +52,11 @@ class ToolBox:
         *,
         kinds: Mapping[str, ToolKind | KindHandler] | None = None,
         limits: SizeLimits | None = None,
+        registered: bool = True,
         loop: UserLoop | None = None,
         resources: Mapping[type, Factory] | None = None,
     ) -> None:
-        self._handlers = Handlers(tools, kinds)
+        self._handlers = Handlers(tools, kinds, registered=registered)
         self._limits = limits or SizeLimits()
         self._loop = loop or ThisLoop()
         self._resources = Resources(resources, self._loop)

@@ -35,9 +35,13 @@ class Handlers:
         self,
         tools: Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any] | ModuleType] = (),
         kinds: Mapping[str, ToolKind | KindHandler] | None = None,
+        *,
+        registered: bool = True,
     ) -> None:
+        """Without `registered`, the functions that `@tool` has registered in this process are no tools here."""
         self._tools = dict(tools) if isinstance(tools, Mapping) else collect_tools(tools)
         self.kinds = Kinds(kinds)
+        self._registered = registered
 
     @property
     def names(self) -> list[str]:
@@ -49,7 +53,7 @@ class Handlers:
 
         Raises ConfigurationError for a kind that can't be loaded.
         """
-        if function := self._tools.get(tool.name) or get_tool(tool.name):
+        if function := self._tools.get(tool.name) or (self._registered and get_tool(tool.name)):
             return Handler(tool, function, is_by_name=True)
         return self._by_kind(tool, tool.kind)
 

@@ -51,6 +51,11 @@ def load_objects(source: str) -> dict[str, Any]:
     return {name: getattr(module, name) for name in names}
 
 
+def names_in(source: str) -> list[str]:
+    """The names in `module:name1,name2`; none where the source is a module or a file as a whole."""
+    return _split(source)[1]
+
+
 def _split(source: str) -> tuple[str, list[str]]:
     place, colon, names = source.rpartition(":")
     if not colon or "/" in names or "\\" in names:  # no names, but perhaps a drive letter

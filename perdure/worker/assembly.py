@@ -31,6 +31,7 @@ def create_worker(
     conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
     workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
     tool_loop: asyncio.AbstractEventLoop | None = None,
+    registered_tools: bool = True,
     **worker_options: Any,
 ) -> Worker:
     """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -51,6 +52,7 @@ def create_worker(
         conversation_cache_bytes=conversation_cache_bytes,
         workflow_cache_bytes=workflow_cache_bytes,
         tool_loop=tool_loop,
+        registered_tools=registered_tools,
     )
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
     return Worker(with_converter(client), task_queue=task_queue, **worker_options)

@@ -59,6 +59,7 @@ class PerdurePlugin(SimplePlugin):
         resources: What tools share, such as `{Database: connect}`, by the type that a parameter is annotated with; the
             function returns the object, or yields it and then closes it. Opened when a tool needs it for the first
             time, on the event loop of async tools, and closed with the worker.
+        registered_tools: Whether the functions that `@tool` has registered in this process are its tools, too.
         prompt_root: The folder where relative paths of sub-agents start.
         conversation_cache_bytes: How much memory the activities may keep conversations in; 0 keeps none.
         workflow_cache_bytes: How much memory runs that wait may take, in addition to the limit of
@@ -80,11 +81,14 @@ class PerdurePlugin(SimplePlugin):
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
         workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
         tool_loop: asyncio.AbstractEventLoop | None = None,
+        registered_tools: bool = True,
     ) -> None:
         self.runs = RunCache(conversation_cache_bytes)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
         self.user_loop = UserLoop(tool_loop)
-        self.toolbox = ToolBox(tools, kinds=tool_kinds, loop=self.user_loop, resources=resources)
+        self.toolbox = ToolBox(
+            tools, kinds=tool_kinds, registered=registered_tools, loop=self.user_loop, resources=resources
+        )
         self.activities_of_runs = RunActivities(
             self.toolbox,
             Hooks(guardrails or {}, compactors or {}, in_threads=True, loop=self.user_loop),

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
+from perdure.cli.user_code import load_user_code
 from perdure.client import RunHandle
 from perdure.errors import RunCancelled, RunError, ToolNotRegisteredError
 from perdure.guardrails import GuardrailResult, Guardrails
@@ -14,7 +16,7 @@ from perdure.messages import Message
 from perdure.protocol.run import Missing
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools import clear_tools, tool
+from perdure.tools import clear_tools, get_tool, tool
 
 from ..conftest import wait_for
 from ..workflows.agents import scripted_agent
@@ -231,3 +233,24 @@ async def test_after_the_grace_the_built_in_summary_replaces_the_compactors(stag
     assert len(failed) == 1
     assert "no compactor named 'short' on this worker" in failed[0]
     assert "0.3 s" in failed[0]
+
+
+async def test_a_worker_that_names_its_tools_has_no_others(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    """`@tool` has registered both when the file was imported."""
+    file = tmp_path / "both_tools.py"
+    file.write_text(
+        'from perdure import tool\n\n@tool\ndef one(text: str = ""): ...\n\n@tool\ndef other(text: str = ""): ...\n'
+    )
+    try:
+        code = load_user_code([f"{file}:one"])
+        assert (list(code.tools), get_tool("other") is None) == (["one"], False)
+        async with stage.worker(code.tools, registered_tools=not code.names_its_tools):
+            run = await stage.start(scripted_agent(scripted([]), ["other"]), missing_tool_grace=0.0)
+            with pytest.raises(ToolNotRegisteredError, match="This worker's tools: one"):
+                await run.result()
+            run = await stage.start(scripted_agent(scripted([asks("one"), says("done")]), ["one"]))
+            assert (await run.result()).output == "done"
+    finally:
+        clear_tools()
+    assert not load_user_code([str(file)]).names_its_tools
+    clear_tools()
