@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -24,11 +25,13 @@ def validate(
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
     tools: options.Tools = None,
+    strict: Annotated[bool, typer.Option("--strict", help="Take warnings for errors.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """Check an agent's file without calling anything.
 
-    With --tools, the declared tools are compared with their functions too. Exit code 1 when there is an error.
+    With --tools, the declared tools are compared with their functions too. Exit code 1 when there is an error; with
+    --strict, a warning is one, too.
     """
     from ..prompty.check.check import check
     from .agent_file import require_file
@@ -40,6 +43,8 @@ def validate(
     compared = [declarations_by(functions)] if tools else []
     problems = check(agent_file, also=[*further_checks(functions), *compared])
     request = None
+    if strict:
+        problems = [replace(problem, severity="error") for problem in problems]
     has_error = any(problem.severity == "error" for problem in problems)
     if show_request and not has_error:
         request = _request(agent_file, inputs or [], inputs_json, functions)

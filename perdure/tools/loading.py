@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import traceback
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -102,7 +103,21 @@ def _load_file(place: str) -> ModuleType:
 
 
 def _import_failed(place: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"Can't load {place!r}: importing it failed: {type(error).__name__}: {error}")
+    return ConfigurationError(f"Can't load {place!r}: importing it failed: {_described(error)}")
+
+
+def _described(error: Exception) -> str:
+    """The error, and where in the user's code it arose: file, line and the source line."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        text, file, line = f"{type(error).__name__}: {error.msg}", error.filename, error.lineno
+        source = (error.text or "").strip()
+    else:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        file, line, source = frame.filename, frame.lineno, frame.line or ""
+    if not file or not line or not source:
+        return text
+    return f"{text}\n  {file}:{line}: {source}"
 
 
 def _pick(module: ModuleType, place: str, names: list[str]) -> list[Callable[..., Any]]:

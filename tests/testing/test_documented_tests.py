@@ -11,6 +11,9 @@ from typing import Any
 
 import pytest
 
+from perdure.testing import asks, call, says
+from perdure.testing.server import read_script
+
 PAGE = Path(__file__).parents[2] / "docs" / "testing-agents.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
 TESTS = [block for block in BLOCKS if "def test_" in block]
@@ -71,6 +74,13 @@ async def test_it_passes(block: str) -> None:
 async def test_the_shortest_one_can_fail() -> None:
     with pytest.raises(AssertionError):
         defined_test(TESTS[0].replace("sunny in Paris", "rain in Paris"))()
+
+
+def test_the_script_in_json_is_one() -> None:
+    [written] = re.findall(r"```json\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+    first, [failed, repeated] = read_script(written)
+    assert first == asks(call("weather", "call_1", city="Paris"))
+    assert (failed.status, repeated) == (503, says("Sunny."))
 
 
 def test_the_shortest_one_has_five_lines() -> None:

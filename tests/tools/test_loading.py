@@ -59,6 +59,21 @@ def test_several_sources_together(folder: Path) -> None:
     assert list(load_tools("my_tools:first", f"{folder}/no_tools.py:plain")) == ["first", "plain"]
 
 
+def test_a_syntax_error_is_shown_with_its_line(folder: Path) -> None:
+    (folder / "half.py").write_text("from perdure import tool\n\n@tool\ndef look(at: str -> str:\n    return at\n")
+    with pytest.raises(ConfigurationError) as caught:
+        load_tools("half.py")
+    assert "SyntaxError: " in str(caught.value)
+    assert str(caught.value).endswith(f"\n  {folder.resolve() / 'half.py'}:4: def look(at: str -> str:")
+
+
+def test_what_a_file_raises_is_shown_with_its_line(folder: Path) -> None:
+    (folder / "raises.py").write_text("def of():\n    return {}['key']\n\nof()\n")
+    with pytest.raises(ConfigurationError, match="KeyError: 'key'") as caught:
+        load_tools("raises.py")
+    assert str(caught.value).endswith(f"\n  {folder.resolve() / 'raises.py'}:2: return {{}}['key']")
+
+
 @pytest.mark.parametrize(
     ("source", "text"),
     [

@@ -71,3 +71,17 @@ def test_a_function_that_is_not_there(folder: Path) -> None:
 
 def test_without_tools_nothing_is_compared(folder: Path) -> None:
     assert validate(folder, "")[0] == 0
+
+
+def test_with_strict_a_warning_is_an_error(folder: Path) -> None:
+    misspelt = AGENT.replace("---\nname", "---\ndescripton: finds books\nname", 1) % ""
+    (folder / "agent.prompty").write_text(misspelt)
+    lenient, strict = (CliRunner().invoke(app, ["validate", "agent.prompty", *more]) for more in ([], ["--strict"]))
+    assert (lenient.exit_code, strict.exit_code) == (0, 1)
+    assert "agent.prompty:2: warning: descripton: unknown property" in lenient.stderr
+    assert "agent.prompty:2: error: descripton: unknown property" in strict.stderr
+
+
+def test_a_right_file_is_right_with_strict_too(folder: Path) -> None:
+    code, _, stderr = validate(folder, "", "--strict", "--tools", "tools.py")
+    assert (code, stderr) == (0, "agent.prompty: no problems found\n")
