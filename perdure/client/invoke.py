@@ -63,6 +63,7 @@ class MoreOptions(TypedDict, total=False):
     max_tool_calls: int | None
     max_seconds: float | None
     max_repeated_calls: int | None
+    max_depth: int
 
 
 async def invoke_agent_async(

@@ -219,13 +219,13 @@ def test_a_handler_for_the_kind_counts(capsys: pytest.CaptureFixture[str]) -> No
 def test_a_provider_of_an_installed_package_counts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (tmp_path / "acme_perdure.py").write_text(
+    (tmp_path / "acmecorp_perdure.py").write_text(
         "def provider(key, api_type):\n    if api_type != 'talk':\n        raise ValueError\n    return object()\n"
     )
-    about = tmp_path / "acme_perdure-1.0.dist-info"
+    about = tmp_path / "acmecorp_perdure-1.0.dist-info"
     about.mkdir()
-    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-perdure\nVersion: 1.0\n")
-    (about / "entry_points.txt").write_text("[perdure.providers]\nacmecorp = acme_perdure:provider\n")
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acmecorp-perdure\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("[perdure.providers]\nacmecorp = acmecorp_perdure:provider\n")
     monkeypatch.syspath_prepend(tmp_path)
     write(model("{provider: acmecorp, apiType: talk}").replace("id: m\n  {", "{id: m, ").replace("model:\n ", "model:"))
     assert run(["validate", "a.prompty"]) == 0
