@@ -29,7 +29,7 @@ from ..protocol.run import Lineage, RunFailure, RunInput, RunOutput
 from ..protocol.search_attributes import AGENT, STATUS, TENANT
 from ..protocol.shown import details_of, shown_name, summary_of
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
-from .children import PATIENCE, child_result
+from .children import PATIENCE, child_id, child_result
 from .inbox import Inbox
 from .policies import WORKFLOW_TASK_TIMEOUT
 from .recording import CERTAIN_BYTES, uncompressed_bytes
@@ -64,7 +64,7 @@ class ChildRuns:
         return await self._run(request, spec, input)
 
     async def _run(self, request: ToolRequest, spec: ToolSpec, input: RunInput) -> ChildEnd:
-        id = f"{workflow.info().workflow_id}/{request.iteration}-{request.index}"
+        id = child_id(request)
         try:
             handle = await self._start(id, input)
         except WorkflowAlreadyStartedError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from hashlib import blake2b
 from typing import Any, TypeVar
 
 from temporalio import workflow
@@ -10,11 +11,22 @@ from temporalio.exceptions import FailureError
 from temporalio.workflow import ChildWorkflowHandle
 
 from ..loop.effects import Cancelled
+from ..tool_calls import ToolRequest
 
 Result = TypeVar("Result")
 
+MAX_PARENT_BYTES = 900
+"""A child's id begins with its parent's, unless that is longer: Temporal takes ids of 1,000 bytes."""
 PATIENCE = 10.0
 """Seconds that a child has to end after it was asked to."""
+
+
+def child_id(request: ToolRequest) -> str:
+    """The id of the child that executes a call: the same whenever it is derived, and no other call's."""
+    run = workflow.info().workflow_id
+    if len(run.encode()) > MAX_PARENT_BYTES:
+        run = blake2b(run.encode(), digest_size=16).hexdigest()
+    return f"{run}/{request.iteration}-{request.index}"
 
 
 async def child_result(

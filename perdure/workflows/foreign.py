@@ -21,7 +21,7 @@ from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
 from ..tools.foreign.arguments import as_sent, complete_arguments
 from ..tools.foreign.options import ActivityOptions, CallOptions, WorkflowOptions
 from ..tools.signature import InvalidArguments
-from .children import child_result
+from .children import child_id, child_result
 from .foreign_results import activity_failure, child_failure, failure, read_result
 from .inbox import Inbox
 from .policies import LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TIMED_OUT, TOOL_RETRIES
@@ -69,7 +69,7 @@ class ForeignCall:
             args=as_sent(called, arguments),
             task_queue=called.task_queue,
             result_type=RawValue,
-            activity_id=f"{self.request.iteration}.{self.request.index}.{self.request.name}",
+            activity_id=f"{self.request.iteration}-{self.request.index}",
             schedule_to_start_timeout=timedelta(seconds=called.schedule_to_start_timeout),
             start_to_close_timeout=_duration(self._attempt_seconds(called)),
             schedule_to_close_timeout=_duration(called.schedule_to_close_timeout),
@@ -82,7 +82,7 @@ class ForeignCall:
         if not handle.done():
             handle.cancel()
         try:
-            return read_result(self.request.name, await handle)
+            return read_result(self.request.name, await handle, self.spec.max_result)
         except ActivityError as error:
             return activity_failure(
                 self.request.name, called, error, self._attempt_seconds(called), self.inbox.cancelled
@@ -93,7 +93,7 @@ class ForeignCall:
         called = WorkflowOptions.model_validate(execution.options)
         try:
             arguments = self._arguments(called)
-            id = called.filled_id(arguments) or self._derived_id()
+            id = called.filled_id(arguments) or child_id(self.request)
         except ValueError as error:
             return self._refused(error)
         try:
@@ -145,7 +145,7 @@ class ForeignCall:
                 f"timed out after {limit:g} seconds; the workflow {handle.id!r} was asked to end, and has not ended yet"
             )
             return failure(name, text, kind="timeout", status="timeout")
-        return read_result(name, value)
+        return read_result(name, value, self.spec.max_result)
 
     async def _ends(self, handle: Handle, seconds: float | None, why: str) -> bool:
         """Whether the child ends within that time, or the run is cancelled; None waits for as long as it takes."""
@@ -180,9 +180,6 @@ class ForeignCall:
     def _refused(self, error: ValueError) -> ToolResult:
         text = f"Error: Invalid arguments for tool '{self.request.name}': {error}"
         return ToolResult.failure(text, kind="invalid_arguments")
-
-    def _derived_id(self) -> str:
-        return f"{workflow.info().workflow_id}/{self.request.iteration}.{self.request.index}.{self.request.name}"
 
     def _grace(self, is_over: bool) -> float:
         return 0.0 if is_over else self.options.cancel_grace

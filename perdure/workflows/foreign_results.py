@@ -35,16 +35,17 @@ def failure(
     return ToolResult.failure(f"Error: Tool '{name}' failed: {text}", kind=kind, status=status)
 
 
-def read_result(name: str, value: RawValue | None) -> ToolResult:
+def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> ToolResult:
     """The result as it came: text as it is, anything else as JSON, nothing as empty text; bounded in size.
 
     A payload that can't be read is an error result, and not a failure of the workflow task, which would be for ever.
     """
+    limits = SizeLimits() if max_bytes is None else SizeLimits(text_bytes=max_bytes)
     if value is None:
-        return to_result("", SizeLimits())
+        return to_result("", limits)
     try:
         found = workflow.payload_converter().from_payload(value.payload)
-        return to_result(valid_json(found), SizeLimits())
+        return to_result(valid_json(found), limits)
     except Exception as error:  # Whatever a stranger's bytes lead to.
         encoding = value.payload.metadata.get("encoding", b"").decode(errors="replace")
         text = (

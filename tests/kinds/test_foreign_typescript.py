@@ -66,7 +66,7 @@ async def test_positional_arguments(home: Stage, scripted: Scripted) -> None:
 async def test_no_parameters_no_argument_and_a_key_for_each_call(home: Stage, scripted: Scripted) -> None:
     run = await home.start(agent_with(scripted, activity("ping", ABROAD)))
     told = answer_of((await run.result()).messages)
-    assert json.loads(told) == {"arguments": 0, "key": f"{run.id}/1.0.ping", "attempt": 1}
+    assert json.loads(told) == {"arguments": 0, "key": f"{run.id}/1-0", "attempt": 1}
 
 
 async def test_a_hundred_kilobytes_each_way(home: Stage, scripted: Scripted) -> None:
@@ -80,7 +80,7 @@ async def test_a_workflow_gets_a_child_id_from_the_call(home: Stage, scripted: S
     welcome = workflow("welcome", ABROAD, "name:string!")
     run = await home.start(agent_with(scripted, welcome, name="Ada"))
     told = answer_of((await run.result()).messages)
-    assert json.loads(told) == {"greeting": "Hello Ada!", "id": f"{run.id}/1.0.welcome"}
+    assert json.loads(told) == {"greeting": "Hello Ada!", "id": f"{run.id}/1-0"}
 
 
 async def test_a_workflow_id_made_of_arguments(home: Stage, scripted: Scripted, task_queue: str) -> None:
@@ -151,7 +151,7 @@ async def test_a_cancelled_run_cancels_the_activity(home: Stage, scripted: Scrip
 @pytest.mark.parametrize("links", [0, 1])
 async def test_a_cancelled_run_cancels_the_child(home: Stage, scripted: Scripted, client: Client, links: int) -> None:
     run = await started(home, scripted, workflow("patient", ABROAD, "links:integer!"), links=links)
-    child = client.get_workflow_handle(f"{run.id}/1.0.patient")
+    child = client.get_workflow_handle(f"{run.id}/1-0")
 
     async def runs() -> bool:
         try:

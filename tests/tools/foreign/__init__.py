@@ -1,0 +1,1 @@
+"""Declarations of what others have on Temporal, without a server."""
