@@ -89,4 +89,8 @@ async def test_cancelling_the_parent(client: Client, task_queue: str, links: int
     await wait_for(last_link_runs)
     await parent.cancel()
     assert await parent.result() == expected
-    assert (await child.describe()).status != WorkflowExecutionStatus.RUNNING, "it ends with its parent at the latest"
+
+    async def has_ended() -> bool:
+        return (await child.describe()).status != WorkflowExecutionStatus.RUNNING
+
+    await wait_for(has_ended)  # With its parent at the latest.
