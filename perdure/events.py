@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple, TypeAlias, TypeVar, cast
 
@@ -37,6 +38,8 @@ class RunEvent(BaseModel):
     """Seconds since the epoch, by the workflow's clock; 0 for tokens."""
     call_id: str | None = None
     """The tool call that the event is about."""
+    run_id: str | None = Field(default=None, exclude_if=operator.not_)
+    """The called run that the event belongs to, where a run is read together with those that it has called."""
     position: str = ""
     """Where a stream stands after this event, in the middle of a text too: what `after` takes, to go on from there."""
     operations: list[Operation] = Field(default=[], exclude=True)

@@ -165,6 +165,8 @@ class PendingApproval(Exchanged):
     model_config = ConfigDict(populate_by_name=True)
 
     call_id: str
+    run_id: str | None = Field(default=None, exclude_if=operator.not_)
+    """The called run in which it waits, and takes the decision; None for the run that was asked."""
     kind: Literal["approval", "question"] = "approval"
     name: str
     """The tool's name."""

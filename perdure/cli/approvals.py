@@ -23,6 +23,8 @@ class DecidedCall(NamedTuple):
     digest: str | None
     """Of what waits now, so that the decision counts for nothing else; None when nothing of that id waits."""
     shown: str
+    run: RunHandle
+    """The run that takes the decision: this one, or one that it has called."""
 
 
 async def call_to_decide(handle: RunHandle, call_id: str | None) -> DecidedCall:
@@ -34,9 +36,10 @@ async def call_to_decide(handle: RunHandle, call_id: str | None) -> DecidedCall:
     found = [each for each in pending if call_id in (None, each.call_id)]
     if len(found) == 1:
         [each] = found
-        return DecidedCall(each.call_id, each.digest, describe_call(each.name, each.arguments))
+        run = handle.called(each.run_id) if each.run_id else handle
+        return DecidedCall(each.call_id, each.digest, describe_call(each.name, each.arguments), run)
     if call_id is not None:
-        return DecidedCall(call_id, None, call_id)
+        return DecidedCall(call_id, None, call_id, handle)
     waiting = "".join(f"\n  {each.call_id}  {describe_call(each.name, each.arguments)}" for each in pending) or " none"
     raise Failure(f"run {handle.id}: expected the id of a tool call that waits for approval. Waiting:{waiting}")
 

@@ -29,6 +29,6 @@ def approve(
 async def _approve(run_id: str, call_id: str | None, changed: dict[str, Any] | None, by: str | None) -> None:
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id)
-        await handle.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
+        await call.run.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
         shown = call.shown if changed is None else f"{call.shown}, with {to_json(changed, indent=None)} instead,"
-        say(f"Approved {shown} of run {run_id}. Watch it: perdure result {run_id} --follow")
+        say(f"Approved {shown} of run {call.run.id}. Watch it: perdure result {run_id} --follow")

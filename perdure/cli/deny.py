@@ -29,5 +29,5 @@ def deny(
 async def _deny(run_id: str, call_id: str | None, reason: str, by: str | None) -> None:
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id)
-        await handle.deny(call.id, reason, digest=call.digest, by=by or this_user())
-        say(f"Denied {call.shown} of run {run_id}. Watch it: perdure result {run_id} --follow")
+        await call.run.deny(call.id, reason, digest=call.digest, by=by or this_user())
+        say(f"Denied {call.shown} of run {call.run.id}. Watch it: perdure result {run_id} --follow")

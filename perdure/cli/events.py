@@ -27,6 +27,7 @@ def events(
     after: Annotated[
         str, typer.Option(metavar="POSITION", help="Only what comes after the event with this position or number.")
     ] = "0",
+    children: Annotated[bool, typer.Option("--children", help="Those of the agents that it has called, too.")] = False,
     as_json: options.AsJson = False,
     whole_messages: Annotated[
         bool, typer.Option("--whole-messages", help="With --json: the whole conversation wherever it has changed.")
@@ -39,13 +40,13 @@ def events(
     write = _line
     if as_json:
         write = _whole if whole_messages else _changes
-    execute(_events(id, follow, after, write))
+    execute(_events(id, follow, after, children, write))
 
 
-async def _events(run_id: str, follow: bool, after: str, write: Callable[[RunEvent], str]) -> None:
+async def _events(run_id: str, follow: bool, after: str, children: bool, write: Callable[[RunEvent], str]) -> None:
     async with open_run(run_id) as (_, handle):
         with waiting_shown(), _position_refused():
-            async for event in _chosen(handle, follow, after):
+            async for event in _chosen(handle, follow, after, children):
                 answer(write(event))
 
 
@@ -67,18 +68,19 @@ def _whole(event: RunEvent) -> str:
     return to_json(event.model_dump(mode="json"), indent=None)
 
 
-async def _chosen(handle: RunHandle, follow: bool, after: str) -> AsyncIterator[RunEvent]:
+async def _chosen(handle: RunHandle, follow: bool, after: str, children: bool) -> AsyncIterator[RunEvent]:
     if not follow:
-        for event in await handle.events(after):
+        for event in await handle.events(after, children=children):
             yield event
         return
-    async for event in handle.stream(after):
+    async for event in handle.stream(after, children=children):
         yield event
 
 
 def _line(event: RunEvent) -> str:
     """`seq  iteration  type  what the data says`, cut to fit a line."""
-    return f"{event.seq:>5}  {event.iteration:>3}  {event.type:<20}  {one_line(_summary(event.data), 120)}".rstrip()
+    line = f"{event.seq:>5}  {event.iteration:>3}  {event.type:<20}  {one_line(_summary(event.data), 120)}".rstrip()
+    return f"{line}  [{event.run_id}]" if event.run_id else line
 
 
 def _summary(data: dict[str, Any]) -> str:

@@ -31,6 +31,7 @@ async def _status(run_id: str, as_json: bool) -> None:
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     for pending in found.pending_approvals:
         call = describe_call(pending.name, pending.arguments)
-        answer(f"{call} waits for approval since {since(pending.since)}: perdure approve {run_id} {pending.call_id}")
+        command = f"perdure approve {pending.run_id or run_id} {pending.call_id}"
+        answer(f"{call} waits for approval since {since(pending.since)}: {command}")
     if found.queue_without_worker:
         answer(waiting_text(run_id, found.queue_without_worker, memo))

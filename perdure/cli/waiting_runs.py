@@ -31,7 +31,8 @@ async def _rows(client: Client, limit: int) -> AsyncIterator[dict[str, Any]]:
 
     count = 0
     async for id in _candidates(client):
-        pending = (await get_run(client, id).status()).pending_approvals
+        # What waits in a called run is listed with that run.
+        pending = [each for each in (await get_run(client, id).status()).pending_approvals if each.run_id is None]
         if pending:
             yield {"id": id, "pending": [each.model_dump(mode="json", by_alias=True) for each in pending]}
             count += 1

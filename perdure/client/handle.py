@@ -26,6 +26,7 @@ from .decisions import Decision
 from .output_type import typed_output
 from .reading.conversation import complete_messages, conversation_at_end
 from .reading.cursor import Cursor
+from .reading.family import family_events, family_stream, with_called
 from .reading.found import found
 from .reading.log import RunLog
 from .reading.patience import Patience
@@ -150,25 +151,35 @@ class RunHandle(Generic[T]):
         with found(self._chain):
             return await self._chain.at_current(send)
 
-    async def events(self, after: int | str = 0) -> list[RunEvent]:
+    def called(self, id: str) -> RunHandle:
+        """The handle on a run that this one has called, by its id: `RunEvent.run_id`, `PendingApproval.run_id`."""
+        return RunHandle(self._client, id)
+
+    async def events(self, after: int | str = 0, *, children: bool = False) -> list[RunEvent]:
         """The events after the one with that `seq` or `position`: those so far of an open run, all of a closed one.
 
-        Raises ValueError when `after` is neither.
+        With `children`, those of the runs that it has called are among them; they have a `run_id`. Raises ValueError
+        when `after` is neither.
         """
+        if children:
+            return await family_events(self, after)
         cursor = Cursor(after)
         with found(self._chain):
             await self._patience(self._log.refresh)
         return [seen for event in self._log.events_after(cursor.seq) for seen in cursor.recorded(event)]
 
-    async def stream(self, after: int | str = 0) -> AsyncIterator[RunEvent]:
+    async def stream(self, after: int | str = 0, *, children: bool = False) -> AsyncIterator[RunEvent]:
         """The events after the one with that `seq` or `position`, as they come, until the terminal one.
+
+        With `children`, those of the runs that it has called come among them; see `events`.
 
         With `RunOptions.stream`, `token` and `thinking` events come while the model writes; they have the `seq` that
         their recorded event will have, and a `position` in the middle of the text. `text_reset` says that the model
         begins its text anew. Raises ValueError when `after` is neither.
         """
         with found(self._chain):
-            async with aclosing(watch(self._chain, self._log, self._patience, after)) as events:
+            source = family_stream(self, after) if children else watch(self._chain, self._log, self._patience, after)
+            async with aclosing(source) as events:
                 async for event in events:
                     yield event
 
@@ -178,9 +189,12 @@ class RunHandle(Generic[T]):
             return await self._patience(lambda: complete_messages(self._chain, self._log))
 
     async def status(self) -> RunStatus:
-        """Where the run stands: the workflow's own answer or, when no worker gives one, what the history says."""
+        """Where the run stands: the workflow's own answer or, when no worker gives one, what the history says.
+
+        What waits for a person in the runs that it has called is listed too: it is decided there (`called`).
+        """
         with found(self._chain):
-            return await self._status.read()
+            return await with_called(self, await self._status.read())
 
     async def _error_of(self, cause: BaseException) -> RunError:
         """How the run ended, as an error with its conversation, as far as that can be read."""

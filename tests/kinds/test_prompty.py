@@ -2,15 +2,29 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
-from perdure.client import RunHandle, get_run
+import pytest
+from temporalio import activity
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
+
+from perdure import ApprovalError, RunCancelled, RunError
+from perdure.agent import Agent
+from perdure.client import RunHandle, RunOptions, get_run, start_run
+from perdure.events import RunEvent
 from perdure.messages import Message
 from perdure.prompty.load import load
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.protocol.run import RunStatus
+from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
+from ..conftest import wait_for
+from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
 from .families import calls, family_script, takes, write_agent
 
@@ -75,3 +89,388 @@ async def test_two_levels_deep(stage: Stage, scripted: Scripted, tmp_path: Path)
     }
     assert asked["clerk"]["tools"][0]["function"]["description"] == "Reads a page."
     assert not asked["reader"].get("tools")
+
+
+def shown(events: list[RunEvent], of: RunHandle) -> list[str]:
+    """What happens where, without the clock."""
+    return [f"{(event.run_id or of.id).removeprefix(of.id)} {event.type}" for event in events]
+
+
+async def test_events_of_called_runs_are_read_through_their_caller(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    both = asks(call("clerk", "a", topic="x"), call("clerk", "b", topic="y"))
+    model = scripted(
+        family_script(
+            {
+                "chief": [both, asks(call("clerk", "a", topic="z")), says("done")],
+                "clerk": [asks(call("reader")), says("read")],
+                "reader": [says("a page")],
+            }
+        )
+    )
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model, tools=[calls("reader.prompty")], inputs=takes("topic"))
+    write_agent(tmp_path, "reader.prompty", model)
+    async with stage.worker():
+        run = await stage.start(load(chief), parallel_tool_calls=True)
+        live = [event async for event in run.stream(children=True)]
+        await run.result()
+    events = await run.events(children=True)
+    told = shown(events, run)
+    assert sorted(told) == sorted(shown(live, run))
+    assert [each for each in told if each.startswith(" ")] == shown(await run.events(), run)
+    for place in ("/1-0", "/1-1", "/2-0", "/1-0/1-0", "/2-0/1-0"):
+        own = [f"{place} {event.type}" for event in await run.called(f"{run.id}{place}").events()]
+        assert [each for each in told if each.startswith(f"{place} ")] == own
+        assert [each for each in shown(live, run) if each.startswith(f"{place} ")] == own
+    for read in (events, live):
+        of = [event.run_id for event in read]
+        (begun,) = (n for n, event in enumerate(read) if event.data.get("run_id") == f"{run.id}/2-0")
+        ended = next(n for n in range(begun, len(read)) if read[n].type == "tool_result" and of[n] is None)
+        assert {n for n, id in enumerate(of) if id and id.startswith(f"{run.id}/2-0")} == set(range(begun + 1, ended))
+        assert read[-1].type == "done"
+    for number in range(0, len(events), 7):
+        rest = await run.events(events[number].position, children=True)
+        assert shown(rest, run) == told[number + 1 :], events[number].position
+    for number in (0, 17, len(live) - 1):
+        rest = [each async for each in run.stream(live[number].position, children=True)]
+        assert sorted(shown(rest, run)) == sorted(shown(live, run)[number + 1 :])
+
+
+@pytest.mark.parametrize("position", ["x", "3(", "3(1-0)", "3(x=1)", "3(1-0=(2)", "3(1-0=1,)", "3)1("])
+async def test_what_is_no_position_is_refused(stage: Stage, scripted: Scripted, position: str) -> None:
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([says("done")])))
+        await run.result()
+    with pytest.raises(ValueError, match="position"):
+        await run.events(position, children=True)
+    with pytest.raises(ValueError, match="position"):
+        [event async for event in run.stream(position, children=True)]
+
+
+async def test_twenty_agents_share_one_budget(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    crowd = [call("clerk", f"c{n}", topic=str(n)) for n in range(20)]
+    model = scripted(
+        family_script(
+            {
+                "chief": [
+                    asks(*crowd, input_tokens=100, output_tokens=0),
+                    says("never", input_tokens=1, output_tokens=0),
+                ],
+                "clerk": lambda request: asks(call("look"), input_tokens=50, output_tokens=0),
+            }
+        )
+    )
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    look = {"name": "look", "kind": "function", "parameters": []}
+    write_agent(tmp_path, "clerk.prompty", model, tools=[look], inputs=takes("topic"))
+
+    async def looked() -> str:
+        return "nothing"
+
+    async with stage.worker({"look": looked}):
+        run = await stage.start(load(chief), parallel_tool_calls=True, max_total_tokens=2100)
+        with pytest.raises(RunError, match=r"max_total_tokens \(2100\) reached") as failed:
+            await run.result()
+        status = await run.status()
+    # Each of them had 100 tokens: two model calls.
+    assert len([each for each in model.requests if each.body["model"] == "clerk"]) == 40
+    assert status.usage.total_tokens == 2100
+    assert len(tool_texts(failed.value.messages)) == 20
+    for text in tool_texts(failed.value.messages):
+        assert text.startswith("Error: Tool 'clerk' failed: limit_exceeded: Budget exhausted: max_total_tokens (100)")
+
+
+async def test_the_time_and_the_tool_calls_that_are_left(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(
+        family_script(
+            {
+                "chief": [asks(call("clerk")), asks(call("clerk")), says("done")],
+                "clerk": [asks(call("look", "1"), call("look", "2")), says("looked")],
+            }
+        )
+    )
+    look = {"name": "look", "kind": "function", "parameters": []}
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model, tools=[look])
+    async with stage.worker({"look": lambda: "x"}):
+        run = await stage.start(load(chief), max_tool_calls=5, max_seconds=100, on_limit="partial")
+        result = await run.result()
+    # Two of five calls were the chief's own, two the first clerk's: the second one had one left, and asked for two.
+    first, second = tool_texts(result.messages)
+    assert (first, second[:16], result.is_incomplete) == ("looked", "I was unable to ", True)
+    clerk = (await stage.client.get_workflow_handle(f"{run.id}/1-0").fetch_history()).events[0]
+    [payload] = clerk.workflow_execution_started_event_attributes.input.payloads
+    options = json.loads(payload.data)["options"]
+    assert options["max_tool_calls"] == 4
+    assert 0 < options["max_seconds"] <= 100
+
+
+async def test_agents_may_call_each_other_only_so_deep(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    names = ["a", "b", "c"]
+    script = {name: [asks(call(after)), says(f"{name} is done")] for name, after in pairwise([*names, "d"])}
+    model = scripted(family_script({**script, "d": [says("never")]}))
+    for name, after in pairwise([*names, "d"]):
+        write_agent(tmp_path, f"{name}.prompty", model, tools=[calls(f"{after}.prompty")])
+    write_agent(tmp_path, "d.prompty", model)
+    async with stage.worker():
+        run = await stage.start(load(tmp_path / "a.prompty"), max_depth=2)
+        result = await run.result()
+        deepest = await (await child_of(stage, run, "1-0/1-0")).messages()
+    assert result.output == "a is done"
+    [text] = tool_texts(deepest)
+    assert text.startswith("Error: Tool 'd' failed: agents may call each other 2 levels deep (max_depth)")
+
+
+async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(
+        family_script(
+            {
+                "chief": [
+                    asks(
+                        call("clerk", "1", topic="x"),
+                        call("clerk", "2", topic=5),
+                        call("slow", "3"),
+                        call("typed", "4"),
+                    ),
+                    says("done"),
+                ],
+                "clerk": [ScriptedReply(status=400, error={"error": {"message": "bad words"}})],
+                "slow": [says("late", delay=30)],
+                "typed": [says('{"n": 1}', input_tokens=3, output_tokens=4)],
+            }
+        )
+    )
+    tools = [calls("clerk.prompty"), calls("slow.prompty", perdure={"timeout": 0.3}), calls("typed.prompty")]
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=tools)
+    write_agent(tmp_path, "clerk.prompty", model, inputs=takes("topic"))
+    write_agent(tmp_path, "slow.prompty", model)
+    write_agent(tmp_path, "typed.prompty", model, outputs=[{"name": "n", "kind": "integer"}])
+    async with stage.worker():
+        run = await stage.start(load(chief), parallel_tool_calls=True)
+        result = await run.result()
+        slow = await stage.client.get_workflow_handle(f"{run.id}/1-2").describe()
+    failed, unfit, late, typed = tool_texts(result.messages)
+    assert failed.startswith("Error: Tool 'clerk' failed: execute: ")
+    assert "bad words" in failed
+    assert unfit == "Error: Invalid arguments for tool 'clerk': 'topic' must be string, got 5"
+    assert late == "Error: Tool 'slow' failed: timed out after 0.3 seconds"
+    assert typed == '{"n":1}'
+    assert slow.status == WorkflowExecutionStatus.CANCELED
+    statuses = [message.metadata.get("status") for message in result.messages if message.role == "tool"]
+    assert statuses == ["error", "error", "timeout", None]
+
+
+async def test_bindings_pass_the_caller_s_inputs_down(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(
+        family_script(
+            {
+                "chief": [asks(call("clerk", topic="x", tenant="wrong")), says("done")],
+                "clerk": [asks(call("look", "l", tenant="wrong")), says("looked")],
+            }
+        )
+    )
+    look = {
+        "name": "look",
+        "kind": "function",
+        "parameters": takes("tenant"),
+        "bindings": {"tenant": {"input": "for"}},
+    }
+    bound = calls("clerk.prompty", bindings={"for": {"input": "tenant"}})
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[bound], inputs=takes("tenant"))
+    write_agent(
+        tmp_path,
+        "clerk.prompty",
+        model,
+        tools=[look],
+        inputs=takes("topic", "for"),
+        prompt="user:\n{{topic}} for {{for}}",
+    )
+    seen: list[str] = []
+    async with stage.worker({"look": lambda tenant: seen.append(tenant)}):
+        run = await start_run(stage.client, chief, {"tenant": "acme"}, task_queue=stage.task_queue)
+        await run.result()
+        clerk = await child_of(stage, run, "1-0")
+    assert seen == ["acme"]
+    assert (await clerk.messages())[0].text == "x for acme"
+    assert list(model.requests[0].body["tools"][0]["function"]["parameters"]["properties"]) == ["topic"]
+
+
+async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(
+        family_script(
+            {"chief": [asks(call("delegate_to_clerk", task="Count ships.")), says("3")], "clerk": [says("three")]}
+        )
+    )
+    agents = [{"name": "clerk", "path": "clerk.prompty", "description": "Counts."}]
+    chief = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": {"agents": agents}})
+    write_agent(tmp_path, "clerk.prompty", model)
+    async with stage.worker():
+        run = await start_run(stage.client, chief, task_queue=stage.task_queue)
+        result = await run.result()
+        clerk = await child_of(stage, run, "1-0")
+    assert tool_texts(result.messages) == ["three"]
+    assert [(each.role, each.text) for each in (await clerk.messages())[:2]] == [
+        ("system", "You are clerk."),
+        ("user", "Count ships."),
+    ]
+    [offered] = model.requests[0].body["tools"]
+    assert offered["function"]["description"] == "Counts."
+    assert list(offered["function"]["parameters"]["properties"]) == ["task"]
+
+
+async def test_an_approval_waits_in_the_called_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(
+        family_script(
+            {
+                "chief": [asks(call("clerk")), says("done")],
+                "clerk": [asks(call("pay", amount=5)), says("paid")],
+            }
+        )
+    )
+    pay = {
+        "name": "pay",
+        "kind": "function",
+        "parameters": [{"name": "amount", "kind": "integer"}],
+        "perdure": {"approval": "always"},
+    }
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model, tools=[pay])
+    async with stage.worker({"pay": lambda amount=0: f"paid {amount}"}):
+        run = await stage.start(load(chief))
+
+        async def waiting() -> RunStatus | None:
+            status = await run.status()
+            return status if status.pending_approvals else None
+
+        status = await wait_for(waiting)
+        [pending] = status.pending_approvals
+        assert status.status == "waiting_for_approval"
+        assert pending.run_id == f"{run.id}/1-0"
+        with pytest.raises(ApprovalError):
+            await run.approve(pending.call_id)
+        await run.called(pending.run_id).approve(pending.call_id, digest=pending.digest)
+        assert (await run.result()).output == "done"
+    assert (await run.status()).pending_approvals == []
+
+
+async def test_a_file_that_only_the_worker_has_is_read_once(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(
+        family_script(
+            {"chief": [asks(call("clerk", "1")), asks(call("clerk", "2")), says("done")], "clerk": [says("first")]}
+        )
+    )
+    here, there = tmp_path / "here", tmp_path / "there"
+    chief = write_agent(here, "chief.prompty", model, tools=[calls("team/clerk.prompty")])
+    clerk = write_agent(there, "team/clerk.prompty", model, prompt="system:\nThe first edition.")
+
+    async def edited() -> None:
+        clerk.write_text("gone")
+
+    async with stage.worker(prompt_root=there):
+        run = await stage.start(load(chief))
+        async for event in run.stream():
+            if event.type == "llm_start":
+                await edited()
+        result = await run.result()
+    assert tool_texts(result.messages) == ["first", "first"]
+    assert (await (await child_of(stage, run, "2-0")).messages())[0].text == "The first edition."
+    async with stage.worker(prompt_root=here):
+        lost = await stage.start(load(chief), missing_tool_grace=0)
+        with pytest.raises(RunError, match=r"'team/clerk\.prompty' was not there when the run was started, nor under"):
+            await lost.result()
+
+
+class FailsOnce(Interceptor, ActivityInboundInterceptor):
+    """Loses the result of the first execution of one type of activity."""
+
+    def __init__(self, type: str) -> None:
+        self.type = type
+        self.executions = 0
+
+    def intercept_activity(self, next: ActivityInboundInterceptor) -> ActivityInboundInterceptor:
+        self.next = next
+        return self
+
+    async def execute_activity(self, input: ExecuteActivityInput) -> Any:
+        result = await self.next.execute_activity(input)
+        if activity.info().activity_type == self.type:
+            self.executions += 1
+            if self.executions == 1:
+                raise RuntimeError("the result was lost")
+        return result
+
+
+async def test_a_call_that_is_prepared_twice_starts_one_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(family_script({"chief": [asks(call("clerk")), says("done")], "clerk": [says("once")]}))
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model)
+    lossy = FailsOnce("perdure.tool.clerk")
+    async with stage.worker(interceptors=[lossy]):
+        run = await stage.start(load(chief))
+        result = await run.result()
+    assert lossy.executions == 2
+    assert tool_texts(result.messages) == ["once"]
+    assert [each.body["model"] for each in model.requests] == ["chief", "clerk", "chief"]
+    history = await stage.client.get_workflow_handle(run.id).fetch_history()
+    assert (
+        len([each for each in history.events if each.HasField("child_workflow_execution_started_event_attributes")])
+        == 1
+    )
+
+
+async def test_a_cancelled_run_cancels_the_runs_that_it_has_called(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    model = scripted(
+        family_script(
+            {
+                "chief": [asks(call("clerk", "1"), call("clerk", "2"))],
+                "clerk": [asks(call("reader"))],
+                "reader": [says("late", delay=30)],
+            }
+        )
+    )
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model, tools=[calls("reader.prompty")])
+    write_agent(tmp_path, "reader.prompty", model)
+    async with stage.worker():
+        run = await stage.start(load(chief))
+
+        async def reads() -> bool:
+            return any(each.body["model"] == "reader" for each in model.requests)
+
+        await wait_for(reads)
+        await run.cancel()
+        with pytest.raises(RunCancelled) as cancelled:
+            await run.result()
+        for place in ("", "/1-0", "/1-0/1-0"):
+            described = await stage.client.get_workflow_handle(f"{run.id}{place}").describe()
+            assert described.status == WorkflowExecutionStatus.CANCELED
+    assert tool_texts(cancelled.value.messages) == ["[cancelled]", "[cancelled]"]
+    assert model.requests[-1].aborted
+
+
+async def test_in_this_process_too(tmp_path: Path) -> None:
+    chief = write_agent(tmp_path, "chief.prompty", tools=[calls("clerk.prompty")])
+    reader = {**calls("reader.prompty"), "mode": "single"}
+    write_agent(tmp_path, "clerk.prompty", tools=[reader], inputs=takes("topic"), prompt="user:\n{{topic}}")
+    write_agent(tmp_path, "reader.prompty")
+    scripts = {
+        "chief": [asks(call("clerk", topic="x"), input_tokens=1, output_tokens=0), says("done")],
+        "clerk": [asks(call("reader"), input_tokens=2, output_tokens=0), says("read")],
+        "reader": [says("a page", input_tokens=4, output_tokens=0)],
+    }
+
+    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
+        return scripts[agent.name][sum(message.role == "assistant" for message in messages)]
+
+    events: list[str] = []
+    result = await InProcessRun(chief, model=model, on_event=lambda type, data: events.append(type)).run()
+    assert result.output == "done"
+    assert tool_texts(result.messages) == ["read"]
+    assert result.usage.total_tokens == 7
+    assert "child_started" in events
+    refused = await InProcessRun(chief, model=model, options=RunOptions(max_depth=0)).run()
+    assert "0 levels deep" in tool_texts(refused.messages)[0]

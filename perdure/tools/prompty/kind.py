@@ -44,7 +44,7 @@ class PromptyKind(ToolKind):
             child = files.found[key_of(tool.path)]
             parameters = object_schema(_parameters(tool, child))
         except (ConfigurationError, ValueError, OSError) as error:
-            raise ToolOfferError(f"tool {tool.name}: {error}") from error
+            raise ToolOfferError(str(error)) from error
         own = {key: agent for key, agent in files.found.items() if key not in asking.agents}
         return [
             Offering(
@@ -65,10 +65,10 @@ def _find(tool: PromptyTool, asking: Asking) -> AgentFiles:
     files = AgentFiles(asking.prompt_root, known=asking.agents)
     files.find(Agent(tools=[tool]))
     for path in files.absent.values():
-        where = "the worker has no folder for prompts (create_worker(prompt_root=…), perdure worker --prompt-root)"
+        where = "and the worker has no folder for prompts (create_worker(prompt_root=…), perdure worker --prompt-root)"
         if asking.prompt_root is not None:
             where = f"nor under the worker's folder for prompts, {str(asking.prompt_root)!r}"
-        raise LoadError(f"the agent's file {path!r} was not there when the run was started, and {where}")
+        raise LoadError(f"the agent's file {path!r} was not there when the run was started, {where}")
     return files
 
 
