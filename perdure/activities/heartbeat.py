@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
 
 from temporalio import activity
@@ -41,14 +41,16 @@ async def cancelled_meanwhile() -> bool:
 
 
 @asynccontextmanager
-async def heartbeats() -> AsyncIterator[Heart]:
-    """Heartbeat for as long as the block runs; the user's code in it may do so, too, from wherever it runs.
+async def heartbeats(details: Sequence[object] = ()) -> AsyncIterator[Heart]:
+    """Heartbeat for as long as the block runs, with these details until it tells others.
+
+    The user's code in it may heartbeat, too, from wherever it runs.
 
     A block that is cancelled because its run is over raises an `ApplicationError` that nobody logs, instead of the
     `CancelledError`: nothing went wrong.
     """
     _heartbeat_from_anywhere()
-    heart = Heart()
+    heart = Heart(details)
     heart.start()
     try:
         yield heart
@@ -91,10 +93,10 @@ def _run_is_over() -> bool:
 class Heart:
     """Beats every `HEARTBEAT_SECONDS`, and sooner while there is something new to tell."""
 
-    def __init__(self) -> None:
+    def __init__(self, details: Sequence[object] = ()) -> None:
         self._said: StreamedText | None = None
         self._is_full = False
-        self._details: tuple[object, ...] = ()
+        self._details = tuple(details)
         self._news = asyncio.Event()
         self._first: asyncio.TimerHandle | None = None
         self._beating: asyncio.Task[None] | None = None

@@ -152,8 +152,10 @@ def starts_so_far() -> int:
 async def count_start() -> int:
     """Record that this worker is about to start it, before it does: so nothing is started too often.
 
-    The attempts of the activity do not tell, because most of them are refusals. Raises RPCError.
+    The attempts of the activity do not tell, because most of them are refusals. What a tool has told stays. Raises
+    RPCError.
     """
     starts = starts_so_far() + 1
-    await activity.client().get_async_activity_handle(task_token=activity.info().task_token).heartbeat(starts)
+    handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
+    await handle.heartbeat(starts, *activity.info().heartbeat_details[1:])
     return starts

@@ -16,6 +16,7 @@ from ..protocol import activities
 from ..redaction import redactor
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
+from .attempts import handed_on, last_heartbeat
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
 from .run_cache import KnownRun, RunCache, current_link
@@ -68,7 +69,7 @@ class ToolActivities:
         with typed_failures():
             if activity.info().is_local:
                 return await self._run_local_tool(input)
-            async with heartbeats() as heart:
+            async with heartbeats(activity.info().heartbeat_details) as heart:
                 if await cancelled_meanwhile():
                     return activities.ended_unseen(name, was_started=not input.offer or starts_so_far() > 0)
                 run = await self._runs.current()
@@ -78,7 +79,7 @@ class ToolActivities:
                 if starts_so_far() >= input.offer.starts:
                     return activities.lost_tool(name)
                 starts = await count_start()
-                heart.tell(starts)
+                heart.tell(starts, *last_heartbeat(is_counted=True))
                 return await self._execute(run, input, starts, partial(heart.tell, starts))
 
     async def _run_local_tool(self, input: activities.ToolInput) -> ToolResult:
@@ -109,6 +110,8 @@ class ToolActivities:
             idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
             attempt=input.earlier + attempt,
             heartbeat=heartbeat,
+            last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
+            handed_on=handed_on,
         )
         result = await self._toolbox.execute(
             run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -11,6 +11,11 @@ T = TypeVar("T")
 
 def _no_heartbeat(*details: object) -> None:
     """Outside a worker nobody listens."""
+
+
+async def _by_nobody() -> bool:
+    """Outside a worker there are no other attempts."""
+    return False
 
 
 @dataclass(frozen=True)
@@ -26,6 +31,12 @@ class ToolContext:
     """1 for the first execution; more for one that repeats an execution which was lost with its worker."""
     heartbeat: Callable[..., None] = _no_heartbeat
     """Tells Temporal that a long execution is alive, with details or without. May be called from any thread."""
+    last_heartbeat: tuple[Any, ...] = ()
+    """The details that the attempt before this one has told last, in their JSON form; () when there are none."""
+    handed_on: Callable[[], Awaitable[bool]] = _by_nobody
+    """Once the execution is cancelled: whether another attempt goes on with the call, since this worker stops or was
+    taken for lost. If not, the run was cancelled or the call's time is over: then work begun elsewhere is to be ended.
+    """
     resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
     """What `resource` gives, by type; an exception for one that can't be opened."""
 

@@ -18,6 +18,7 @@ BUILT_IN: Mapping[str, str] = {
     "activity": ".foreign.kinds:ActivityKind",
     "workflow": ".foreign.kinds:WorkflowKind",
     "builtin": ".builtin.kind:BuiltInTools",
+    "a2a": ".a2a.kind:A2AKind",
 }
 """Kind → module and class, below this package; imported when a run needs it."""
 _log = get_logger("perdure.tools")

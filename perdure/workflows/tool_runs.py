@@ -28,8 +28,8 @@ from .ui import call_summary
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before an execution that has failed is repeated; the pause doubles each time."""
 WORKER_LOST = "worker_lost"
-NEVER_REPEATED = ("invalid_arguments", "configuration")
-"""What would fail again in the same way."""
+NEVER_REPEATED = ("invalid_arguments", "configuration", "input_required", "auth_required")
+"""What would fail again in the same way, or waits for an answer."""
 
 
 class ToolRuns:

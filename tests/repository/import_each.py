@@ -13,6 +13,7 @@ import sys
 from typing import Any
 
 LIBRARIES = (
+    "a2a.client",
     "anthropic",
     "jinja2.sandbox",
     "openai",

@@ -1,0 +1,36 @@
+"""What one attempt at a tool's execution knows of the others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from temporalio import activity
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError
+
+
+def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
+    """The details that the attempt before this one has told last; where starts are counted, without the count."""
+    return tuple(activity.info().heartbeat_details)[1 if is_counted else 0 :]
+
+
+async def handed_on() -> bool:
+    """Whether this activity was cancelled because another attempt goes on with it, not because its run is over.
+
+    Costs a request to the server where the cancellation itself does not say.
+    """
+    details = activity.cancellation_details()
+    if details is None or details.cancel_requested:
+        return False
+    if details.worker_shutdown:
+        return True
+    # The server does not know this attempt any more: the run is over, or this worker was taken for lost.
+    info = activity.info()
+    assert info.workflow_id is not None
+    handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+    try:
+        description = await handle.describe()
+    except RPCError:
+        return True
+    is_cancelled = description.raw_description.workflow_extended_info.cancel_requested
+    return description.status == WorkflowExecutionStatus.RUNNING and not is_cancelled

@@ -1,0 +1,101 @@
+"""Reads the card of a remote agent: what it is for, where its requests go, how they are let in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+
+from a2a.client import A2ACardResolver
+from a2a.types import AgentCard, AgentInterface, SecurityScheme
+from a2a.utils.constants import TransportProtocol
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+from ...excerpt import cut_middle
+from ...json_types import JsonObject
+from ..kind import ToolOfferError
+from .faults import FAULTS, fault_of
+from .http import ANSWER_SECONDS, bare, http_client, refusal
+from .settings import Settings
+
+BINDINGS = (TransportProtocol.JSONRPC.value, TransportProtocol.HTTP_JSON.value)
+MAX_DESCRIPTION_BYTES = 8 * 1024
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+_NOT_FOR_KEYS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
+
+
+async def fetch_card(settings: Settings) -> AgentCard:
+    """The card at the endpoint's well-known path.
+
+    Raises ToolOfferError when it can't be had in time, or says nothing that perdure can call.
+    """
+    seconds = settings.options.discovery_timeout
+    try:
+        async with asyncio.timeout(seconds), http_client(settings, settings.credentials({})) as client:
+            return await A2ACardResolver(client, settings.endpoint).get_agent_card(
+                http_kwargs={"timeout": ANSWER_SECONDS}
+            )
+    except TimeoutError:
+        why = f"no answer within {seconds:g} seconds ('options.discoveryTimeout')"
+    except FAULTS as error:
+        why = fault_of(error).text
+    where = f"{bare(settings.endpoint)}/.well-known/agent-card.json"
+    raise ToolOfferError(f"the agent's card at {where} can't be read: {why}")
+
+
+def callable_part(card: AgentCard, settings: Settings) -> JsonObject:
+    """What a call needs of the card, to be recorded: one interface, whether it streams, how requests are let in.
+
+    Raises ToolOfferError for a card that points at no address that perdure may call.
+    """
+    interface = _interface(card, settings)
+    part = AgentCard(name=card.name[:200], supported_interfaces=[interface])
+    part.capabilities.streaming = card.capabilities.streaming
+    return {"card": MessageToDict(part), "auth": way_in(card)}
+
+
+def card_of(details: JsonObject) -> AgentCard:
+    """The card that `callable_part` has recorded."""
+    return ParseDict(details["card"], AgentCard(), ignore_unknown_fields=True)
+
+
+def described(card: AgentCard, description: str | None) -> str:
+    """What the model is told of the agent: what the file says, else the card; and the agent's skills."""
+    lines = [description or card.description or f"Asks the agent {card.name!r}."]
+    if card.skills:
+        lines += ["", "Its skills:", *(f"- {skill.name}: {skill.description}" for skill in card.skills)]
+    return cut_middle("\n".join(lines), MAX_DESCRIPTION_BYTES)
+
+
+def way_in(card: AgentCard) -> dict[str, str]:
+    """How the card wants a key to be sent: `header`, with that header's name, or `scheme`; {} if it does not say.
+
+    Raises ToolOfferError for a key that has to be elsewhere than in a header.
+    """
+    required = [name for requirement in card.security_requirements for name in requirement.schemes]
+    for name in required or list(card.security_schemes):
+        if name in card.security_schemes and (found := _way(card.security_schemes[name])):
+            return found
+    return {}
+
+
+def _way(scheme: SecurityScheme) -> dict[str, str]:
+    if scheme.HasField("http_auth_security_scheme"):
+        return {"scheme": scheme.http_auth_security_scheme.scheme.lower()[:20]}
+    if not scheme.HasField("api_key_security_scheme"):
+        return {}
+    place, name = scheme.api_key_security_scheme.location, scheme.api_key_security_scheme.name
+    if place != "header" or not _HEADER.fullmatch(name) or name.lower() in _NOT_FOR_KEYS:
+        raise ToolOfferError(f"its card wants the key in {place!r:.40} as {name!r:.80}: only headers are possible")
+    return {"header": name}
+
+
+def _interface(card: AgentCard, settings: Settings) -> AgentInterface:
+    """The first interface that perdure speaks and may call."""
+    spoken = [each for each in card.supported_interfaces if each.protocol_binding in BINDINGS]
+    if not spoken:
+        found = ", ".join(sorted({each.protocol_binding[:40] for each in card.supported_interfaces})) or "none"
+        raise ToolOfferError(f"its card has no interface by {' or '.join(BINDINGS)}, but: {found}")
+    for interface in spoken:
+        if settings.allows(interface.url):
+            return interface
+    raise ToolOfferError(f"its card points elsewhere: {refusal(spoken[0].url, settings.endpoint)}")

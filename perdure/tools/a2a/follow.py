@@ -1,0 +1,247 @@
+"""One call of a remote agent: sends the message once, follows the task that comes of it, finds it again, cancels it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from contextlib import aclosing
+from typing import Any, cast
+
+from a2a.client import Client, ClientCallContext
+from a2a.types import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    ListTasksRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    StreamResponse,
+    SubscribeToTaskRequest,
+    Task,
+)
+from a2a.utils.errors import MethodNotFoundError, TaskNotCancelableError, UnsupportedOperationError
+
+from ...logs import get_logger
+from ...messages import ToolResult
+from ..kind import KindCall
+from .answer import add_artifact, has_failed, is_at_rest, result_of, result_of_message, state_name
+from .faults import FAULTS, NONSENSE, AgentError, fault_of
+from .http import ANSWER_SECONDS, bare
+from .settings import Settings
+
+QUIET_SECONDS = 60.0
+"""After so long without news on a stream, the task is looked at."""
+FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.1, 10.0, 1.5
+"""Seconds between two looks at a task."""
+CANCEL_SECONDS = 5.0
+_SOON = ClientCallContext(timeout=ANSWER_SECONDS)
+_log = get_logger("perdure.tools")
+
+
+class RemoteCall:
+    """One call, from its message to the result. `streams` says whether the agent's card offers streams."""
+
+    def __init__(self, client: Client, settings: Settings, call: KindCall, *, streams: bool) -> None:
+        self._client = client
+        self._settings = settings
+        self._call = call
+        self._streams = streams
+        self._task: Task | None = None
+        self._answer: Message | None = None
+        self._message_id = call.context.idempotency_key
+        self._told: dict[str, str] = {}
+        """What was told by the last heartbeat."""
+        self._wait = FIRST_WAIT
+
+    async def result(self) -> ToolResult:
+        """What the agent answers. Raises AgentError when it can't be had.
+
+        Cancelled, it cancels the remote task too, unless another attempt of this call goes on with it.
+        """
+        try:
+            await self._find_again()
+            if self._task is None:
+                await self._send()
+            while self._answer is None and not self._is_at_rest:
+                await self._follow()
+        except asyncio.CancelledError:
+            if not await self._call.context.handed_on():
+                await self.cancel()
+            raise
+        try:
+            if self._answer is not None:
+                return result_of_message(self._answer)
+            assert self._task is not None
+            return result_of(self._task, self._settings.name)
+        except NONSENSE as error:
+            raise self._error(fault_of(error).text) from error
+
+    async def cancel(self) -> None:
+        """Cancel the remote task, if there is one. What goes wrong is logged: nobody waits for it."""
+        try:
+            async with asyncio.timeout(CANCEL_SECONDS):
+                if self._task is None:
+                    await self._find_again(is_lost=True)
+                if self._task is not None:
+                    await self._client.cancel_task(CancelTaskRequest(id=self._task.id), context=_SOON)
+        except TaskNotCancelableError:
+            return
+        except (*FAULTS, AgentError, TimeoutError) as error:
+            why = "no answer in time" if isinstance(error, TimeoutError) else fault_of(error).text
+            _log.warning("%s of tool %r may go on, although the run was cancelled: %s", *self._named(), why)
+
+    def _error(self, what: str) -> AgentError:
+        return AgentError(f"the agent at {bare(self._settings.endpoint)} can't be used: {what}")
+
+    @property
+    def _is_at_rest(self) -> bool:
+        return self._task is not None and is_at_rest(self._task)
+
+    def _named(self) -> tuple[str, str]:
+        return (f"The remote task {self._task.id}" if self._task else "What was sent"), self._settings.name
+
+    async def _find_again(self, *, is_lost: bool = False) -> None:
+        """Find the task that an earlier attempt of this call has begun; there need not be one."""
+        context = self._call.context
+        if context.attempt == 1 and not is_lost:
+            return
+        told = context.last_heartbeat[0] if context.last_heartbeat else None
+        try:
+            known = told["taskId"] if isinstance(told, dict) else await self._sent_before()
+        except FAULTS as error:
+            _log.info("The agent of tool %r does not list its tasks: %s", self._settings.name, fault_of(error).text)
+            return
+        if known is not None:
+            self._task = Task(id=known)
+            await self._look()
+
+    async def _sent_before(self) -> str | None:
+        """The id of the task whose history has this call's message.
+
+        One that has failed counts only if the file does not want failed executions repeated.
+        """
+        if asked := self._call.arguments.get("task_id"):
+            tasks = [await self._client.get_task(GetTaskRequest(id=asked), context=_SOON)]
+        else:
+            request = ListTasksRequest(page_size=50, history_length=50)
+            tasks = list((await self._client.list_tasks(request, context=_SOON)).tasks)
+        context = self._call.context
+        mine = [task for task in tasks if any(_is_of(said, context.idempotency_key) for said in task.history)]
+        standing = [task for task in mine if not has_failed(task)]
+        if mine and not standing and self._settings.repeats:
+            self._message_id = f"{context.idempotency_key}#{context.attempt}"
+            return None
+        return (standing or mine)[0].id if mine else None
+
+    async def _send(self) -> None:
+        arguments = self._call.arguments
+        message = Message(
+            message_id=self._message_id,
+            role=Role.ROLE_USER,
+            parts=[Part(text=arguments["message"])],
+            context_id=arguments.get("context_id") or "",
+            task_id=arguments.get("task_id") or "",
+        )
+        try:
+            await self._read(self._client.send_message(SendMessageRequest(message=message)))
+        except FAULTS as error:
+            fault = fault_of(error)
+            if self._task is None:
+                unknown = "" if fault.refused else "; whether it has begun to work is not known"
+                raise self._error(f"{fault.text}{unknown}") from error
+        if self._task is None and self._answer is None:
+            raise self._error("it has answered with neither a task nor a message")
+
+    async def _follow(self) -> None:
+        """Wait for news of the task: on a stream if there are streams, else by looking after a while."""
+        before = self._told
+        if self._streams:
+            await self._listen()
+        if not self._is_at_rest:
+            self._wait = FIRST_WAIT if self._told != before else min(self._wait * GROWTH, LONGEST_WAIT)
+            await asyncio.sleep(self._wait)
+            await self._look()
+
+    async def _listen(self) -> None:
+        assert self._task is not None
+        try:
+            await self._read(self._client.subscribe(SubscribeToTaskRequest(id=self._task.id)))
+        except MethodNotFoundError:
+            self._streams = False
+        except UnsupportedOperationError as error:
+            _log.debug("no stream of task %s: %s", self._task.id, error)  # it has ended
+        except FAULTS as error:
+            _log.debug("a stream of task %s broke: %s", self._task.id, error)
+
+    async def _look(self) -> None:
+        """Ask for the task, again and again while that fails for a reason that may pass."""
+        assert self._task is not None
+        failing_since = time.monotonic()
+        wait = FIRST_WAIT
+        while True:
+            try:
+                task = await self._client.get_task(GetTaskRequest(id=self._task.id), context=_SOON)
+                self._take(StreamResponse(task=task))
+                return
+            except FAULTS as error:
+                fault = fault_of(error)
+                left = self._settings.options.reconnect_timeout - (time.monotonic() - failing_since)
+                if not fault.passing or left <= 0:
+                    raise self._error(f"its task {self._task.id} can't be followed any more: {fault.text}") from error
+            await asyncio.sleep(min(wait, left))
+            wait = min(wait * GROWTH, LONGEST_WAIT)
+
+    async def _read(self, events: AsyncIterator[StreamResponse]) -> None:
+        """Take what comes until the task is at rest, the stream ends, or nothing has come for a while."""
+        async with aclosing(cast("Any", events)) as stream:
+            while not self._is_at_rest and self._answer is None:
+                event = await self._next(stream)
+                if event is None:
+                    return
+                self._take(event)
+
+    async def _next(self, stream: AsyncIterator[StreamResponse]) -> StreamResponse | None:
+        """What comes next; None when nothing comes any more, or for a while although there is a task to look at."""
+        try:
+            async with asyncio.timeout(QUIET_SECONDS if self._task else None):
+                return await anext(stream, None)
+        except TimeoutError:
+            return None
+
+    def _take(self, event: StreamResponse) -> None:
+        """Raises AgentError for a task without a usable id."""
+        match event.WhichOneof("payload"):
+            case "message":
+                self._answer = event.message
+            case "task":
+                self._task = event.task
+            case "status_update":
+                update = event.status_update
+                self._known(update.task_id, update.context_id).status.CopyFrom(update.status)
+            case "artifact_update":
+                news = event.artifact_update
+                add_artifact(self._known(news.task_id, news.context_id), news)
+        self._tell()
+
+    def _known(self, task_id: str, context_id: str) -> Task:
+        if self._task is None:
+            self._task = Task(id=task_id, context_id=context_id)
+        return self._task
+
+    def _tell(self) -> None:
+        """Heartbeat what the next attempt has to know, whenever it has changed."""
+        if self._task is None:
+            return
+        if not self._task.id or len(self._task.id) > 256 or set(self._task.id) & set("/?#"):
+            raise self._error(f"its task has the id {self._task.id[:80]!r}, which perdure can't ask for")
+        told = {"state": state_name(self._task), "taskId": self._task.id, "contextId": self._task.context_id[:256]}
+        if told != self._told:
+            self._told = told
+            self._call.context.heartbeat(told)
+
+
+def _is_of(message: Message, key: str) -> bool:
+    """Whether an attempt of the call with that key has sent the message."""
+    return message.message_id.partition("#")[0] == key

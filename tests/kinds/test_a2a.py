@@ -1,0 +1,191 @@
+"""Remote agents as tools (`kind: a2a`), in runs on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import uuid
+from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from perdure import RunCancelled, RunError
+from perdure.client import RunHandle
+from perdure.protocol.run import RunResult
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from tests.conftest import wait_for
+from tests.tools.a2a.agents import Later, RemoteAgent
+from tests.workflows.agents import scripted_agent
+from tests.workflows.stage import Stage
+from tests.workflows.worker_process import WorkerJob
+from tests.workflows.workers import Nursery
+
+Scripted = Callable[[Script], ScriptedModel]
+KEY = "a-very-secret-key-of-the-office"
+
+
+def weather(url: str, **more: Any) -> dict[str, Any]:
+    """The declaration of a tool `weather`, which is the agent at `url`."""
+    return {"name": "weather", "kind": "a2a", "connection": {"kind": "key", "endpoint": url}, **more}
+
+
+def asking(*messages: str) -> list[Any]:
+    """A model that sends these messages to the agent, one after the other."""
+    return [*(asks(call("weather", message=message)) for message in messages), says("done")]
+
+
+async def has_told(client: Client, run: RunHandle) -> bool:
+    """Whether Temporal knows the remote task's id, from a heartbeat."""
+    description = await client.get_workflow_handle(run.id).describe()
+    details = [each.heartbeat_details.payloads for each in description.raw_description.pending_activities]
+    return any(b"taskId" in payload.data for payloads in details for payload in payloads)
+
+
+def tool_texts(result: RunResult[Any]) -> list[str]:
+    return [message.text for message in result.messages if message.role == "tool"]
+
+
+class Killed:
+    """A run whose worker was killed while the remote agent worked; another worker goes on."""
+
+    def __init__(self, server: WorkflowEnvironment, folder: str) -> None:
+        self._server = server
+        self._folder = folder
+        self.remote = RemoteAgent()
+
+    async def play(self) -> RunResult[Any]:
+        """The run's result."""
+        stage = Stage(self._server.client, f"test-{uuid.uuid4()}")
+        address = self._server.client.service_client.config.target_host
+        job = WorkerJob(address=address, task_queue=stage.task_queue, folder=self._folder)
+        with ScriptedModel(asking("hold")) as model:
+            async with self.remote.served() as url, Nursery() as nursery:
+                worker = await nursery.start(job)
+                run = await stage.start(scripted_agent(model, [weather(url)]))
+                await wait_for(lambda: has_told(stage.client, run))
+                worker.kill()
+                self.remote.released.set()
+                await nursery.start(job)
+                result = await asyncio.wait_for(run.result(), 60)
+        await stage.replay()
+        return result
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def killed(
+    server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Killed, asyncio.Task[RunResult[Any]]]]:
+    """Under way from the first test of this module on: it mostly waits."""
+    killed = Killed(server, str(tmp_path_factory.mktemp("a2a")))
+    playing = asyncio.create_task(killed.play())
+    yield killed, playing
+    playing.cancel()
+    await asyncio.wait([playing])
+
+
+@pytest.mark.parametrize("streams", [True, False])
+async def test_a_run_asks_a_remote_agent(
+    streams: bool, stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OFFICE_KEY", KEY)
+    remote = RemoteAgent(streams=streams, key=KEY)
+    model = scripted(asking("echo rain", f"echo {KEY}"))
+    async with remote.served() as url, stage.worker():
+        tool = weather(url)
+        tool["connection"]["apiKey"] = "${env:OFFICE_KEY}"
+        run = await stage.start(scripted_agent(model, [tool]))
+        result = await run.result()
+    assert tool_texts(result) == ["rain", "${env:OFFICE_KEY}"]
+    assert remote.requests.count("card") == 1
+    assert len(set(remote.executions)) == 2
+    [offered] = model.requests[0].body["tools"]
+    assert offered["function"]["description"].startswith("Knows the weather.")
+    history = await stage.client.get_workflow_handle(run.id).fetch_history()
+    types = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    assert types.count("perdure.inventory") == 1
+    assert types.count("perdure.tool.weather") == 2
+
+
+async def test_the_agent_of_the_page(stage: Stage, scripted: Scripted) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tools-a2a.md").read_text(encoding="utf-8")
+    [code] = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    async with Later() as later, stage.worker():
+        exec(code.replace("http://127.0.0.1:9000", later.url), names := {"__name__": "echo_agent"})
+        later.app = names["app"]
+        run = await stage.start(scripted_agent(scripted(asking("hello")), [weather(later.url)]))
+        assert tool_texts(await run.result()) == ["You said: hello"]
+
+
+async def test_cancelling_the_run_cancels_the_remote_task(stage: Stage, scripted: Scripted) -> None:
+    remote = RemoteAgent()
+    async with remote.served() as url, stage.worker():
+        run = await stage.start(scripted_agent(scripted(asking("hold")), [weather(url)]), cancel_grace=0)
+        await wait_for(lambda: has_told(stage.client, run))
+        await run.cancel()
+        with pytest.raises(RunCancelled) as caught:
+            await asyncio.wait_for(run.result(), 10)
+        await wait_for(remote.is_cancelled)
+    [message] = [each for each in caught.value.messages if each.role == "tool"]
+    assert message.metadata["status"] == "cancelled"
+
+
+async def test_a_call_whose_time_is_over_cancels_the_remote_task(stage: Stage, scripted: Scripted) -> None:
+    remote = RemoteAgent()
+    async with remote.served() as url, stage.worker():
+        tool = weather(url, perdure={"timeout": 0.5})
+        run = await stage.start(scripted_agent(scripted(asking("hold")), [tool]))
+        result = await asyncio.wait_for(run.result(), 10)
+        await wait_for(remote.is_cancelled)
+    assert tool_texts(result) == ["Error: Tool 'weather' failed: timed out after 0.5 seconds"]
+
+
+async def test_a_worker_that_stops_leaves_the_task_to_the_next_one(stage: Stage, scripted: Scripted) -> None:
+    remote = RemoteAgent()
+    async with remote.served() as url:
+        async with stage.worker(graceful_shutdown_timeout=timedelta(seconds=0.1)):
+            run = await stage.start(scripted_agent(scripted(asking("hold")), [weather(url)]))
+            await wait_for(lambda: has_told(stage.client, run))
+        assert remote.cancelled == []
+        async with stage.another_worker():
+            remote.released.set()
+            result = await asyncio.wait_for(run.result(), 20)
+    assert tool_texts(result) == ["It rained all the while."]
+    assert len(remote.executions) == 1
+
+
+async def test_an_agent_that_is_not_there_fails_the_start(stage: Stage, scripted: Scripted) -> None:
+    model = scripted(asking("never"))
+    problem = r"tool 'weather' \(kind: a2a\): the agent's card at .* can't be read: it can't be reached"
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model, [weather("http://127.0.0.1:9")]), missing_tool_grace=0)
+        with pytest.raises(RunError, match=problem) as caught:
+            await asyncio.wait_for(run.result(), 10)
+    assert caught.value.kind == "configuration"
+    assert model.requests == []
+
+
+async def test_an_agent_that_dies_in_mid_call_is_an_error_result(stage: Stage, scripted: Scripted) -> None:
+    remote = RemoteAgent()
+    async with stage.worker():
+        async with remote.served() as url:
+            tool = weather(url, options={"reconnectTimeout": 0.3})
+            run = await stage.start(scripted_agent(scripted(asking("hold")), [tool]))
+            await wait_for(lambda: has_told(stage.client, run))
+        result = await asyncio.wait_for(run.result(), 10)
+    [text] = tool_texts(result)
+    assert "can't be followed any more: it can't be reached" in text
+    assert result.messages[-2].metadata["status"] == "error"
+
+
+async def test_a_killed_worker_s_task_is_found_again(
+    killed: tuple[Killed, asyncio.Task[RunResult[Any]]],
+) -> None:
+    scenario, playing = killed
+    assert tool_texts(await playing) == ["It rained all the while."]
+    assert len(scenario.remote.executions) == 1
