@@ -66,6 +66,8 @@ class McpTool(_Tool):
     server_description: str | None = None
     approval_mode: McpApprovalMode | None = None
     allowed_tools: list[str] | None = None
+    options: dict[str, Any] | None = None
+    """How a server is started or reached, as far as `connection` does not say it."""
 
 
 class OpenApiTool(_Tool):

@@ -14,6 +14,7 @@ from .registry import KindHandler, get_tool_handler
 ENTRY_POINT_GROUP = "perdure.tool_kinds"
 """An installed package adds a kind by an entry point of this group: the kind's name, and a subclass of `ToolKind`."""
 BUILT_IN: Mapping[str, str] = {
+    "mcp": ".mcp.kind:McpKind",
     "prompty": ".prompty.kind:PromptyKind",
     "activity": ".foreign.kinds:ActivityKind",
     "workflow": ".foreign.kinds:WorkflowKind",

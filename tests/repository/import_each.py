@@ -16,6 +16,7 @@ LIBRARIES = (
     "a2a.client",
     "anthropic",
     "jinja2.sandbox",
+    "mcp",
     "openai",
     "opentelemetry.sdk.trace",
     "pydantic",

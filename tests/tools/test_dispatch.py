@@ -292,8 +292,8 @@ async def test_a_kind_handler_gets_the_declaration_the_arguments_the_agent_and_t
 async def test_a_tool_without_handler_raises() -> None:
     with pytest.raises(ToolNotRegisteredError, match="^Tool not registered: other$"):
         await ToolBox({"other": max}).execute(AGENT, "other", {}, {})
-    with pytest.raises(ValueError, match=r"^No handler registered for tool: b \(kind: mcp\)$"):
-        await ToolBox().execute(agent_with({"name": "b", "kind": "mcp"}), "b", {}, {})
+    with pytest.raises(ValueError, match=r"^No handler registered for tool: b \(kind: soap\)$"):
+        await ToolBox().execute(agent_with({"name": "b", "kind": "soap"}), "b", {}, {})
 
 
 async def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:

@@ -60,9 +60,9 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         model("apiType: image"),
         "a.prompty:5: error: model.apiType: Unsupported API type: image. Expected chat or responses: an image model",
     ),
-    "a kind of tool that is not built": (
+    "an MCP server that can't be found": (
         tool("{name: fs, kind: mcp, serverName: s}"),
-        "a.prompty:5: error: tools[0].kind: nothing executes tools of kind 'mcp' yet. Expected kind function",
+        "a.prompty:5: error: tools[0]: expected either connection.endpoint (streamable HTTP) or",
     ),
     "a misspelt kind of tool": (
         tool("{name: fs, kind: functoin}"),
@@ -159,9 +159,9 @@ def test_workers_elsewhere_may_have_what_is_missing_here(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, address: str, task_queue: str
 ) -> None:
     monkeypatch.setenv("TEMPORAL_ADDRESS", address)
-    write(tool("{name: fs, kind: mcp, serverName: s}"))
+    write(tool("{name: fs, kind: soap, serverName: s}"))
     assert run(["run", "a.prompty", "--detach", "--task-queue", task_queue]) == 0
-    assert "warning: tools[0].kind: nothing executes tools of kind 'mcp' yet" in capsys.readouterr().err
+    assert "warning: tools[0].kind: nothing executes tools of kind 'soap' here" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("command", ["run", "validate"])

@@ -1,0 +1,225 @@
+"""Lists the tools of an MCP server, and calls one of them: whatever happens becomes a tool result."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import mcp
+from mcp import types
+from pydantic import ValidationError
+
+from ...excerpt import one_line
+from ...logs import get_logger
+from ...messages import ToolResult
+from ...redaction import redact
+from ..context import ToolContext
+from ..kind import ToolOfferError
+from .connection import Connection, NotConnected
+from .declaration import Server
+from .http import Fault, fault_of
+from .limits import MAX_PAGES
+from .offering import MAX_TOOLS
+from .pool import Pool
+from .results import result_of
+
+UNREACHABLE = "mcp_unreachable"
+LOST = "mcp_connection_lost"
+REFUSED = "mcp_error"
+_AGAIN_SECONDS = 0.25
+_log = get_logger("perdure.tools.mcp")
+
+
+@dataclass(frozen=True)
+class Target:
+    """A server, by the name and the address that messages call it, and how long it may take to be connected."""
+
+    server: Server
+    title: str
+    seconds: float
+
+    def __str__(self) -> str:
+        return f"MCP server {self.title!r}"
+
+
+async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
+    """All tools that the server has, on all pages. Raises ToolOfferError, which says what to do."""
+    try:
+        async with asyncio.timeout(target.seconds):
+            return await _listed(pool, target)
+    except TimeoutError:
+        why = f"it does not list its tools within {target.seconds:g} seconds"
+    except NotConnected as error:
+        why = str(error)
+    except mcp.MCPError as error:
+        fault = fault_of(error)
+        why = fault.text if fault else f"it does not list its tools: {one_line(error.message, 500)}"
+    except (ValidationError, RuntimeError) as error:
+        why = f"what it lists is no list of tools: {one_line(str(error), 500)}"
+    what = "connection.endpoint" if target.server.endpoint else "options.command"
+    advice = f"check {what}, and that the server runs; options.discoveryTimeout gives it more time"
+    raise ToolOfferError(redact(f"The tools of {target} ({target.server}) can't be found out: {why} ({advice})"))
+
+
+async def _listed(pool: Pool, target: Target) -> list[types.Tool]:
+    try:
+        return await _list_once(pool, target)
+    except mcp.MCPError as error:
+        if not _is_lost(error):
+            raise
+    return await _list_once(pool, target)
+
+
+async def _list_once(pool: Pool, target: Target) -> list[types.Tool]:
+    connection = pool.connection(target.server, target.title)
+    with connection.used():
+        # Slightly sooner than the whole takes, so that it is known what took the time.
+        client = await connection.client(target.seconds * 0.95)
+        try:
+            return await _pages(client)
+        except mcp.MCPError as error:
+            if _is_lost(error):
+                connection.close()
+            raise
+
+
+async def _pages(client: mcp.Client) -> list[types.Tool]:
+    tools: list[types.Tool] = []
+    cursor: str | None = None
+    for _ in range(MAX_PAGES):
+        page = await client.list_tools(cursor=cursor)
+        tools += page.tools
+        if page.next_cursor is None or len(tools) > MAX_TOOLS:
+            break
+        cursor = page.next_cursor
+    else:
+        raise RuntimeError(f"it has more than {MAX_PAGES} pages")
+    if len(tools) > MAX_TOOLS:
+        raise RuntimeError(f"it has more than {MAX_TOOLS} tools")
+    return tools
+
+
+@dataclass(frozen=True)
+class ToolCall:
+    """One call of a server's tool."""
+
+    function: str
+    """The name that the model knows."""
+    tool: str
+    """The name that the server knows."""
+    arguments: Mapping[str, Any]
+    is_idempotent: bool
+    context: ToolContext
+
+
+async def call_tool(pool: Pool, target: Target, call: ToolCall) -> ToolResult:
+    """The result of the call. When the connection breaks, a call that did no harm is tried once more on a new one.
+
+    Raises CancelledError when it is cancelled; the server is told.
+    """
+    ended = await _try(pool, target, call)
+    if isinstance(ended, Fault) and not ended.is_refusal and (ended.was_executed is False or call.is_idempotent):
+        _log.warning("The call of %r is tried again: %s: %s", call.function, target, ended.text)
+        ended = await _try(pool, target, call)
+    if isinstance(ended, ToolResult):
+        return ended
+    return _failure(call, f"{target}: {ended.text}. {_outcome(ended)}", LOST)
+
+
+async def _try(pool: Pool, target: Target, call: ToolCall) -> ToolResult | Fault:
+    connection = pool.connection(target.server, target.title)
+    with connection.used():
+        try:
+            return await _answer(await connection.client(target.seconds), target, call)
+        except NotConnected as error:
+            return _failure(call, f"{target} is not connected: {error}. The tool was not executed", UNREACHABLE)
+        except mcp.MCPError as error:
+            if fault := await _loss(connection, error):
+                return fault
+            return _failure(call, f"{target} answered with an error: {one_line(error.message, 2000)}", REFUSED)
+
+
+async def _answer(client: mcp.Client, target: Target, call: ToolCall) -> ToolResult:
+    try:
+        answer = await _send(client, call)
+    except (ValidationError, RuntimeError) as error:
+        text = f"{target} answered against the protocol: {one_line(str(error), 500)}. The tool may have been executed"
+        return _failure(call, text, REFUSED)
+    if isinstance(answer, types.InputRequiredResult):
+        text = f"{target} asks for more in the middle of the call, which can't be answered here: {_questions(answer)}"
+        return _failure(call, text, REFUSED)
+    return result_of(answer, call.function)
+
+
+async def _send(client: mcp.Client, call: ToolCall) -> types.CallToolResult | types.InputRequiredResult:
+    state: str | None = None
+    is_listed = False
+    while True:
+        try:
+            answer = await client.session.call_tool(
+                call.tool,
+                dict(call.arguments),
+                progress_callback=_Progress(call.context),
+                request_state=state,
+                allow_input_required=True,
+            )
+        except mcp.MCPError as error:
+            # The server wants arguments in headers, too: the list of its tools says which.
+            if error.code != types.HEADER_MISMATCH or is_listed:
+                raise
+            is_listed = True
+            await _pages(client)
+            continue
+        if not isinstance(answer, types.InputRequiredResult) or answer.input_requests:
+            return answer
+        state = answer.request_state  # The server asks to be called again.
+        await asyncio.sleep(_AGAIN_SECONDS)
+
+
+class _Progress:
+    """Passes on what the server says about a call under way: it is alive, and how far it is."""
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+
+    async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
+        text = redact(one_line(message or "", 500))
+        if tell := getattr(self._context, "progress", None):
+            tell(progress, total, text)
+        else:
+            self._context.heartbeat({"progress": progress, "total": total, "text": text})
+
+
+def _is_lost(error: mcp.MCPError) -> bool:
+    fault = fault_of(error)
+    return fault.is_session_over if fault else error.code == types.CONNECTION_CLOSED
+
+
+async def _loss(connection: Connection, error: mcp.MCPError) -> Fault | None:
+    """What is known of a connection that broke in mid-call; None for an error that is the server's answer."""
+    fault = fault_of(error)
+    if fault is None:
+        if error.code != types.CONNECTION_CLOSED:
+            return None
+        why = await connection.why_ended()
+        return Fault(f"the connection broke: {why or one_line(error.message, 200)}", None)
+    if fault.is_session_over:
+        connection.close()
+    return fault
+
+
+def _outcome(lost: Fault) -> str:
+    if lost.was_executed is False:
+        return "The tool was not executed"
+    return "Whether the tool was executed is not known: find out before you call it again"
+
+
+def _questions(asked: types.InputRequiredResult) -> str:
+    found = [getattr(each.params, "message", None) or each.method for each in (asked.input_requests or {}).values()]
+    return one_line("; ".join(map(str, found)), 1000)
+
+
+def _failure(call: ToolCall, text: str, kind: str) -> ToolResult:
+    return ToolResult.failure(redact(f"Error: Tool '{call.function}' failed: {text}"), kind=kind)

@@ -1,0 +1,172 @@
+"""One connection to an MCP server, which all calls on one event loop share, and which a task of its own holds."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+
+import mcp
+from mcp import types
+from mcp.client.streamable_http import streamable_http_client
+
+from ..._version import __version__
+from ...excerpt import one_line
+from ...logs import get_logger
+from .declaration import Server
+from .http import HostClient, fault_of
+from .limits import MAX_MESSAGE_BYTES
+from .stdio import ServerProcess
+
+CLOSE_SECONDS = 4.5
+for _name in ("client.streamable_http", "client.session", "client.client", "shared.jsonrpc_dispatcher"):
+    get_logger(f"mcp.{_name}")  # Their lines have no secrets from now on.
+get_logger("httpx2")
+
+
+class NotConnected(Exception):
+    """There is no connection to the server; the text says why. Nothing was executed."""
+
+
+class Connection:
+    """From `open` on, until it breaks, until nobody has used it for a while, or until `close`.
+
+    A connection is entered and left in one task: when it breaks, that task is cancelled. Calls come from other tasks.
+    """
+
+    def __init__(self, server: Server, title: str, idle_seconds: float) -> None:
+        self._server = server
+        self._idle_seconds = idle_seconds
+        self._loop = asyncio.get_running_loop()
+        self._ending = asyncio.Event()
+        self._opened: asyncio.Future[mcp.Client] = self._loop.create_future()
+        self._title = title
+        self._process: ServerProcess | None = None
+        self._error: BaseException | None = None
+        self._users = 0
+        self._used_at = self._loop.time()
+        self._owner = self._loop.create_task(self._own(), name=f"MCP server {title}", context=contextvars.Context())
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether calls may begin; also while it is being opened."""
+        return not self._ending.is_set() and not self._owner.done()
+
+    async def why_ended(self) -> str:
+        """Why it broke, as far as that is known within a second; "" for nothing."""
+        if self._process is not None and self._ending.is_set():
+            await asyncio.wait([self._owner], timeout=1)
+        return self._process.end if self._process else ""
+
+    async def client(self, seconds: float) -> mcp.Client:
+        """The client, as soon as it is connected. Raises NotConnected when it is not within that time."""
+        done, _ = await asyncio.wait([self._opened], timeout=seconds)
+        if not done:
+            self.close()
+            report = self._process.report if self._process else ""
+            raise NotConnected(f"it does not answer within {seconds:g} seconds{report and f'; {report}'}")
+        return self._opened.result()
+
+    @contextmanager
+    def used(self) -> Iterator[None]:
+        """For the time of a call: the connection is not idle."""
+        self._users += 1
+        try:
+            yield
+        finally:
+            self._users -= 1
+            self._used_at = self._loop.time()
+
+    def close(self) -> None:
+        """Let it end; `closed` waits for that."""
+        self._ending.set()
+        if not self._opened.done():
+            self._owner.cancel()
+
+    async def closed(self) -> None:
+        """Return when it has ended, or after `CLOSE_SECONDS`."""
+        await asyncio.wait([self._owner], timeout=CLOSE_SECONDS)
+
+    async def _own(self) -> None:
+        try:
+            if self._server.command:
+                await self._serve(self._talking_to_process("auto"))
+                if not self._opened.done() and not self._ending.is_set():
+                    # An old server may end when it is asked for its version.
+                    await self._serve(self._talking_to_process("legacy"))
+            else:
+                await self._serve(self._talking_to_host())
+        finally:
+            self._ending.set()
+            self._fail(self._error or NotConnected("the connection was closed"))
+
+    async def _serve(self, connected: AbstractAsyncContextManager[mcp.Client]) -> None:
+        """Connect, and stay until the end. Raises nothing; what failed is kept."""
+        try:
+            async with connected as client:
+                # What a tool has answered is for the model to judge: the SDK would throw away an answer that does not
+                # fit the tool's own schema, and evaluate whatever patterns the server has written there.
+                client.session.validate_tool_result = _accept  # type: ignore[method-assign]
+                self._used_at = self._loop.time()
+                self._opened.set_result(client)
+                await self._until_idle()
+        except BaseException as error:
+            # Also CancelledError: that is how a connection that breaks reaches its task.
+            self._error = error
+            if isinstance(error, asyncio.CancelledError) or not (self._process and self._process.is_over):
+                self._fail(error)
+
+    @asynccontextmanager
+    async def _talking_to_process(self, mode: str) -> AsyncIterator[mcp.Client]:
+        self._process = ServerProcess(self._server, self._title, self._hear_end)
+        async with mcp.Client(self._process.streams(), mode=mode, client_info=_info(), cache=None) as client:
+            yield client
+
+    @asynccontextmanager
+    async def _talking_to_host(self) -> AsyncIterator[mcp.Client]:
+        async with HostClient(self._server) as http:
+            transport = streamable_http_client(
+                self._server.endpoint, http_client=http, max_sse_event_size=MAX_MESSAGE_BYTES
+            )
+            async with mcp.Client(transport, client_info=_info(), cache=None) as client:
+                yield client
+
+    def _hear_end(self) -> None:
+        if self._opened.done():
+            self._ending.set()
+
+    async def _until_idle(self) -> None:
+        while not self._ending.is_set() and not (self._process and self._process.is_over):
+            left = self._used_at + self._idle_seconds - self._loop.time()
+            if left <= 0 and not self._users:
+                self._ending.set()
+                return
+            with suppress(TimeoutError):
+                async with asyncio.timeout(max(left, 1.0) if self._users else left):
+                    await self._ending.wait()
+
+    def _fail(self, error: BaseException) -> None:
+        if not self._opened.done():
+            self._opened.set_exception(error if isinstance(error, NotConnected) else NotConnected(self._why(error)))
+            self._opened.exception()  # It is no mistake if nobody waits any more.
+
+    def _why(self, error: BaseException) -> str:
+        while isinstance(error, BaseExceptionGroup):
+            error = error.exceptions[0]
+        if self._process is not None and self._process.report:
+            return self._process.report
+        if isinstance(error, mcp.MCPError):
+            fault = fault_of(error)
+            return fault.text if fault else f"it refuses to connect: {one_line(error.message, 500)}"
+        if isinstance(error, OSError):
+            return f"it can't be started: {error}"
+        return one_line(f"{type(error).__name__}: {error}", 500)
+
+
+def _info() -> types.Implementation:
+    return types.Implementation(name="perdure", version=__version__)
+
+
+async def _accept(name: str, result: types.CallToolResult) -> None:
+    """Any answer will do."""

@@ -1,0 +1,154 @@
+"""Reads how a file declares an MCP server: which one it is, how it is reached, and which of its tools are meant."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import urlsplit
+
+from ...agent import Connection, CustomTool, McpTool, Tool
+from ...excerpt import one_line
+from ...prompty.secrets import is_env_reference
+from ...redaction import redact
+
+DISCOVERY_SECONDS = 10.0
+"""How long a server may take until it is connected and has listed its tools."""
+MAX_DISCOVERY_SECONDS = 50.0
+"""A run waits 60 seconds for what tools offer."""
+
+_OF_COMMANDS = ("args", "env", "cwd")
+_OPTIONS = ("command", *_OF_COMMANDS, "headers", "discoveryTimeout")
+_CONNECTIONS = ("key", "anonymous", "remote")
+_HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+
+
+@dataclass(frozen=True)
+class Server:
+    """An MCP server and the credentials for it. Equal ones share a connection."""
+
+    endpoint: str = ""
+    headers: tuple[tuple[str, str], ...] = ()
+    command: str = ""
+    args: tuple[str, ...] = ()
+    env: tuple[tuple[str, str], ...] = ()
+    cwd: str | None = None
+
+    def __str__(self) -> str:
+        """Where it is, without what may be a secret."""
+        if self.command:
+            return one_line(f"{self.command} …" if self.args else self.command, 200)
+        url = urlsplit(self.endpoint)
+        return one_line(f"{url.scheme}://{url.netloc.rpartition('@')[2]}{url.path}", 200)
+
+    def __repr__(self) -> str:
+        return f"Server({self})"
+
+
+def server_of(tool: Tool) -> Server:
+    """The server that a declaration without `problems_of` means, references to the environment resolved."""
+    options = options_of(tool)
+    if command := options.get("command"):
+        return Server(
+            command=command,
+            args=tuple(map(str, options.get("args") or ())),
+            env=tuple(sorted((name, str(value)) for name, value in (options.get("env") or {}).items())),
+            cwd=options.get("cwd"),
+        )
+    connection: Connection = getattr(tool, "connection", None) or Connection()
+    headers = {name.lower(): str(value) for name, value in (options.get("headers") or {}).items()}
+    if connection.api_key and connection.kind == "key":
+        headers.setdefault("authorization", f"Bearer {connection.api_key}")
+    return Server(endpoint=connection.endpoint or "", headers=tuple(sorted(headers.items())))
+
+
+def title_of(tool: Tool) -> str:
+    """What messages and the names of its functions call the server."""
+    return getattr(tool, "server_name", None) or tool.name
+
+
+def discovery_seconds(tool: Tool) -> float:
+    """How long the server may take until it is connected and has listed its tools."""
+    return float(options_of(tool).get("discoveryTimeout") or DISCOVERY_SECONDS)
+
+
+def options_of(tool: Tool) -> Mapping[str, Any]:
+    """The declaration's `options`; empty when there are none."""
+    return getattr(tool, "options", None) or {}
+
+
+def problems_of(tool: Tool) -> Iterator[str]:
+    """What is wrong with a declaration, a sentence each."""
+    if not isinstance(tool, McpTool | CustomTool):
+        yield f"expected kind: mcp, not {tool.kind!r}"
+        return
+    options, connection = options_of(tool), tool.connection
+    endpoint = connection.endpoint if connection else None
+    if unknown := sorted(set(options) - set(_OPTIONS)):
+        yield f"options.{unknown[0]} is unknown: expected {', '.join(_OPTIONS)}"
+    if bool(endpoint) == bool(options.get("command")):
+        yield (
+            f"expected either connection.endpoint (streamable HTTP) or options.command (stdio); it has "
+            f"{'both' if endpoint else 'neither'}"
+        )
+    if endpoint:
+        yield from _problems_of_http(connection.kind if connection else "", endpoint, options)
+    elif options.get("command"):
+        yield from _problems_of_stdio(options)
+    seconds = options.get("discoveryTimeout")
+    if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= MAX_DISCOVERY_SECONDS):
+        yield f"options.discoveryTimeout is {seconds!r}: expected seconds, at most {MAX_DISCOVERY_SECONDS:g}"
+
+
+def _problems_of_http(kind: str, endpoint: str, options: Mapping[str, Any]) -> Iterator[str]:
+    if kind not in _CONNECTIONS:
+        yield (
+            f"connection.kind is {kind!r}: expected one of {', '.join(_CONNECTIONS)}; other credentials than a key go "
+            "into options.headers"
+        )
+    if not is_env_reference(endpoint):
+        yield from _problems_of_endpoint(endpoint)
+    for name in _OF_COMMANDS:
+        if options.get(name):
+            yield f"options.{name} is for a server that is started by options.command; this one has connection.endpoint"
+    headers = options.get("headers") or {}
+    if not _is_text_map(headers):
+        yield "options.headers: expected a map from names to texts, such as X-Team: blue"
+    elif bad := [name for name in headers if not _HEADER.fullmatch(name)]:
+        yield f"options.headers: {bad[0]!r} can't be the name of an HTTP header"
+    elif bad := [
+        name for name, value in headers.items() if not str(value).isascii() or re.search(r"[\r\n\0]", str(value))
+    ]:
+        yield f"options.headers: the value of {bad[0]!r} can't be sent: expected one line of ASCII text"
+
+
+def _problems_of_endpoint(endpoint: str) -> Iterator[str]:
+    try:
+        url = urlsplit(endpoint)
+        is_fit = url.scheme in ("http", "https") and bool(url.hostname) and (url.port is None or url.port > 0)
+    except ValueError:
+        is_fit = False
+    if not is_fit:
+        yield f"connection.endpoint is {redact(one_line(endpoint, 200))!r}: expected a URL such as https://host/mcp"
+
+
+def _problems_of_stdio(options: Mapping[str, Any]) -> Iterator[str]:
+    if options.get("headers"):
+        yield "options.headers is for a server with connection.endpoint; this one is started by options.command"
+    for name in ("command", "cwd"):
+        if not isinstance(options.get(name) or "", str):
+            yield f"options.{name} is {options[name]!r}: expected a text"
+    args = options.get("args") or []
+    if not isinstance(args, list) or not all(_is_scalar(item) for item in args):
+        yield "options.args: expected a list of texts"
+    if not _is_text_map(options.get("env") or {}):
+        yield "options.env: expected a map from names to texts, such as API_KEY: ${env:API_KEY}"
+
+
+def _is_text_map(value: Any) -> bool:
+    return isinstance(value, Mapping) and all(isinstance(key, str) and _is_scalar(item) for key, item in value.items())
+
+
+def _is_scalar(value: Any) -> bool:
+    return isinstance(value, str | int | float) and not isinstance(value, bool)

@@ -1,0 +1,179 @@
+"""The HTTP client of an MCP server: each failure becomes the answer to its own request, and is bounded in size.
+
+The SDK, which follows redirects within the endpoint's host alone, loses the status of a refused request, and gives up
+the whole connection when one request fails.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import http
+import secrets
+from functools import cache
+from ssl import SSLContext
+from typing import Any, NamedTuple
+
+import httpx2
+from mcp import MCPError, types
+from pydantic_core import from_json
+
+from ...excerpt import one_line
+from .declaration import Server
+from .limits import MAX_MESSAGE_BYTES
+
+CONNECT_SECONDS = 10.0
+NOTICE_SECONDS = 5.0
+"""How long a server may take to accept a notification: others wait behind it."""
+_MARK = secrets.token_hex(16)
+"""Tells the errors that are made here from those that a server sends."""
+_UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx2.UnsupportedProtocol)
+_SESSION = "mcp-session-id"
+
+
+class Fault(NamedTuple):
+    """Why a request has no answer of the server's."""
+
+    text: str
+    was_executed: bool | None
+    """None when nobody knows."""
+    is_session_over: bool = False
+    """Whether the server does not know this session any more."""
+    is_refusal: bool = False
+    """Whether the server would answer the same once more."""
+
+
+def fault_of(error: MCPError) -> Fault | None:
+    """The fault that an error was made of here; None for an error that the server has sent."""
+    data = error.data
+    if isinstance(data, dict) and data.get("mark") == _MARK:
+        return Fault(error.message, data["executed"], data["session_over"], data["refusal"])
+    return None
+
+
+class HostClient(httpx2.AsyncClient):
+    """An HTTP client that never raises for a request that fails: the SDK finds an answer with an error."""
+
+    def __init__(self, server: Server) -> None:
+        timeout = httpx2.Timeout(CONNECT_SECONDS, read=None)
+        headers = {**dict(server.headers), "accept-encoding": "identity"}
+        super().__init__(
+            headers=headers, timeout=timeout, verify=_tls_context(), limits=httpx2.Limits(max_connections=None)
+        )
+
+    async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
+        """The response; an answer with a JSON-RPC error instead of one that can't be used."""
+        try:
+            async with asyncio.timeout(None if _asks(request) else NOTICE_SECONDS):
+                return await self._usable(request, await super().send(request, **options))
+        except TimeoutError:
+            return httpx2.Response(202, request=request)
+        except _UNSENT as error:
+            return _answer(request, Fault(f"it can't be reached: {_describe(error)}", False))
+        except httpx2.TransportError as error:
+            return _answer(request, Fault(f"the connection broke: {_describe(error)}", None))
+
+    async def _usable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+        kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
+        if request.method != "POST" or response.has_redirect_location or response.status_code == 202:
+            return response
+        if response.headers.get("content-encoding", "identity").lower() != "identity":
+            await response.aclose()
+            return _answer(request, Fault("its answer is compressed, though that was declined", None))
+        if response.is_success and kind != "application/json":
+            return response
+        content = await _content_of(response)
+        if content is None:
+            return _answer(request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes", None))
+        if not response.is_success:
+            return self._refused(request, response, content)
+        if not _is_answer(content, _asked(request)):
+            return _answer(request, Fault(f"its answer is none to this request: {_excerpt(content)!r}", None))
+        return _with_content(response, content)
+
+    def _refused(self, request: httpx2.Request, response: httpx2.Response, content: bytes) -> httpx2.Response:
+        status = response.status_code
+        error = _error_in(content)
+        in_session = _SESSION in request.headers
+        if in_session and (
+            status == 404 or (status == 400 and error is not None and error.code == types.CONNECTION_CLOSED)
+        ):
+            return _answer(request, Fault("it does not know this session any more", False, is_session_over=True))
+        if error is not None:
+            return _with_content(response, content)
+        reason = http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
+        text = f"it answered HTTP {status} {reason}".rstrip()
+        if status in (401, 403):
+            text += " (check connection.apiKey or options.headers, and the variables that they refer to)"
+        elif said := _excerpt(content):
+            text += f": {said}"
+        return _answer(request, Fault(text, None if status >= 500 else False, is_refusal=True))
+
+
+@cache
+def _tls_context() -> SSLContext:
+    return httpx2.create_ssl_context()
+
+
+def _asked(request: httpx2.Request) -> Any:
+    """The id of the JSON-RPC request that is sent; None for anything else."""
+    if request.method != "POST":
+        return None
+    message = from_json(request.content)
+    return message.get("id") if "method" in message else None
+
+
+def _asks(request: httpx2.Request) -> bool:
+    """Whether an answer may take its time: a call's, or a stream of events."""
+    return request.method == "GET" or _asked(request) is not None
+
+
+async def _content_of(response: httpx2.Response) -> bytes | None:
+    """The body; None for one that is too large."""
+    content = bytearray()
+    try:
+        async for piece in response.aiter_bytes():
+            content += piece
+            if len(content) > MAX_MESSAGE_BYTES:
+                return None
+    finally:
+        await response.aclose()
+    return bytes(content)
+
+
+def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
+    headers = {name: value for name, value in response.headers.items() if name in ("content-type", _SESSION)}
+    return httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
+
+
+def _answer(request: httpx2.Request, fault: Fault) -> httpx2.Response:
+    if request.method == "DELETE":  # The end of a session: nobody asks how it went.
+        return httpx2.Response(405, request=request)
+    data = {"mark": _MARK, "executed": fault.was_executed, "session_over": fault.is_session_over}
+    data["refusal"] = fault.is_refusal
+    error = {"code": types.INTERNAL_ERROR, "message": fault.text, "data": data}
+    body = {"jsonrpc": "2.0", "id": _asked(request), "error": error}
+    return httpx2.Response(502, json=body, request=request)
+
+
+def _is_answer(content: bytes, asked: Any) -> bool:
+    try:
+        message = from_json(content)
+    except ValueError:
+        return False
+    return isinstance(message, dict) and str(message.get("id")) == str(asked)
+
+
+def _error_in(content: bytes) -> types.ErrorData | None:
+    try:
+        message = types.jsonrpc_message_adapter.validate_json(content, by_name=False)
+    except ValueError:
+        return None
+    return message.error if isinstance(message, types.JSONRPCError) else None
+
+
+def _excerpt(content: bytes) -> str:
+    return one_line(content[:1000].decode(errors="replace"), 200)
+
+
+def _describe(error: Exception) -> str:
+    return one_line(str(error), 300) or type(error).__name__

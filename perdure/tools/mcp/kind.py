@@ -1,0 +1,89 @@
+"""The tools of MCP servers: found out once for each run, and called over connections that the worker's runs share."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ...agent import Tool
+from ...messages import ToolResult
+from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
+from .declaration import discovery_seconds, problems_of, server_of, title_of
+from .offering import offerings
+
+if TYPE_CHECKING:
+    from .calls import Target
+    from .pool import Pool
+
+IDLE_SECONDS = 300.0
+INSTALL = "kind: mcp needs the package mcp on the worker: pip install 'perdure[mcp]'"
+
+
+class McpKind(ToolKind):
+    """`kind: mcp`.
+
+    Args:
+        commands: Which commands files may start on this worker; None for any, empty for none.
+        idle_seconds: After how long a connection that nobody uses is closed.
+    """
+
+    asks_others: ClassVar[bool] = True
+
+    def __init__(self, *, commands: Collection[str] | None = None, idle_seconds: float = IDLE_SECONDS) -> None:
+        self._commands = commands
+        self._idle_seconds = idle_seconds
+        self._pool: Pool | None = None
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        """What is wrong with a declaration, a sentence each."""
+        return list(problems_of(tool))
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        """The server's tools, as the declaration allows. Raises ToolOfferError: see `list_tools` and `offerings`."""
+        if problems := self.problems(tool):
+            raise ToolOfferError(f"Tool {tool.name!r}: {'; '.join(problems)}")
+        target, pool, calls = await self._means(tool)
+        listed = await calls.list_tools(pool, target)
+        return offerings(tool, listed)
+
+    async def execute(self, call: KindCall) -> ToolResult:
+        """Call the server's tool: see `call_tool`. Raises ToolOfferError where the worker may not start the server."""
+        target, pool, calls = await self._means(call.tool)
+        declared = call.tool.perdure.idempotent if call.tool.perdure else None
+        return await calls.call_tool(  # type: ignore[no-any-return]
+            pool,
+            target,
+            calls.ToolCall(
+                function=call.name,
+                tool=call.details["tool"],
+                arguments=call.arguments,
+                is_idempotent=bool(call.details.get("idempotent")) if declared is None else declared,
+                context=call.context,
+            ),
+        )
+
+    async def close(self) -> None:
+        """Close all connections, and end the processes of servers."""
+        if self._pool is not None:
+            await self._pool.close()
+
+    async def _means(self, tool: Tool) -> tuple[Target, Pool, Any]:
+        server = server_of(tool)
+        if server.command and self._commands is not None and server.command not in self._commands:
+            allowed = ", ".join(sorted(self._commands)) or "none"
+            raise ToolOfferError(f"Tool {tool.name!r}: this worker starts no {server.command!r}; it starts: {allowed}")
+        calls = await _load("calls")
+        if self._pool is None:
+            self._pool = (await _load("pool")).Pool(self._idle_seconds)
+        return calls.Target(server, title_of(tool), discovery_seconds(tool)), self._pool, calls
+
+
+async def _load(name: str) -> ModuleType:
+    """A module that imports the SDK, which takes a second: in a thread."""
+    try:
+        return await asyncio.to_thread(import_module, f"{__package__}.{name}")
+    except ModuleNotFoundError as error:
+        raise ToolOfferError(f"{INSTALL} ({error})") from None

@@ -1,0 +1,192 @@
+"""Runs an MCP server as a process, and exchanges messages with it over its standard input and output, a line each.
+
+The SDK's own transport reads lines of any length, and gives a server this process's stderr.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import signal
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from mcp import types
+from mcp.client.stdio import get_default_environment
+from mcp.shared.message import SessionMessage
+
+from ...excerpt import one_line, visible
+from ...logs import get_logger
+from .declaration import Server
+from .limits import MAX_MESSAGE_BYTES
+
+ENDING_SECONDS = 1.5
+"""How long a server may take to end when its input ends, and again when it is told to terminate."""
+_LINES_PER_MINUTE = 300
+_LONGEST_LINE = 2000
+_LAST_LINES = 5
+_log = get_logger("perdure.tools.mcp")
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+Streams = tuple[MemoryObjectReceiveStream[SessionMessage | Exception], MemoryObjectSendStream[SessionMessage]]
+
+
+class ServerProcess:
+    """One process of a server. `on_end` is called as soon as it sends no more messages."""
+
+    def __init__(self, server: Server, title: str, on_end: Callable[[], None]) -> None:
+        self._server = server
+        self._on_end = on_end
+        self.is_over = False
+        """Whether it sends no more messages."""
+        self._why = ""
+        self._said = _Said(title)
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def report(self) -> str:
+        """How it ended, and what it wrote last besides messages, on one line; "" for nothing.
+
+        Such as `its process ended with exit code 1; it wrote: no such folder`.
+        """
+        words = self._said.last_words
+        return "; ".join(filter(None, [self.end, words and f"it wrote: {words}"]))
+
+    @property
+    def end(self) -> str:
+        """How it ended, such as `its process ended with exit code 1`; "" for nothing that is known."""
+        if self._why or self._process is None or self._process.returncode is None:
+            return self._why
+        code = self._process.returncode
+        return f"its process was killed by signal {-code}" if code < 0 else f"its process ended with exit code {code}"
+
+    @asynccontextmanager
+    async def streams(self) -> AsyncIterator[Streams]:
+        """Start the process, for as long as the block runs. Raises OSError or ValueError when it can't be started."""
+        server = self._server
+        process = await asyncio.create_subprocess_exec(
+            server.command,
+            *server.args,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+            limit=MAX_MESSAGE_BYTES,
+            env={**get_default_environment(), **dict(server.env)},
+            cwd=server.cwd,
+            start_new_session=True,
+        )
+        self._process = process
+        to_session, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        outgoing, from_session = anyio.create_memory_object_stream[SessionMessage](0)
+        tasks = [
+            asyncio.create_task(self._read(process, to_session)),
+            asyncio.create_task(self._write(process, from_session)),
+            asyncio.create_task(self._listen(process)),
+        ]
+        try:
+            yield incoming, outgoing
+        finally:
+            for stream in (incoming, outgoing, to_session, from_session):
+                stream.close()
+            # It goes on to its end even if this task is cancelled: the process must not outlive the worker.
+            ending = asyncio.create_task(_end(process))
+            with anyio.CancelScope(shield=True):
+                await asyncio.shield(ending)
+                for task in tasks:
+                    task.cancel()
+                await asyncio.wait(tasks)
+
+    async def _read(self, process: asyncio.subprocess.Process, to_session: Incoming) -> None:
+        assert process.stdout is not None
+        try:
+            with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
+                while line := await process.stdout.readline():
+                    await self._receive(line, to_session)
+        except ValueError:
+            self._why = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
+        finally:
+            self.is_over = True
+            self._on_end()
+            # What waits for answers hears of the end by this.
+            to_session.close()
+
+    async def _receive(self, line: bytes, to_session: Incoming) -> None:
+        if not line.strip():
+            return
+        try:
+            message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValueError:
+            self._said.note(line, is_output=True)
+            await asyncio.sleep(0)  # Others have their turn while there is always a next line.
+            return
+        await to_session.send(SessionMessage(message))
+
+    async def _write(
+        self, process: asyncio.subprocess.Process, from_session: MemoryObjectReceiveStream[SessionMessage]
+    ) -> None:
+        assert process.stdin is not None
+        with suppress(anyio.ClosedResourceError, ConnectionError):
+            async for sent in from_session:
+                text = sent.message.model_dump_json(by_alias=True, exclude_unset=True)
+                process.stdin.write(text.encode() + b"\n")
+                await process.stdin.drain()
+
+    async def _listen(self, process: asyncio.subprocess.Process) -> None:
+        """Bring what the server says on stderr into the log."""
+        assert process.stderr is not None
+        while True:
+            try:
+                line = await process.stderr.readline()
+            except ValueError:
+                line = b"[a line that is too long to be read]"
+            if not line:
+                return
+            self._said.note(line)
+            await asyncio.sleep(0)
+
+
+class _Said:
+    """Logs what a server writes besides messages, so much and no more; remembers the last of it."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._minute = time.monotonic()
+        self._lines = 0
+
+    @property
+    def last_words(self) -> str:
+        """On one line."""
+        return one_line(" / ".join(self._last), 500)
+
+    def note(self, line: bytes, *, is_output: bool = False) -> None:
+        """Log a line of stderr, or one of stdout that is no message."""
+        text = visible(line[:_LONGEST_LINE].decode(errors="replace").rstrip())
+        self._last += [text] if text else []
+        if time.monotonic() - self._minute > 60:
+            self._minute, self._lines = time.monotonic(), 0
+        self._lines += 1
+        if self._lines == _LINES_PER_MINUTE + 1:
+            _log.warning("MCP server %r says too much: the rest of this minute is left out", self._title)
+        elif text and self._lines <= _LINES_PER_MINUTE:
+            remark = " wrote what is no message" if is_output else ""
+            _log.log(logging.WARNING if remark else logging.INFO, "MCP server %r%s: %s", self._title, remark, text)
+
+
+async def _end(process: asyncio.subprocess.Process) -> None:
+    """End the process and all that it has started: by the end of its input, else by force."""
+    assert process.stdin is not None
+    process.stdin.close()
+    for force in (None, signal.SIGTERM, signal.SIGKILL):
+        if force is not None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, force)
+        with suppress(TimeoutError):
+            async with asyncio.timeout(ENDING_SECONDS):
+                await process.wait()
+                return

@@ -1,0 +1,241 @@
+"""Tools of a real server process of the official package."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.messages import AudioPart, FilePart, ImagePart, TextPart
+from perdure.tools.context import ToolContext
+from perdure.tools.kind import ToolOfferError
+from perdure.tools.mcp.kind import McpKind
+from tests.conftest import wait_for
+
+from .stage import Tools, is_alive, on_stdio
+
+
+@pytest.fixture(scope="module")
+async def shared(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Tools]:
+    """One server for those tests that leave it as it is."""
+    notes = tmp_path_factory.mktemp("mcp") / "notes.txt"
+    tools = await Tools(on_stdio(env={"NOTES": str(notes), "SPECIAL": "for the server"})).ask()
+    yield tools
+    await tools.kind.close()
+
+
+async def test_all_pages_are_offered(shared: Tools) -> None:
+    assert shared.names[:3] == ["echo", "write_it", "fail"]
+    assert shared.names[-1] == "broken"
+    echo, write = shared.offered[:2]
+    assert (echo.description, echo.idempotent, echo.parameters["required"]) == ("Says it again.", True, ["text"])
+    assert (write.details["tool"], write.idempotent) == ("write.it", False)
+
+
+async def test_answers_become_results(shared: Tools) -> None:
+    assert (await shared.call("echo", text="höre")).text == "höre"
+    assert (await shared.call("write_it", text="x")).text == "written"
+    failed = await shared.call("fail")
+    assert (failed.status, failed.error_kind) == ("error", "mcp_tool_error")
+    assert failed.text == "Error: Tool 'fail' failed: no such customer"
+    structured = await shared.call("structured")
+    assert (structured.status, structured.text) == ("success", '{"degrees":21}')
+
+
+async def test_media_and_resources_become_parts(shared: Tools) -> None:
+    parts = (await shared.call("media")).parts
+    assert [type(part) for part in parts] == [TextPart, ImagePart, AudioPart, TextPart, TextPart, FilePart, TextPart]
+    texts = [part.value for part in parts if isinstance(part, TextPart)]
+    assert texts == [
+        "All of it:",
+        "[Resource report, https://example.com/r.pdf (application/pdf, 1,200 bytes)]",
+        "[file:///notes.txt]\nBuy milk.",
+        "[image left out: it is no base64 of a known media type]",
+    ]
+    assert [part.media_type for part in parts if not isinstance(part, TextPart)] == [
+        *("image/png", "audio/wav", "application/x-thing"),
+    ]
+
+
+async def test_errors_that_are_no_result_of_the_tool(shared: Tools) -> None:
+    asked = await shared.call("ask")
+    assert "asks for more in the middle of the call, which can't be answered here: Which account?" in asked.text
+    broken = await shared.call("broken")
+    assert broken.text == (
+        "Error: Tool 'broken' failed: MCP server 'tests' answered with an error: Internal server error"
+    )
+    assert {asked.status, broken.status} == {"error"}
+
+
+async def test_a_server_has_its_own_environment_alone(shared: Tools, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [part.value for part in (await shared.call("environment")).parts if isinstance(part, TextPart)]
+    names = {line.partition("=")[0] for line in lines[:-1]}
+    assert "SPECIAL=for the server" in lines
+    inherited = {"HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"}
+    assert names <= inherited | {"NOTES", "SPECIAL", "PYTHONPATH", "LC_CTYPE"}
+
+
+async def test_fifty_calls_at_once_share_one_connection(shared: Tools, tmp_path: Path) -> None:
+    waiting = asyncio.create_task(shared.call("wait", text=str(tmp_path)))
+    await wait_for(_exists(tmp_path / "began"))
+    answers = await asyncio.gather(*(shared.call("echo", text=str(number)) for number in range(50)))
+    assert [answer.text for answer in answers] == [str(number) for number in range(50)]
+    assert not waiting.done()
+    (tmp_path / "go").touch()
+    assert (await waiting).status == "success"
+
+
+async def test_progress_is_a_heartbeat_and_a_cancellation_reaches_the_server(shared: Tools, tmp_path: Path) -> None:
+    beats: list[Any] = []
+    waiting = asyncio.create_task(shared.call("wait", ToolContext(heartbeat=beats.append), text=str(tmp_path)))
+    await wait_for(_length(beats, 2))
+    assert beats[1] == {"progress": 1.0, "total": None, "text": "step 1"}
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await wait_for(_exists(tmp_path / "cancelled"))
+    assert (await shared.call("echo", text="goes on")).text == "goes on"
+
+
+async def test_a_server_that_dies(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """In mid-call: unknown if the tool may not be repeated, else tried again. Then it is started anew."""
+    caplog.set_level(logging.INFO, "perdure.tools.mcp")
+    tools = await Tools(on_stdio()).ask()
+    waiting = asyncio.create_task(tools.call("wait", text=str(tmp_path)))
+    await wait_for(_exists(tmp_path / "began"))
+    lost, beside = await asyncio.gather(tools.call("crash"), waiting)
+    for result, name in ((lost, "crash"), (beside, "wait")):
+        assert result.error_kind == "mcp_connection_lost"
+        assert result.text == (
+            f"Error: Tool '{name}' failed: MCP server 'tests': the connection broke: its process ended with exit code "
+            "3. Whether the tool was executed is not known: find out before you call it again"
+        )
+    again = await tools.call("crash_once", text=str(tmp_path / "once"))
+    assert again.text == "the second time it goes well"
+    assert "The call of 'crash_once' is tried again" in caplog.text
+    large = await tools.call("large")
+    assert "it sent a message of more than 16,777,216 bytes" in large.text
+    assert caplog.text.count("MCP server 'tests': starting\tup") == 3
+    await tools.kind.close()
+
+
+async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path) -> None:
+    tools = await Tools(on_stdio(), McpKind(idle_seconds=0.1)).ask()
+    waiting = asyncio.create_task(tools.call("wait", text=str(tmp_path)))
+    await wait_for(_exists(tmp_path / "began"))
+    pid = int((tmp_path / "began").read_text())
+    await asyncio.sleep(0.3)
+    (tmp_path / "go").touch()
+    assert (await waiting).text == "went after True"
+    await wait_for(_gone(pid))
+    (tmp_path / "go").unlink()
+    waiting = asyncio.create_task(tools.call("wait", text=str(tmp_path)))
+    await wait_for(_other(tmp_path / "began", pid))
+    await tools.kind.close()
+    assert (await waiting).error_kind == "mcp_connection_lost"
+    assert not is_alive(int((tmp_path / "began").read_text()))
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"command": "/none/server", "args": []}, r"\(/none/server\).*it can't be started: .*No such file"),
+        (
+            {"command": sys.executable, "args": ["-c", "import sys; sys.exit('no licence')"]},
+            "its process ended with exit code 1; it wrote: no licence",
+        ),
+        (
+            {"args": ["-c", "print('Welcome!', flush=True); input(); input()"], "discoveryTimeout": 0.4},
+            r"it does not answer within 0\.38 seconds; it wrote: Welcome!",
+        ),
+        ({"args": ["-c", "while True: print(1)"], "discoveryTimeout": 0.4}, "it does not answer within"),
+        ({"cwd": "/none"}, "it can't be started: .*/none"),
+    ],
+    ids=["absent", "ends", "silent", "chatty", "no folder"],
+)
+async def test_a_server_that_does_not_come_up(options: dict[str, Any], why: str) -> None:
+    tools = Tools(on_stdio(options=options))
+    with pytest.raises(ToolOfferError, match=why) as raised:
+        await tools.ask()
+    assert "check options.command, and that the server runs; options.discoveryTimeout" in str(raised.value)
+    await tools.kind.close()
+
+
+async def test_what_a_server_says_is_bounded_in_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "perdure.tools.mcp")
+    code = "import sys; sys.stderr.write(('x' * 9000 + '\\n') * 1000); sys.stderr.flush(); sys.stdin.read()"
+    tools = Tools(on_stdio(options={"args": ["-c", code], "discoveryTimeout": 1}))
+    with pytest.raises(ToolOfferError):
+        await tools.ask()
+    await tools.kind.close()
+    assert len(caplog.records) == 301
+    assert max(len(record.getMessage()) for record in caplog.records) < 2100
+    assert "says too much" in caplog.text
+
+
+async def test_an_old_server_that_ends_when_it_is_asked_for_its_version(tmp_path: Path) -> None:
+    (tmp_path / "old.py").write_text(OLD)
+    tools = await Tools(on_stdio(options={"args": [str(tmp_path / "old.py")]})).ask()
+    assert tools.names == ["hello"]
+    assert (await tools.call("hello")).text == "hi"
+    await tools.kind.close()
+
+
+async def test_a_worker_decides_which_commands_are_started() -> None:
+    tools = Tools(on_stdio(), McpKind(commands=["uvx"]))
+    with pytest.raises(ToolOfferError, match="this worker starts no '.*python.*'; it starts: uvx"):
+        await tools.ask()
+
+
+OLD = """
+import json, sys
+
+def send(id, result):
+    print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
+
+for number, line in enumerate(sys.stdin):
+    message = json.loads(line)
+    method = message["method"]
+    if not number and method != "initialize":
+        sys.exit("expected initialize")
+    if method == "initialize":
+        info = {"name": "old", "version": "1"}
+        send(message["id"], {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": info})
+    elif method == "tools/list":
+        send(message["id"], {"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]})
+    elif method == "tools/call":
+        send(message["id"], {"content": [{"type": "text", "text": "hi"}]})
+"""
+
+
+def _exists(path: Path) -> Any:
+    async def probe() -> bool:
+        return path.exists() and bool(path.stat().st_size or path.name != "began")
+
+    return probe
+
+
+def _other(path: Path, pid: int) -> Any:
+    async def probe() -> bool:
+        return (text := path.read_text()) != "" and int(text) != pid
+
+    return probe
+
+
+def _length(items: list[Any], length: int) -> Any:
+    async def probe() -> bool:
+        return len(items) >= length
+
+    return probe
+
+
+def _gone(pid: int) -> Any:
+    async def probe() -> bool:
+        return not is_alive(pid)
+
+    return probe
