@@ -40,6 +40,7 @@ def schema() -> dict[str, Any]:
         del found["properties"][name]
     parts = found["$defs"]
     found["properties"]["options"] = {"$ref": "#/$defs/RecordedOptions", "default": {}}
+    del parts["OpenApiTool"]["properties"]["recorded"]
     parts["CustomTool"]["properties"]["kind"]["not"] = {"enum": KINDS}
     tools = parts["Agent"]["properties"]["tools"]["anyOf"][0]["items"]
     tools["anyOf"] = [each for each in tools.pop("oneOf") if not each["$ref"].endswith("/OfferedFunction")]

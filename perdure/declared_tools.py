@@ -76,6 +76,11 @@ class OpenApiTool(_Tool):
     kind: Literal["openapi"] = "openapi"
     connection: Connection | None = None
     specification: str | None = None
+    """The URL of an OpenAPI document, or a path that is relative to the agent's file."""
+    options: dict[str, Any] | None = None
+    """Which operations are offered: `operations`, `tags`, `exclude`; `variables` of the server."""
+    recorded: str | None = None
+    """What `start_run` has found in the file, as JSON; no file has it."""
 
 
 class PromptyTool(_Tool):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -71,10 +71,12 @@ def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str]
         if found is None:
             yield _no_handler((*place, "kind"), name, kind, elsewhere=elsewhere)
         elif isinstance(found, ToolKind):
-            yield from (Finding(place, problem) for problem in _problems_of(found, tool))
+            yield from _problems_of(found, tool, place, folder, elsewhere=elsewhere)
 
 
-def _problems_of(kind: ToolKind, fields: Mapping[str, Any]) -> Sequence[str]:
+def _problems_of(
+    kind: ToolKind, fields: Mapping[str, Any], place: Place, folder: Path, *, elsewhere: bool
+) -> Iterator[Finding]:
     """What the kind says of the declaration; nothing of one that another check finds wrong."""
     from pydantic import TypeAdapter, ValidationError
 
@@ -83,8 +85,10 @@ def _problems_of(kind: ToolKind, fields: Mapping[str, Any]) -> Sequence[str]:
     try:
         tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
     except ValidationError:
-        return ()
-    return kind.problems(tool)
+        return
+    yield from (Finding(place, text) for text in kind.problems(tool))
+    for text in kind.file_problems(tool, folder):
+        yield warning(place, text) if elsewhere else Finding(place, text)
 
 
 def _declarations(

@@ -19,6 +19,7 @@ from ..prompty.prepare import prepare
 from ..protocol.run import RunInput
 from ..redaction import redactor
 from ..tools.binding import bound_inputs
+from ..tools.declared_files import with_files
 from ..tools.prompty.files import recorded_agents
 from ..valid_text import valid_json
 
@@ -53,7 +54,7 @@ def new_run(
     known = redactor(loaded)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     return RunInput(
-        agent=portable(loaded),
+        agent=portable(loaded if workflow.in_workflow() else with_files(loaded)),
         agents={} if workflow.in_workflow() else recorded_agents(loaded),
         messages=known.value(first),
         inputs=known.value(bound_inputs(loaded, given)),

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from typing import Any
 
-from ..redaction import is_secret_name, looks_secret
+from ..redaction import REDACTED, is_secret_name, looks_secret
 from .places import Place, last_name
 
 LITERAL_SECRET = (
@@ -86,6 +86,8 @@ def _named_in(value: Any, place: Place) -> Iterator[Place]:
 def _is_secret(place: Place, text: str, named: frozenset[Place]) -> bool:
     if "parameters" in place or "bindings" in place:
         return looks_secret(text)
+    if place[2:] == ("recorded",):  # A specification's, which may show what URLs with keys look like.
+        return looks_secret(text.replace(REDACTED, ""))
     return (
         _is_named_secret(place, text) or place in named or looks_secret(text) or _is_in_url(text) or _is_assigned(text)
     )

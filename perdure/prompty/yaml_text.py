@@ -13,11 +13,12 @@ from ..json_values import MAX_DEPTH, MAX_VALUES, why_no_json
 from .places import Place
 
 
-def read_yaml(text: str, first_line: int = 1) -> tuple[Any, dict[Place, int]]:
+def read_yaml(text: str, first_line: int = 1, *, max_values: int = MAX_VALUES) -> tuple[Any, dict[Place, int]]:
     """The value of the one document in `text`, None when it is empty, and the line of each place in it.
 
-    Lines are counted from `first_line`. Every value has a JSON form: keys are kept as they are written, and dates and
-    sexagesimal numbers are strings. Raises LoadError, with the line, for anything else.
+    Lines are counted from `first_line`. There are at most `max_values` values, aliases followed. Every value has a JSON
+    form: keys are kept as they are written, and dates and sexagesimal numbers are strings. Raises LoadError, with the
+    line, for anything else.
     """
     try:
         _check_depth(text, first_line)
@@ -28,14 +29,15 @@ def read_yaml(text: str, first_line: int = 1) -> tuple[Any, dict[Place, int]]:
         raise LoadError(_describe(error, first_line), line=_line(error.problem_mark, first_line)) from None
     except (yaml.YAMLError, ValueError, OverflowError) as error:
         raise LoadError(str(error).partition("\n")[0], line=first_line) from None
-    builder = _Builder(first_line)
+    builder = _Builder(first_line, max_values)
     return (None if node is None else builder.value(node, ())), builder.lines
 
 
 class _Builder:
     """Turns nodes into values, and remembers their lines."""
 
-    def __init__(self, first_line: int) -> None:
+    def __init__(self, first_line: int, max_values: int) -> None:
+        self._max_values = max_values
         self.lines: dict[Place, int] = {}
         self._first_line = first_line
         self._count = 0
@@ -46,8 +48,8 @@ class _Builder:
         """The value of a node at that place. Raises LoadError, with the line."""
         self.lines.setdefault(place, self._line(node))
         self._count += 1
-        if self._count > MAX_VALUES:
-            self._refuse(f"more than {MAX_VALUES} values, aliases followed", node)
+        if self._count > self._max_values:
+            self._refuse(f"more than {self._max_values} values, aliases followed", node)
         if isinstance(node, yaml.ScalarNode):
             return self._scalar(node)
         if any(node is outer for outer in self._enclosing) or len(self._enclosing) > MAX_DEPTH:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, ClassVar
 
 from ..agent import Agent, Tool
@@ -77,6 +78,10 @@ class ToolKind:
 
     def problems(self, tool: Tool) -> Sequence[str]:
         """What is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a run."""
+        return ()
+
+    def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
+        """What is wrong with files that a declaration names, for `perdure validate`; paths start at `folder`."""
         return ()
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:

@@ -12,6 +12,7 @@ from ...errors import ConfigurationError, LoadError
 from ...prompty.load import load
 from ...prompty.portable import portable
 from ...prompty.references import contained_path
+from ..declared_files import with_files
 
 MAX_NESTING = 8
 MAX_AGENTS = 100
@@ -93,7 +94,7 @@ class AgentFiles:
             return None
         loaded = load(path, allowed_file_roots=self._roots, defer_environment=True)
         try:
-            return with_keys(portable(with_delegates(loaded)), key)
+            return with_keys(portable(with_files(with_delegates(loaded))), key)
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}: {error}") from error
         except LoadError as error:

@@ -1,0 +1,1 @@
+"""`kind: openapi`: an HTTP API with an OpenAPI specification, each operation a function that the model may call."""

@@ -1,0 +1,231 @@
+"""One flat set of arguments for all that an operation takes: parameters of every place, and the body."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ...json_types import JsonObject
+from .document import SpecificationError, as_map, as_text
+from .operation import Body, FormField, Parameter
+from .schemas import SchemaWriter
+
+Located = tuple[Mapping[str, Any], str]
+"""A value of a document, and the document's URI."""
+
+IDEMPOTENCY_KEY = "idempotency-key"
+_STYLES = {
+    "path": ("simple", "label", "matrix"),
+    "query": ("form", "spaceDelimited", "pipeDelimited", "deepObject"),
+    "header": ("simple",),
+    "cookie": ("form",),
+}
+"""Place → the styles that it may have; the first is the usual one."""
+_NOT_ARGUMENTS = re.compile(
+    r"accept|content-type|authorization|host|content-length|content-encoding|transfer-encoding|connection|cookie|te"
+    r"|trailer|upgrade|expect|idempotency-key|proxy-.*",
+    re.IGNORECASE,
+)
+"""Headers that the model does not write, whatever a specification says."""
+_TOKEN = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_ARGUMENT = re.compile(r"[A-Za-z0-9_.-]{1,64}")
+_JSON = "application/json"
+_MEDIA = ("json", "application/x-www-form-urlencoded", "multipart/form-data", "text/", "")
+"""The kinds of bodies, those that are preferred first."""
+
+
+class Arguments:
+    """Collects the arguments of one operation, and how each of them is sent."""
+
+    def __init__(self, writer: SchemaWriter) -> None:
+        self._writer = writer
+        self._properties: JsonObject = {}
+        self._required: list[str] = []
+        self.parameters: list[Parameter] = []
+        self.body: Body | None = None
+        self.key_header: str | None = None
+
+    def schema(self) -> JsonObject:
+        """The JSON Schema of all the arguments. Raises SpecificationError."""
+        schema: JsonObject = {"type": "object", "properties": self._properties}
+        if self._required:
+            schema["required"] = self._required
+        return self._writer.complete(schema)
+
+    def add_parameters(self, declared: Iterable[Located], keys: frozenset[tuple[str, str]]) -> None:
+        """Add parameters, in the order of path, query, header, cookie; `keys` are places and names of keys.
+
+        Of two that have one name in different places, the later one is called `PLACE_NAME`.
+        Raises SpecificationError.
+        """
+        order = list(_STYLES)
+        known = [(value, base) for value, base in declared if _place(value) in order]
+        for value, base in sorted(known, key=lambda each: order.index(_place(each[0]))):
+            place, name = _place(value), as_text(value.get("name"), "a parameter's name")
+            if place == "header" and name.lower() == IDEMPOTENCY_KEY:
+                self.key_header = name
+            elif (place, name.lower()) not in keys and not (place == "header" and _NOT_ARGUMENTS.fullmatch(name)):
+                self._add_parameter(value, base, place, name)
+
+    def _add_parameter(self, value: Mapping[str, Any], base: str, place: Any, name: str) -> None:
+        if place in ("header", "cookie") and not _TOKEN.fullmatch(name):
+            raise SpecificationError(f"the {place} parameter {name!r} has a name that no {place} can have")
+        schema, media = value.get("schema"), None
+        if isinstance(value.get("content"), Mapping) and value["content"]:
+            media, content = next(iter(value["content"].items()))
+            schema = as_map(content, "a parameter's content").get("schema")
+        style = as_text(value.get("style"), f"the style of {name!r}", _STYLES[place][0])
+        if style not in _STYLES[place]:
+            expected = ", ".join(_STYLES[place])
+            raise SpecificationError(f"the {place} parameter {name!r} has style {style!r}. Expected one of {expected}")
+        argument = self._unused(name, place)
+        self.parameters.append(
+            Parameter(
+                name=name,
+                place=place,
+                argument=argument,
+                style=style,
+                explode=_flag(value.get("explode"), default=style == "form"),
+                reserved=value.get("allowReserved") is True,
+                media=media,
+            )
+        )
+        converted = self._writer.convert({} if schema is None else schema, base)
+        is_required = place == "path" or value.get("required") is True
+        self._add(argument, _described(converted, value.get("description")), is_required=is_required)
+
+    def add_body(self, declared: Mapping[str, Any], base: str) -> None:
+        """Add the request's body: its properties, where no other argument has their names, else `body`.
+
+        Raises SpecificationError.
+        """
+        content = as_map(declared.get("content"), "the request body's content")
+        media, value = _chosen(content)
+        value = as_map(value, f"the request body's content {media!r}")
+        is_required = declared.get("required") is True
+        # Before its references become definitions: only a plain object's properties can stand for themselves.
+        schema, where = self._writer.follow(value.get("schema", {}), base)
+        fields = self._fields(media, schema, where, as_map(value.get("encoding"), "encoding"))
+        converted = _with_files(self._writer.convert(schema, where), fields)
+        if self._is_flat(media, converted, is_required):
+            names = list(converted["properties"])
+            self.body = Body(media=media, properties=names, fields=fields)
+            for name in names:
+                needed = is_required and name in converted.get("required", [])
+                self._add(name, converted["properties"][name], is_required=needed)
+            return
+        argument = self._unused("body", "request")
+        is_binary = not _is_text(media) and not fields
+        self.body = Body(media=media, argument=argument, fields=fields, is_binary=is_binary)
+        text = as_text(declared.get("description"), "the request body's description")
+        described = _described(converted or {"type": _kind_of(media)}, text)
+        self._add(argument, _of_base64(described, "the body") if is_binary else described, is_required=is_required)
+
+    def _fields(self, media: str, schema: Any, base: str, encoding: Mapping[str, Any]) -> dict[str, FormField]:
+        if not _is_form(media) or not isinstance(schema, Mapping):
+            return {}
+        fields: dict[str, FormField] = {}
+        for name, declared in as_map(schema.get("properties"), "properties").items():
+            value = self._writer.follow(declared, base)[0]
+            said = as_map(encoding.get(name), f"the encoding of {name!r}")
+            is_file = media == "multipart/form-data" and self._is_file(value, base)
+            kind, style = said.get("contentType"), said.get("style")
+            if is_file or kind or style:
+                fields[name] = FormField(
+                    style=as_text(style, "style") or None,
+                    explode=said.get("explode") is not False
+                    if style in (None, "form")
+                    else said.get("explode") is True,
+                    reserved=said.get("allowReserved") is True,
+                    media=as_text(kind, "contentType").partition(",")[0].strip() or None,
+                    is_file=is_file,
+                )
+        return fields
+
+    def _is_file(self, schema: Any, base: str) -> bool:
+        if not isinstance(schema, Mapping):
+            return False
+        if "items" in schema:
+            return self._is_file(self._writer.follow(schema["items"], base)[0], base)
+        return schema.get("format") == "binary" or "contentMediaType" in schema
+
+    def _is_flat(self, media: str, schema: JsonObject, is_required: bool) -> bool:
+        names = schema.get("properties")
+        plain = {"type", "properties", "required", "title", "description", "additionalProperties", "format"}
+        if not names or schema.get("type", "object") != "object" or not schema.keys() <= plain:
+            return False
+        if schema.get("additionalProperties", False) is not False or not (is_required or not schema.get("required")):
+            return False
+        fits = all(_ARGUMENT.fullmatch(name) and name not in self._properties for name in names)
+        return fits and (_is_form(media) or "json" in media)
+
+    def _add(self, argument: str, schema: JsonObject, *, is_required: bool) -> None:
+        self._properties[argument] = schema
+        if is_required:
+            self._required.append(argument)
+
+    def _unused(self, name: str, place: str) -> str:
+        plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64] or place
+        argument, number = plain, 1
+        while argument in self._properties:
+            argument = f"{place}_{plain}"[:60] + ("" if number == 1 else f"_{number}")
+            number += 1
+        return argument
+
+
+def _place(value: Mapping[str, Any]) -> str:
+    place = value.get("in")
+    return place if isinstance(place, str) else ""
+
+
+def _chosen(content: Mapping[str, Any]) -> tuple[str, Any]:
+    """The media type that the body is sent in, and what the specification says of it."""
+    if not content:
+        raise SpecificationError("the request body has no content")
+    known = {name.partition(";")[0].strip().lower(): content[name] for name in sorted(content, key=_JSON.__ne__)}
+    for kind in _MEDIA:
+        for name, value in known.items():
+            if kind in name or (kind == "json" and name in ("*/*", "application/*")):
+                return (_JSON if "*" in name else name), value
+    raise AssertionError("the last kind is in every name")
+
+
+def _is_form(media: str) -> bool:
+    return media in ("application/x-www-form-urlencoded", "multipart/form-data")
+
+
+def _is_text(media: str) -> bool:
+    return "json" in media or "xml" in media or "yaml" in media or media.startswith("text/") or _is_form(media)
+
+
+def _kind_of(media: str) -> str:
+    return "object" if "json" in media or _is_form(media) else "string"
+
+
+def _flag(value: Any, *, default: bool) -> bool:
+    return value if isinstance(value, bool) else default
+
+
+def _described(schema: JsonObject, text: Any) -> JsonObject:
+    """With the description of what has the schema, unless the schema has one of its own."""
+    if not isinstance(text, str) or not text.strip() or schema.get("description"):
+        return schema
+    return {**schema, "description": text.strip()[:2000]}
+
+
+def _of_base64(schema: JsonObject, what: str) -> JsonObject:
+    text = f"{schema.get('description', '')} ({what} as base64)".strip()
+    return {"type": "string", "description": text}
+
+
+def _with_files(schema: JsonObject, fields: Mapping[str, FormField]) -> JsonObject:
+    """With the properties that are files as base64."""
+    properties = dict(schema.get("properties", {}))
+    for name in properties.keys() & {name for name, field in fields.items() if field.is_file}:
+        declared = properties[name]
+        if "items" in declared:
+            properties[name] = {**declared, "items": _of_base64({}, "a file")}
+        else:
+            properties[name] = _of_base64(declared, "the file")
+    return {**schema, "properties": properties} if properties else schema

@@ -1,0 +1,157 @@
+"""An OpenAPI document and those that it refers to, as values; references in them are resolved."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urldefrag, urljoin
+
+from referencing import Registry
+from referencing.exceptions import Unresolvable
+from referencing.jsonschema import DRAFT202012
+
+from ...errors import LoadError
+
+MAX_BYTES = 16 * 2**20
+"""Of one document."""
+MAX_YAML_VALUES = 500_000
+MAX_DOCUMENTS = 64
+"""One, and those that it refers to."""
+_MAX_REFERENCES = 32
+"""That lead from one to the next."""
+_SWAGGER = "Swagger 2.0 is not read: convert it to OpenAPI 3 (for instance by editor.swagger.io)"
+
+
+class SpecificationError(ValueError):
+    """A specification can't be used; the text says why, and what to do."""
+
+
+def read_document(text: str, name: str) -> Any:
+    """The value of a JSON or YAML text; `name` is what messages call it. Raises SpecificationError."""
+    from ...prompty.yaml_text import read_yaml
+
+    try:
+        if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
+            return json.loads(text.lstrip("\ufeff"), parse_constant=_refuse)
+        return read_yaml(text.lstrip("\ufeff"), max_values=MAX_YAML_VALUES)[0]
+    except LoadError as error:
+        place = f"{name}:{error.line}" if error.line else name
+        raise SpecificationError(f"{place} is not valid YAML: {error.message}") from None
+    except (ValueError, RecursionError) as error:
+        raise SpecificationError(f"{name} is not valid JSON: {error}") from None
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON value")
+
+
+class Documents:
+    """A specification, and the documents that it refers to, by their URIs."""
+
+    def __init__(self, uri: str, content: Any) -> None:
+        """`content` is the specification's. Raises SpecificationError for what is no OpenAPI document."""
+        self.uri = uri
+        self.root = as_map(content, "the document")
+        version = self.root.get("openapi")
+        if not isinstance(version, str) or not re.match(r"3\.\d", version):
+            found = _SWAGGER if "swagger" in self.root else f"its `openapi` is {version!r:.40}"
+            raise SpecificationError(f"the document is no OpenAPI 3 specification: {found}. Expected `openapi: 3.x.y`")
+        self.is_30 = version.startswith("3.0")
+        self._content: dict[str, Any] = {uri: self.root}
+        self._unreadable: dict[str, str] = {}
+        self._registry: Registry[Any] | None = None
+
+    def missing(self) -> list[str]:
+        """URIs of documents that are referred to and were not added yet; [] when there are none.
+
+        Raises SpecificationError for too many.
+        """
+        found = {uri for base, content in self._content.items() for uri in _referred(content, base)}
+        missing = sorted(found - self._content.keys() - self._unreadable.keys())
+        if len(self._content) + len(missing) > MAX_DOCUMENTS:
+            raise SpecificationError(f"the document refers to more than {MAX_DOCUMENTS} others: bundle them into one")
+        return missing
+
+    def add(self, uri: str, content: Any) -> None:
+        """Add a document that is referred to."""
+        self._content[uri] = content
+
+    def give_up(self, uri: str, why: str) -> None:
+        """Note why a document can't be had: that is an error only if something that is offered refers to it."""
+        self._unreadable[uri] = why
+
+    def resolve(self, reference: str, base: str) -> tuple[Any, str]:
+        """What a `$ref` in the document `base` means, and the URI that it has. Raises SpecificationError."""
+        uri = urljoin(base, reference)
+        document = urldefrag(uri).url
+        if document in self._unreadable:
+            raise SpecificationError(f"`$ref: {reference}` can't be followed: {self._unreadable[document]}")
+        if self._registry is None:
+            pairs = ((name, DRAFT202012.create_resource(content)) for name, content in self._content.items())
+            self._registry = Registry[Any]().with_resources(pairs)
+        try:
+            return self._registry.resolver().lookup(uri).contents, uri
+        except (Unresolvable, ValueError, TypeError, AttributeError):
+            raise SpecificationError(f"`$ref: {reference}` leads nowhere") from None
+
+    def follow(self, value: Any, base: str) -> tuple[Any, str]:
+        """The value without a `$ref` in its place, and the URI of its document. Raises SpecificationError."""
+        for _ in range(_MAX_REFERENCES):
+            reference = value.get("$ref") if isinstance(value, Mapping) else None
+            if not isinstance(reference, str):
+                return value, base
+            value, uri = self.resolve(reference, base)
+            base = urldefrag(uri).url
+        raise SpecificationError(f"`$ref: {reference}` leads in a circle")
+
+
+def _referred(content: Any, base: str) -> Iterator[str]:
+    """The URIs of the documents that a document refers to, itself left out."""
+    row = [content]
+    while row:
+        value = row.pop()
+        if isinstance(value, Mapping):
+            reference = value.get("$ref")
+            if isinstance(reference, str) and not reference.startswith("#"):
+                yield from _document_uri(reference, base)
+            row += value.values()
+        elif isinstance(value, list):
+            row += value
+
+
+def _document_uri(reference: str, base: str) -> Iterator[str]:
+    try:
+        uri = urldefrag(urljoin(base, reference)).url
+    except ValueError:
+        return
+    if uri != base:
+        yield uri
+
+
+def as_map(value: Any, what: str) -> Mapping[str, Any]:
+    """The value, {} for None. Raises SpecificationError for one that is no map."""
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise SpecificationError(f"{what} must be an object, got {value!r:.60}")
+    return value
+
+
+def as_list(value: Any, what: str) -> list[Any]:
+    """The value, [] for None. Raises SpecificationError for one that is no list."""
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise SpecificationError(f"{what} must be a list, got {value!r:.60}")
+    return value
+
+
+def as_text(value: Any, what: str, default: str = "") -> str:
+    """The value, `default` for None. Raises SpecificationError for one that is no string."""
+    if value is None:
+        return default
+    if not isinstance(value, str):
+        raise SpecificationError(f"{what} must be a string, got {value!r:.60}")
+    return value

@@ -1,0 +1,165 @@
+"""HTTP with bounds: pooled connections, redirects to the same server only, and never more read than is wanted."""
+
+from __future__ import annotations
+
+import asyncio
+import zlib
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from ..._version import __version__
+from .request import HttpRequest
+from .servers import Origin, origin_of
+
+CONNECT_SECONDS = 10.0
+KEEP_SECONDS = 2.0
+"""How long an idle connection is kept: most servers close theirs after 5 s or more, and a call must not meet that."""
+MAX_REDIRECTS = 5
+_PACKED = ("gzip", "x-gzip")
+
+
+class HttpFailure(Exception):
+    """No answer that can be used; the text says why."""
+
+    def __init__(self, text: str, *, kind: str, was_sent: bool = True) -> None:
+        super().__init__(text)
+        self.kind = kind
+        self.was_sent = was_sent
+        """Whether the server may have acted."""
+
+
+@dataclass(frozen=True)
+class HttpAnswer:
+    """An answer as it was read."""
+
+    status: int
+    reason: str
+    headers: Any = field(repr=False)
+    body: bytes = field(repr=False)
+    is_whole: bool = True
+    """False for a body that is longer than what is read of one."""
+
+    @property
+    def media(self) -> str:
+        """Its media type, without parameters."""
+        return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
+
+
+class Http:
+    """The HTTP clients, one for each event loop."""
+
+    def __init__(self) -> None:
+        self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
+
+    async def send(self, request: HttpRequest, *, limit: int) -> HttpAnswer:
+        """The answer to a request, of whose body at most `limit` bytes are read, unpacked.
+
+        Redirects are followed within the server. Raises HttpFailure.
+        """
+        import httpx2
+
+        is_sent = False
+        try:
+            async with self._answered(request) as response:
+                is_sent = True
+                body, is_whole = await _read(response, limit)
+                return HttpAnswer(response.status_code, response.reason_phrase, response.headers, body, is_whole)
+        except (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.UnsupportedProtocol, httpx2.ProxyError) as error:
+            text = f"{origin_of(request.url)} can't be reached: {_why(error)}"
+            raise HttpFailure(text, kind="connection", was_sent=is_sent) from None
+        except (httpx2.InvalidURL, httpx2.LocalProtocolError, UnicodeError) as error:
+            raise HttpFailure(f"the request can't be sent: {_why(error)}", kind="request", was_sent=False) from None
+        except httpx2.HTTPError as error:
+            text = f"the connection to {origin_of(request.url)} failed: {_why(error)}"
+            raise HttpFailure(text, kind="connection") from None
+
+    async def close(self) -> None:
+        """Close the connections of the running event loop."""
+        client = self._clients.pop(asyncio.get_running_loop(), None)
+        if client is not None:
+            await client.aclose()
+
+    @asynccontextmanager
+    async def _answered(self, wanted: HttpRequest) -> AsyncIterator[Any]:
+        client, origin = self._client(), origin_of(wanted.url)
+        files = wanted.content.parts
+        request = client.build_request(
+            wanted.method, wanted.url, headers=wanted.headers, content=wanted.content.data, files=files or None
+        )
+        for _ in range(MAX_REDIRECTS + 1):
+            response = await client.send(request, stream=True, follow_redirects=False)
+            try:
+                if not response.has_redirect_location:
+                    yield response
+                    return
+                request = _redirected(response, origin)
+            finally:
+                await response.aclose()
+        raise HttpFailure(f"{origin} redirects more than {MAX_REDIRECTS} times", kind="redirect")
+
+    def _client(self) -> Any:
+        import httpx2
+
+        loop = asyncio.get_running_loop()
+        client = self._clients.get(loop)
+        if client is None:
+            client = self._clients[loop] = httpx2.AsyncClient(
+                headers={"User-Agent": f"perdure/{__version__}", "Accept-Encoding": "gzip"},
+                timeout=httpx2.Timeout(None, connect=CONNECT_SECONDS),
+                limits=httpx2.Limits(max_connections=200, keepalive_expiry=KEEP_SECONDS),
+                # One call must not be sent what another one's answer has set.
+                cookies=CookieJar(DefaultCookiePolicy(allowed_domains=[])),
+            )
+        return client
+
+
+def _redirected(response: Any, origin: Origin) -> Any:
+    """The request that a redirect asks for. Raises HttpFailure where it leads to another server."""
+    following = response.next_request
+    try:
+        target = origin_of(str(following.url)) if following is not None else None
+    except ValueError:
+        target = None
+    if target != origin:
+        where = target or "something that is no URL"
+        text = f"{origin} redirects to {where} (status {response.status_code}), where this tool does not go"
+        raise HttpFailure(f"{text}: if it should, write that server as `endpoint` of the connection", kind="redirect")
+    return following
+
+
+async def _read(response: Any, limit: int) -> tuple[bytes, bool]:
+    """So much of the body as may be read, and whether that is all. Raises HttpFailure where it can't be unpacked."""
+    encoding = response.headers.get("content-encoding", "identity").strip().lower()
+    if encoding not in ("identity", "", *_PACKED):
+        raise HttpFailure(f"the answer is packed in {encoding!r:.60}, which was not asked for", kind="nonsense")
+    unpack = _Unpacker(limit) if encoding in _PACKED else None
+    body = bytearray()
+    async for piece in response.aiter_raw():
+        body += unpack.add(piece) if unpack else piece
+        if len(body) > limit:
+            return bytes(body[:limit]), False
+    return bytes(body), True
+
+
+class _Unpacker:
+    """Unpacks gzip, piece by piece, and no more than is wanted."""
+
+    def __init__(self, limit: int) -> None:
+        self._left = limit + 1
+        self._packed: Any = zlib.decompressobj(47)
+
+    def add(self, piece: bytes) -> bytes:
+        try:
+            unpacked: bytes = self._packed.decompress(piece, self._left) if self._left else b""
+        except zlib.error as error:
+            raise HttpFailure(f"the answer can't be unpacked: {error}", kind="nonsense") from None
+        self._left = max(0, self._left - len(unpacked))
+        return unpacked
+
+
+def _why(error: Exception) -> str:
+    return str(error).replace("\n", " ")[:300] or type(error).__name__

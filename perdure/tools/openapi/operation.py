@@ -1,0 +1,97 @@
+"""One operation of an HTTP API: how a call's arguments become a request. It is recorded with the offered function."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import ConfigDict, Field
+
+from ...exchanged import Exchanged
+
+Place = Literal["path", "query", "header", "cookie"]
+IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})
+"""Methods that may be repeated (RFC 9110 §9.2.2)."""
+
+
+class Parameter(Exchanged):
+    """A parameter, and the argument that it is made of."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    name: str
+    place: Place = Field(alias="in")
+    argument: str
+    style: str = "simple"
+    explode: bool = False
+    reserved: bool = False
+    """Whether characters that mean something in a URL stay as they are (`allowReserved`)."""
+    media: str | None = None
+    """The media type that the value is written in, for a parameter with `content`; then it has no style."""
+
+
+class FormField(Exchanged):
+    """How one property of a form is written, where the specification says it."""
+
+    style: str | None = None
+    explode: bool = True
+    reserved: bool = False
+    media: str | None = None
+    is_file: bool = False
+    """Whether the value is a file, as base64."""
+
+
+class Body(Exchanged):
+    """The request's body."""
+
+    media: str
+    """Its media type."""
+    argument: str | None = None
+    """The argument that is the whole body; None when properties of the body are arguments of their own."""
+    properties: list[str] = []
+    """The arguments that are properties of the body."""
+    fields: dict[str, FormField] = {}
+    """For forms: what is special about properties."""
+    is_binary: bool = False
+    """Whether the argument is base64 of the body."""
+
+
+class Scheme(Exchanged):
+    """How a key is sent, as a security scheme says."""
+
+    model_config = ConfigDict(populate_by_name=True)
+
+    id: str
+    """The scheme's name in the specification."""
+    kind: Literal["apiKey", "basic", "bearer", "unknown"]
+    place: Place = Field(default="header", alias="in")
+    name: str = ""
+    """Of the parameter, header or cookie, for an `apiKey`."""
+
+
+class Operation(Exchanged):
+    """One operation."""
+
+    method: str
+    path: str
+    """The template, such as `/pets/{petId}`."""
+    server: str
+    """The URL that the path is appended to: absolute, or relative to `source`."""
+    source: str | None = None
+    """The specification's own URL; None for a file."""
+    parameters: list[Parameter] = []
+    body: Body | None = None
+    security: list[list[Scheme]] | None = None
+    """Alternatives, each with all the keys that it needs; None when the specification does not speak of keys."""
+    accept: str = "*/*"
+    key_header: str | None = None
+    """The header that takes the call's idempotency key, if the operation declares one."""
+
+    @property
+    def title(self) -> str:
+        """What messages call it, such as `GET /pets/{petId}`."""
+        return f"{self.method} {self.path}"
+
+    @property
+    def is_idempotent(self) -> bool:
+        """Whether it may be repeated, by its method."""
+        return self.method in IDEMPOTENT

@@ -1,0 +1,210 @@
+"""What a specification offers: a function for each operation."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from ..kind import Offering
+from .arguments import Arguments, Located
+from .document import Documents, SpecificationError, as_list, as_map, as_text
+from .operation import Operation, Scheme
+from .schemas import SchemaWriter
+from .selection import Named, Selection
+from .servers import server_url
+
+METHODS = ("get", "put", "post", "delete", "options", "head", "patch", "trace")
+MAX_DESCRIPTION = 1024
+MAX_OFFERED_BYTES = 900 * 1024
+"""Of the schemas of all functions together."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """An operation in its document."""
+
+    method: str
+    path: str
+    value: Mapping[str, Any]
+    item: Mapping[str, Any]
+    """The path item, with what holds of all its operations."""
+    base: str
+    """The URI of the document that has both."""
+
+    @property
+    def title(self) -> str:
+        return f"{self.method} {self.path}"
+
+    @property
+    def named(self) -> Named:
+        """What it may be named by. Raises SpecificationError."""
+        tags = [tag for tag in as_list(self.value.get("tags"), f"the tags of {self.title}") if isinstance(tag, str)]
+        return Named(self.title, as_text(self.value.get("operationId"), f"the operationId of {self.title}"), tags)
+
+
+@dataclass(frozen=True)
+class _Surroundings:
+    """What all operations of a specification share."""
+
+    documents: Documents
+    variables: Mapping[str, str]
+    source: str | None
+    says_public: bool
+    """Whether an operation that does not speak of keys needs none, because another one speaks of them."""
+
+
+def offered_by(
+    documents: Documents, selection: Selection, variables: Mapping[str, str], source: str | None
+) -> list[Offering]:
+    """The functions of a specification, in its order; `source` is its URL, None for a file.
+
+    Raises SpecificationError, which names the operation.
+    """
+    found = list(_operations(documents))
+    says_public = any("security" in each.value for each in found)
+    here = _Surroundings(documents, variables, source, says_public)
+    offerings: list[Offering] = []
+    size = 0
+    for index in selection.apply([each.named for each in found]):
+        each = found[index]
+        try:
+            offering = _offering(each, here, {known.name for known in offerings})
+        except SpecificationError as error:
+            how = f'To do without it: `options: {{exclude: ["{each.title}"]}}`'
+            raise SpecificationError(f"{each.title}: {error}. {how}") from None
+        offerings.append(offering)
+        size += len(json.dumps([offering.parameters, offering.details]))
+        if size > MAX_OFFERED_BYTES:
+            raise SpecificationError("the operations have more than 900 KiB of schemas: offer fewer, by `options`")
+    return offerings
+
+
+def _operations(documents: Documents) -> Iterator[Found]:
+    for path, written in as_map(documents.root.get("paths"), "paths").items():
+        item, base = documents.follow(written, documents.uri)
+        item = as_map(item, f"the path {path!r}")
+        for method in METHODS:
+            if method in item:
+                value = as_map(item[method], f"{method.upper()} {path}")
+                yield Found(method.upper(), str(path), value, item, base)
+
+
+def _offering(found: Found, here: _Surroundings, taken: set[str]) -> Offering:
+    documents = here.documents
+    _require_path(found.path)
+    security = _security(found, here)
+    arguments = Arguments(SchemaWriter(documents))
+    keys = frozenset((key.place, key.name.lower()) for each in security or () for key in each if key.kind == "apiKey")
+    arguments.add_parameters(_parameters(found, documents), keys)
+    if found.value.get("requestBody") is not None:
+        body, base = documents.follow(found.value["requestBody"], found.base)
+        arguments.add_body(as_map(body, "the request body"), base)
+    _require_filled(found.path, {each.name for each in arguments.parameters if each.place == "path"})
+    operation = Operation(
+        method=found.method,
+        path=found.path,
+        server=server_url(_server(found, documents), here.variables),
+        source=here.source,
+        parameters=arguments.parameters,
+        body=arguments.body,
+        security=security,
+        accept=_accept(found, documents),
+        key_header=arguments.key_header,
+    )
+    return Offering(
+        name=_unused_name(found, taken),
+        description=_description(found),
+        parameters=arguments.schema(),
+        details=operation.model_dump(mode="json", by_alias=True, exclude_defaults=True),
+        idempotent=operation.is_idempotent,
+    )
+
+
+def _require_path(path: str) -> None:
+    if not path.startswith("/") or re.search(r"[\s?#\\\x00-\x1f\x7f]", path):
+        raise SpecificationError(f"the path {path!r} can't be called: expected `/`, then no blank, `?`, `#` or `\\`")
+    if any(segment in (".", "..") for segment in path.split("/")):
+        raise SpecificationError(f"the path {path!r} leads elsewhere: `.` and `..` are not followed")
+
+
+def _require_filled(path: str, names: set[str]) -> None:
+    for name in re.findall(r"\{([^{}]*)\}", path):
+        if name not in names:
+            raise SpecificationError(f"the path has {{{name}}}, which no path parameter declares")
+
+
+def _parameters(found: Found, documents: Documents) -> list[Located]:
+    """Those of the path item and those of the operation, which come first where both have one."""
+    known: dict[tuple[Any, Any], Located] = {}
+    for owner in (found.item, found.value):
+        for written in as_list(owner.get("parameters"), "parameters"):
+            value, base = documents.follow(written, found.base)
+            value = as_map(value, "a parameter")
+            known[str(value.get("in")), str(value.get("name"))] = value, base
+    return list(known.values())
+
+
+def _server(found: Found, documents: Documents) -> Any:
+    for owner in (found.value, found.item, documents.root):
+        if servers := as_list(owner.get("servers"), "servers"):
+            return servers[0]
+    return {"url": "/"}
+
+
+def _security(found: Found, here: _Surroundings) -> list[list[Scheme]] | None:
+    documents = here.documents
+    components = as_map(documents.root.get("components"), "components")
+    schemes = as_map(components.get("securitySchemes"), "securitySchemes")
+    said = found.value.get("security", documents.root.get("security"))
+    if said is None and here.says_public:
+        return []
+    if said is None:
+        return [[_scheme(name, schemes, documents)] for name in schemes] or None
+    alternatives = [as_map(each, "a security requirement") for each in as_list(said, "security")]
+    return [[_scheme(name, schemes, documents) for name in each] for each in alternatives]
+
+
+def _scheme(id: str, schemes: Mapping[str, Any], documents: Documents) -> Scheme:
+    value = as_map(documents.follow(schemes.get(id), documents.uri)[0], f"the security scheme {id!r}")
+    match value.get("type"), str(value.get("scheme", "")).lower(), value.get("in"), value.get("name"):
+        case "apiKey", _, ("header" | "query" | "cookie") as place, str(name):
+            return Scheme(id=id, kind="apiKey", place=place, name=name)
+        case "http", ("basic" | "bearer") as kind, _, _:
+            return Scheme(id=id, kind=kind)
+        case (("oauth2" | "openIdConnect"), _, _, _):
+            return Scheme(id=id, kind="bearer")
+    return Scheme(id=id, kind="unknown")
+
+
+def _accept(found: Found, documents: Documents) -> str:
+    """The media types of the answers that mean success, JSON first."""
+    media: dict[str, None] = {}
+    for status, written in as_map(found.value.get("responses"), "responses").items():
+        if str(status).startswith(("2", "default")):
+            answer = as_map(documents.follow(written, found.base)[0], "a response")
+            media |= dict.fromkeys(as_map(answer.get("content"), "a response's content"))
+    fit = [each for each in media if re.fullmatch(r"[\w.+*-]+/[\w.+*-]+", each)]
+    return ", ".join([*sorted(fit, key=lambda each: "json" not in each)[:8], "*/*;q=0.1"]) if fit else "*/*"
+
+
+def _unused_name(found: Found, taken: set[str]) -> str:
+    """The operationId, or method and path, as models may write it: letters, digits, `_` and `-`, at most 64."""
+    wanted = found.named.id or found.title
+    plain = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_")[:64] or "operation"
+    name, number = plain, 1
+    while name in taken:
+        number += 1
+        name = f"{plain[:60]}_{number}"
+    return name
+
+
+def _description(found: Found) -> str:
+    said = [as_text(found.value.get(key), f"the {key} of {found.title}").strip() for key in ("summary", "description")]
+    texts = [each for index, each in enumerate(said) if each and each not in said[:index]]
+    if found.value.get("deprecated") is True:
+        texts.append("(Deprecated.)")
+    text = "\n".join(texts) or found.title
+    return text if len(text) <= MAX_DESCRIPTION else text[: MAX_DESCRIPTION - 1] + "…"

@@ -1,0 +1,273 @@
+"""`kind: openapi` in runs, against a real API on loopback."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.errors import RunCancelled, RunError
+from perdure.messages import ImagePart, Message
+from perdure.prompty.load import load
+from perdure.protocol.run import RunResult
+from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from tests.conftest import wait_for
+from tests.workflows.agents import scripted_agent
+from tests.workflows.stage import Stage
+from tests.workflows.test_secrets import everything_recorded
+from tests.workflows.worker_process import WorkerJob
+from tests.workflows.workers import Nursery
+
+from .openapi_service import KEY, PIXEL, Service, served
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+@pytest.fixture(scope="module")
+def _served() -> Iterator[Service]:
+    service = Service()
+    with served(service.app) as service.url:
+        yield service
+
+
+@pytest.fixture
+def service(_served: Service) -> Iterator[Service]:
+    _served.reset()
+    yield _served
+    _served.release.set()
+
+
+def api(service: Service, **more: Any) -> dict[str, Any]:
+    return {"name": "pets", "kind": "openapi", "specification": service.specification, **more}
+
+
+def with_key(service: Service, **more: Any) -> dict[str, Any]:
+    connection = {"kind": "key", "endpoint": service.url, "apiKey": "${env:PETS_API_KEY}"}
+    return api(service, connection=connection, **more)
+
+
+def results(result: RunResult) -> list[Message]:
+    return [message for message in result.messages if message.role == "tool"]
+
+
+async def test_every_place_and_body_end_to_end(
+    stage: Stage, scripted: Scripted, service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PETS_API_KEY", KEY)
+    pet = {"name": "Rex", "age": 3, "parents": [{"name": "Mia", "parents": []}]}
+    calls = [
+        call("getPet", **{"pet_id": "a b;ü", "tag": ["x", "y&z"], "x-note": "hi", "session": "s;1"}),
+        call("addPet", **pet),
+        call("upload", file=base64.b64encode(b"12345").decode(), title="T", n=[1, 2]),
+        call("picture"),
+        call("hello"),
+        call("getPet", pet_id="none"),
+        call("getPet", pet_id=7),
+    ]
+    model = scripted([asks(*calls), says("done")])
+    agent = scripted_agent(model, [with_key(service, options={"exclude": ["slowPost"]})])
+    async with stage.worker():
+        run = await stage.start(agent)
+        result = await run.result()
+    told = results(result)
+    assert json.loads(told[0].text) == {"id": "a b;ü", "tags": ["x", "y&z"], "note": "hi", "session": "s%3B1"}
+    assert json.loads(told[1].text)["parents"][0]["name"] == "Mia"
+    assert json.loads(told[2].text) == {"size": 5, "name": "file", "title": "T", "n": [1, 2]}
+    assert told[3].parts == [
+        ImagePart.model_validate({"source": base64.b64encode(PIXEL).decode(), "mediaType": "image/png"})
+    ]
+    assert told[4].text == "Hello, Zoë"
+    assert told[5].text == (
+        'Error: Tool \'getPet\' failed: GET /pets/{pet_id} answered 404 Not Found: {"detail":"no such pet"}'
+    )
+    assert told[6].text == "Error: Invalid arguments for tool 'getPet': 'pet_id' must be string, got 7"
+    assert service.calls["GET /openapi.json"] == 1
+    assert len(service.keys) == 1
+    assert not [data for data in await everything_recorded(stage.client, run.id) if KEY.encode() in data]
+
+
+YAML = """
+openapi: 3.0.3
+info: {title: Pets, version: "1"}
+paths:
+  /pets/{id}:
+    parameters: [{$ref: "./parts.yaml#/id"}]
+    get:
+      operationId: getPet
+      tags: [pets]
+      responses: {200: {description: "A pet, for example with token=sk-abcdefghijklmnopqrstuv"}}
+  /slow: {get: {operationId: slow, responses: {}}}
+"""
+PARTS = "id: {name: id, in: path, required: true, schema: {type: string, nullable: true}}"
+
+
+def in_files(folder: Path, model: ScriptedModel, endpoint: str, specification: str = "pets.yaml") -> Path:
+    """The file of an agent, beside a specification in two files."""
+    (folder / "pets.yaml").write_text(YAML)
+    (folder / "parts.yaml").write_text(PARTS)
+    (folder / "agent.prompty").write_text(
+        f"""---
+name: keeper
+model:
+  id: scripted
+  connection: {{kind: key, endpoint: "{model.openai_endpoint}"}}
+tools:
+  - name: pets
+    kind: openapi
+    specification: {specification}
+    connection: {{kind: anonymous, endpoint: "{endpoint}"}}
+    options: {{tags: [pets]}}
+---
+system:
+Find pets.
+"""
+    )
+    return folder / "agent.prompty"
+
+
+async def test_a_file_is_read_where_the_run_is_started(
+    stage: Stage, scripted: Scripted, service: Service, tmp_path: Path
+) -> None:
+    model = scripted([asks(call("getPet", id="1")), says("done")])
+    file = in_files(tmp_path, model, service.url)
+    run = await stage.start(load(file))
+    for each in tmp_path.iterdir():
+        each.unlink()
+    async with stage.worker():
+        result = await run.result()
+    assert json.loads(results(result)[0].text)["id"] == "1"
+    assert model.requests[0].body["tools"] == [
+        {
+            "type": "function",
+            "function": {
+                "name": "getPet",
+                "description": "GET /pets/{id}",
+                "parameters": {
+                    "type": "object",
+                    "properties": {"id": {"type": ["string", "null"]}},
+                    "required": ["id"],
+                },
+            },
+        }
+    ]
+
+
+async def test_a_file_that_is_absent_there_is_read_by_the_worker(
+    stage: Stage, scripted: Scripted, service: Service, tmp_path: Path
+) -> None:
+    (tmp_path / "here").mkdir()
+    model = scripted([asks(call("getPet", id="1")), says("done")])
+    file = in_files(tmp_path, model, service.url).rename(tmp_path / "here" / "agent.prompty")
+    async with stage.worker(prompt_root=tmp_path):
+        result = await (await stage.start(load(file))).result()
+    assert json.loads(results(result)[0].text)["id"] == "1"
+
+
+async def test_runs_in_one_process_read_the_file_too(scripted: Scripted, service: Service, tmp_path: Path) -> None:
+    agent = load(in_files(tmp_path, scripted([]), service.url))
+    result = await InProcessRun(agent, [], model=[asks(call("getPet", id="1")), says("done")]).run()
+    assert json.loads(results(result)[0].text)["id"] == "1"
+
+
+@pytest.mark.parametrize(
+    ("declared", "problem"),
+    [
+        ({"options": {"operations": ["getPett"]}}, r"no operation 'getPett' \(did you mean 'getPet'\?\)"),
+        ({"options": {"operation": ["getPet"]}}, r"options.operation means nothing here"),
+        ({"specification": "URL/nothing"}, "answered 404 Not Found"),
+        ({"specification": "URL/nonsense"}, "is not UTF-8 text"),
+        ({"specification": "URL/hello"}, "must be an object, got 'Hello, Zoë'"),
+        ({"specification": "http://127.0.0.1:1/openapi.json"}, "http://127.0.0.1:1 can't be reached"),
+        ({"specification": "URL/elsewhere?to=http://localhost:1/x"}, "redirects to http://localhost:1"),
+        ({"specification": "absent.json"}, "this worker has no prompt_root to look in"),
+        ({"specification": None}, "specification is missing"),
+        ({"connection": {"kind": "reference", "name": "shop"}}, "this worker has no connection 'shop'"),
+        ({"connection": {"kind": "foundry"}}, "connection.kind is 'foundry'. Expected one of key, anonymous"),
+    ],
+)
+async def test_what_can_t_be_offered_fails_the_run(
+    declared: dict[str, Any], problem: str, scripted: Scripted, service: Service
+) -> None:
+    more = {
+        key: value.replace("URL", service.url) if key == "specification" and value else value
+        for key, value in declared.items()
+    }
+    agent = scripted_agent(scripted([]), [{**api(service), **more}])
+    with pytest.raises(RunError, match=problem):
+        await InProcessRun(agent, [], model=[says("never")]).run()
+
+
+async def test_a_remote_end_that_is_dead_slow_or_strange(stage: Stage, scripted: Scripted, service: Service) -> None:
+    calls = [
+        call("nonsense"),
+        call("elsewhere", to="http://localhost:1/secret"),
+        call("slowPost"),
+        call("getPet", pet_id="1"),
+    ]
+    model = scripted([asks(*calls[:3]), asks(calls[3]), says("done")])
+    agent = scripted_agent(model, [api(service, perdure={"timeout": 0.3})])
+    async with stage.worker():
+        run = await stage.start(agent)
+        await wait_for(lambda: _is(service.aborted["POST"] == 1))
+        result = await run.result()
+    told = [message.text for message in results(result)]
+    assert told[0].startswith("Error: Tool 'nonsense' failed: GET /nonsense answered what is no JSON: ")
+    assert told[1] == (
+        f"Error: Tool 'elsewhere' failed: GET /elsewhere: {service.url} redirects to http://localhost:1 (status 307), "
+        "where this tool does not go: if it should, write that server as `endpoint` of the connection"
+    )
+    assert told[2] == "Error: Tool 'slowPost' failed: timed out after 0.3 seconds"
+    assert service.calls["POST /slow"] == 1
+
+
+async def test_a_server_that_is_gone(scripted: Scripted, tmp_path: Path) -> None:
+    agent = load(in_files(tmp_path, scripted([]), "http://127.0.0.1:1"))
+    result = await InProcessRun(agent, [], model=[asks(call("getPet", id="1")), says("done")]).run()
+    assert results(result)[0].text.startswith(
+        "Error: Tool 'getPet' failed: GET /pets/{id}: http://127.0.0.1:1 can't be reached: "
+    )
+
+
+async def test_a_cancelled_run_drops_its_request(stage: Stage, scripted: Scripted, service: Service) -> None:
+    model = scripted([asks(call("slowPost"))])
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model, [api(service)]), cancel_grace=0.1)
+        await wait_for(lambda: _is(service.calls["POST /slow"] == 1))
+        await run.cancel()
+        with pytest.raises(RunCancelled):
+            await run.result()
+        await wait_for(lambda: _is(service.aborted["POST"] == 1))
+    assert service.calls["POST /slow"] == 1
+
+
+async def test_a_worker_killed_in_mid_call(
+    stage: Stage, scripted: Scripted, service: Service, address: str, tmp_path: Path
+) -> None:
+    """What may be repeated is; what may not is told to be unknown."""
+    model = scripted([asks(call("slowGet"), call("slowPost")), says("done")])
+    async with Nursery() as nursery:
+        job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
+        first = await nursery.start(job)
+        run = await stage.start(scripted_agent(model, [api(service)]), parallel_tool_calls=True)
+        await wait_for(lambda: _is(service.calls["GET /slow"] + service.calls["POST /slow"] == 2))
+        service.release.set()
+        first.kill()
+        await nursery.start(job)
+        result = await run.result()
+    told = {message.metadata["tool_call_id"]: message.text for message in results(result)}
+    assert list(told.values()) == [
+        '{"done":"GET"}',
+        "Error: Tool 'slowPost' failed: its worker was lost while it ran; whether it took effect is not known",
+    ]
+    assert service.calls["GET /slow"] == 2
+    assert service.calls["POST /slow"] == 1
+    assert service.calls["GET /openapi.json"] == 1
+
+
+async def _is(value: bool) -> bool:
+    return value
