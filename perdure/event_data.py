@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
@@ -61,6 +61,11 @@ class ChildStartedData(TypedDict):
 class ToolResultData(TypedDict):
     name: str
     result: str
+    """As the model reads it."""
+    isShortened: NotRequired[bool]
+    """True where `result` is shorter than what the tool returned; `RunHandle.tool_result` has that."""
+    size: NotRequired[int]
+    """How many bytes of text the tool returned, where `result` has fewer."""
 
 
 class StatusData(TypedDict):

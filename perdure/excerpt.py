@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tab and line feed, and those that reorder what is shown."""
+
+
+Note = Callable[[int, int, int], str]
+"""What stands in the place of what is left out, given its first character, its bytes, and those of the whole."""
 
 
 def excerpt(text: str, limit: int) -> str:
@@ -28,8 +33,13 @@ def counted(number: float, noun: str) -> str:
     return f"{number:g} {noun}" if number == 1 else f"{number:,.10g} {noun}s"
 
 
-def cut_middle(text: str, limit: int) -> str:
-    """The text in at most `limit` bytes of UTF-8; a notice, which comes in addition, replaces what is cut out.
+def left_out_here(start: int, missing: int, whole: int) -> str:
+    """The note for those who can do nothing about it."""
+    return f"[… {missing:,} of {whole:,} bytes left out here …]"
+
+
+def cut_middle(text: str, limit: int, note: Note = left_out_here) -> str:
+    """The text in at most `limit` bytes of UTF-8; a note, which comes in addition, replaces what is cut out.
 
     Three quarters of what stays are the beginning of the text, one quarter is its end.
     """
@@ -41,9 +51,14 @@ def cut_middle(text: str, limit: int) -> str:
     head, tail = limit * 3 // 4, limit - limit * 3 // 4
     start = encoded[:head].decode(errors="ignore")
     end = encoded[len(encoded) - tail :].decode(errors="ignore")
-    return f"{start}\n[… {len(encoded) - limit:,} of {len(encoded):,} bytes left out here …]\n{end}"
+    return f"{start}\n{note(len(start), len(encoded) - limit, len(encoded))}\n{end}"
 
 
 def utf8(text: str) -> bytes:
     """The text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8 can't encode."""
     return text.encode("utf-8", errors="replace")
+
+
+def utf8_bytes(text: str) -> int:
+    """How many bytes the text takes in UTF-8."""
+    return len(text) if text.isascii() else len(utf8(text))

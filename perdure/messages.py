@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Literal
 
@@ -136,6 +137,8 @@ class ToolResult(BaseModel):
     error_kind: str | None = Field(default=None, alias="errorKind")
     error_message: str | None = Field(default=None, alias="errorMessage")
     duration_ms: float | None = Field(default=None, alias="durationMs")
+    size: int | None = Field(default=None, exclude_if=operator.not_)
+    """How many bytes of text there were, where `parts` have fewer of them; None where they have all."""
 
     @property
     def text(self) -> str:

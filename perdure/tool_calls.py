@@ -26,6 +26,8 @@ class ToolRequest(Exchanged):
     iteration: int
     index: int
     """The call's place in the model's reply, from 0."""
+    calls: int = Field(default=1, exclude_if=lambda calls: calls == 1)
+    """How many calls that reply has, which share what their results may take."""
 
     @property
     def digest(self) -> str:
@@ -116,6 +118,8 @@ class ToolSpec(Exchanged):
     """The type of the activity that executes it; None for the one of all tools."""
     execution: Execution | None = None
     """How a call is executed, if not by an activity of perdure's worker."""
+    built_in: str | None = Field(default=None, exclude_if=operator.not_)
+    """Which of perdure's own tools it is (`kind: builtin`)."""
     description: str | None = None
     """What it does, as the model is told; for tools that need an approval."""
     parameters: JsonObject | None = None

@@ -19,6 +19,7 @@ from ..tools.dispatch import ToolBox
 from .attempts import handed_on, last_heartbeat
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
+from .results import recordable, result_limits, run_results
 from .run_cache import KnownRun, RunCache, current_link
 from .stock import count_start, lacking_tool, refusal, starts_so_far
 
@@ -112,11 +113,13 @@ class ToolActivities:
             heartbeat=heartbeat,
             last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
             handed_on=handed_on,
+            kept_results=run_results(),
         )
+        most = result_limits(request)
         result = await self._toolbox.execute(
-            run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout
+            run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout, limits=most
         )
-        return redactor().value(result)
+        return recordable(redactor().value(result), most)
 
 
 def _no_heartbeat(*details: object) -> None:

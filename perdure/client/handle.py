@@ -15,7 +15,7 @@ from typing_extensions import TypeVar
 from ..errors import RUN_ERRORS, OutputError, RunCancelled, RunError
 from ..events import RunEvent
 from ..history.chain import Chain, cancel_reason
-from ..messages import Message
+from ..messages import Message, ToolResult
 from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR
 from ..protocol.names import STEER
@@ -32,6 +32,7 @@ from .reading.log import RunLog
 from .reading.patience import Patience
 from .reading.result import complete_result
 from .reading.status import StatusReader
+from .reading.tool_results import whole_result
 from .reading.watch import watch
 
 Sent = TypeVar("Sent")
@@ -187,6 +188,15 @@ class RunHandle(Generic[T]):
         """The complete conversation, including what was trimmed from the model's view."""
         with found(self._chain):
             return await self._patience(lambda: complete_messages(self._chain, self._log))
+
+    async def tool_result(self, call_id: str, *, iteration: int | None = None) -> ToolResult:
+        """The result of one tool call, whole, also where the conversation has it shortened; works on closed runs too.
+
+        Models reuse ids: without `iteration`, it is the last call of that id. Raises `UnknownCallError`, which names
+        the calls that have results, when there is no such call, or no result of it yet.
+        """
+        with found(self._chain):
+            return await self._patience(lambda: whole_result(self._chain, self._log, call_id, iteration))
 
     async def status(self) -> RunStatus:
         """Where the run stands: the workflow's own answer or, when no worker gives one, what the history says.

@@ -25,6 +25,7 @@ from ..options import RunOptions
 from ..tool_calls import ChildRun, ToolRequest, ToolSpec
 from .allowance import Allowances, Spent
 from .effects import Cancelled, Effects
+from .shown import ShownResults
 from .state import LoopState
 from .verdicts import checked
 
@@ -68,6 +69,7 @@ class ToolRound:
         self._guarded = guarded
         self._slots = asyncio.Semaphore(options.max_parallel_tools)
         self._allowances = Allowances(options, state)
+        self._shown = ShownResults(tools)
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """The tool messages, in the order of `calls`.
@@ -81,7 +83,7 @@ class ToolRound:
             self._allowances.expect(sum(self._is_run(call) for call in calls))
             results = await self._answer_together(calls)
         else:
-            results = [await self._answer(call, index) for index, call in enumerate(calls)]
+            results = [await self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
         return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
 
     def _is_run(self, call: ToolCall) -> bool:
@@ -90,7 +92,7 @@ class ToolRound:
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
         """All calls end before the first error is raised, so that none goes on running after it."""
-        answers = [self._answer(call, index) for index, call in enumerate(calls)]
+        answers = [self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
         results: list[ToolResult] = []
         for result in await asyncio.gather(*answers, return_exceptions=True):
             if isinstance(result, BaseException):
@@ -103,20 +105,23 @@ class ToolRound:
             return False
         return all(self._tools[call.name].parallel_safe for call in calls if call.name in self._tools)
 
-    async def _answer(self, call: ToolCall, index: int) -> ToolResult:
+    async def _answer(self, call: ToolCall, index: int, calls: int) -> ToolResult:
         if self._effects.cancelled():
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
         self._emit("tool_call_start", ToolCallStartData(name=call.name, arguments=call.arguments), call)
         try:
-            result = await self._execute(call, await self._admit(call, index))
+            result = await self._execute(call, await self._admit(call, index, calls))
         except Cancelled:
             result = ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
         if result.status in ("error", "timeout"):
             self._emit("error", ErrorData(message=result.text), call)
-        self._emit("tool_result", ToolResultData(name=call.name, result=result.text), call)
+        data = ToolResultData(name=call.name, result=result.text)
+        if result.size is not None:
+            data |= {"isShortened": True, "size": result.size}
+        self._emit("tool_result", data, call)
         return result
 
-    async def _admit(self, call: ToolCall, index: int) -> Immediate | Admitted:
+    async def _admit(self, call: ToolCall, index: int, calls: int) -> Immediate | Admitted:
         """Parse the arguments (§9.8), ask the guardrail (§13.4) and, if the tool needs an approval, a person."""
         if call.name not in self._tools:
             return _refuse(f"Error: Tool not registered: {_shown(call)}. {self._available()}", "unknown_tool")
@@ -126,9 +131,8 @@ class ToolRound:
             return _refuse(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
         if warning:
             self._emit("status", StatusData(message=warning), call)
-        request = ToolRequest(
-            call_id=call.id, name=call.name, arguments=arguments, iteration=self._state.iteration, index=index
-        )
+        place = {"iteration": self._state.iteration, "index": index, "calls": calls}
+        request = ToolRequest(call_id=call.id, name=call.name, arguments=arguments, **place)
         if self._guarded:
             async with self._slots:
                 verdict = checked("tool", await self._effects.judge_tool(request))
@@ -179,7 +183,7 @@ class ToolRound:
                         raise Cancelled
                     self._state.tool_calls += 1
                     run = self._run_agent if self._is_run(call) else self._effects.run_tool
-                    result = await run(request)
+                    result = self._shown(request, await run(request))
                 return _of_edited(request, result) if is_edited else result
 
     async def _run_agent(self, request: ToolRequest) -> ToolResult:

@@ -29,10 +29,12 @@ from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.prepare import prepare
+from ..result_sizes import SizeLimits
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from .direct_model import PROVIDER, ModelFunction, read_reply
+from .direct_results import DirectResults
 from .script import ScriptedReply
 from .waits import Waits
 
@@ -65,6 +67,7 @@ class DirectEffects(Effects):
     specs: Mapping[str, ToolSpec] = field(default_factory=dict)
     """The tools that the model is offered, by name."""
     waits: Waits = field(default_factory=Waits)
+    results: DirectResults = field(default_factory=DirectResults)
     steering: deque[str] = field(default_factory=deque)
     unread: list[str] = field(default_factory=list)
     """The steering messages that no model call was sent."""
@@ -139,11 +142,12 @@ class DirectEffects(Effects):
             request.name,
             request.arguments,
             self.inputs,
-            ToolContext(iteration=request.iteration, call_id=request.call_id),
+            ToolContext(iteration=request.iteration, call_id=request.call_id, kept_results=self.results.find),
             timeout=self.specs[request.name].timeout or self.options.tool_timeout,
+            limits=SizeLimits().for_one_of(request.calls),
         )
         try:
-            return await self.waits.until(execution, grace=self.options.cancel_grace)
+            return self.results.add(request, await self.waits.until(execution, grace=self.options.cancel_grace))
         except Cancelled:
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
 

@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
+from ..kept_results import KeptResults
+
 T = TypeVar("T")
 
 
@@ -37,6 +39,8 @@ class ToolContext:
     """Once the execution is cancelled: whether another attempt goes on with the call, since this worker stops or was
     taken for lost. If not, the run was cancelled or the call's time is over: then work begun elsewhere is to be ended.
     """
+    kept_results: KeptResults | None = field(default=None, repr=False)
+    """For perdure's own tools: the results of the run's calls, whole."""
     resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
     """What `resource` gives, by type; an exception for one that can't be opened."""
 

@@ -13,6 +13,7 @@ from typing import Any
 from ..agent import Agent
 from ..logs import get_logger
 from ..messages import ToolResult
+from ..result_sizes import SHOWN_BYTES, SizeLimits
 from .calls import Call, call_of
 from .context import ToolContext
 from .failed import describe, log_raised, log_timeout, with_advice
@@ -21,7 +22,7 @@ from .inventory import ToolInventory, take_inventory
 from .kind import Asking, ToolKind
 from .registry import KindHandler
 from .resources import Factory, Resources
-from .results import SizeLimits, to_result
+from .results import to_result
 from .signature import InvalidArguments
 from .threads import Ended
 from .user_loop import ThisLoop, UserLoop, why_unheard
@@ -99,15 +100,17 @@ class ToolBox:
         context: ToolContext | None = None,
         *,
         timeout: float | None = None,
+        limits: SizeLimits | None = None,
     ) -> ToolResult:
         """Execute one call: bind and check its arguments, then run the handler for at most `timeout` seconds.
 
-        None waits for ever. Whatever goes wrong in the tool is in the result. Raises ToolNotRegisteredError, and
-        CancelledError when the caller is cancelled.
+        None waits for ever; without `limits`, those of the box hold. Whatever goes wrong in the tool is in the result.
+        Raises ToolNotRegisteredError, and CancelledError when the caller is cancelled.
         """
         handler = self.resolve(name, agent)
         started = time.perf_counter()
-        result = await self._run(handler, agent, arguments, inputs, context or ToolContext(), timeout)
+        finish = partial(to_result, limits=limits or self._limits)
+        result = await self._run(handler, agent, arguments, inputs, context or ToolContext(), timeout, finish)
         if result.duration_ms is None:
             result.duration_ms = round((time.perf_counter() - started) * 1000, 3)
         return result
@@ -120,12 +123,13 @@ class ToolBox:
         inputs: Mapping[str, Any],
         context: ToolContext,
         timeout: float | None,
+        finish: Callable[[Any], ToolResult],
     ) -> ToolResult:
         name = handler.tool.name
         try:
             call = call_of(handler, agent, arguments, inputs, self._resources)
             async with asyncio.timeout(timeout):
-                ended = await self._end_of(call, name, context)
+                ended = await self._end_of(call, name, context, finish)
         except InvalidArguments as error:
             return self._failure(f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments")
         except TimeoutError as error:
@@ -137,10 +141,9 @@ class ToolBox:
             ended = Ended(raised=error)
         return ended.value if ended.raised is None else self._raised(name, ended.raised, context)
 
-    async def _end_of(self, call: Call, name: str, context: ToolContext) -> Ended:
+    async def _end_of(self, call: Call, name: str, context: ToolContext, finish: Callable[[Any], ToolResult]) -> Ended:
         """How the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
-        finish = partial(to_result, limits=self._limits)
         opened = await self._resources.opened(call.needs)
         bound = call.with_context(_for_threads(replace(context, resources=opened) if opened else context))
         return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)
@@ -151,7 +154,8 @@ class ToolBox:
         return self._failure(text, type(error).__name__)
 
     def _failure(self, text: str, kind: str) -> ToolResult:
-        return to_result(ToolResult.failure(text, kind=kind), self._limits)
+        limits = replace(self._limits, text_bytes=min(self._limits.text_bytes, SHOWN_BYTES))
+        return to_result(ToolResult.failure(text, kind=kind), limits)
 
 
 def _for_threads(context: ToolContext) -> ToolContext:

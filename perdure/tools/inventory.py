@@ -123,7 +123,10 @@ def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: Tool
             continue
         taken.add(name)
         found.offered.append(function)
-        found.tools.append(with_policy(_spec(name, offering), handler.tool.perdure, is_function=False))
+        spec = _spec(name, offering)
+        if handler.tool.kind == "builtin":
+            spec.built_in = handler.tool.name
+        found.tools.append(with_policy(spec, handler.tool.perdure, is_function=False))
 
 
 def _free_name(tool: Tool, name: str, taken: set[str]) -> str:

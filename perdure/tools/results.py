@@ -5,28 +5,19 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, is_dataclass
+from dataclasses import is_dataclass
 from typing import Any
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from ..excerpt import cut_middle, utf8
+from ..excerpt import cut_middle, utf8_bytes
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
+from ..result_sizes import SHOWN_BYTES, SizeLimits, text_bytes
 from ..tool_calls import PreparedRun
 
 _PARTS = (TextPart, ImagePart, AudioPart, FilePart)
 _JSON = (BaseModel, dict, list, tuple, set, frozenset)
-
-
-@dataclass(frozen=True)
-class SizeLimits:
-    """How large one tool result may be, so that it fits into a Temporal payload (2 MB) and a model's context."""
-
-    text_bytes: int = 64 * 1024
-    """Bytes of all text together, in UTF-8."""
-    media_bytes: int = 1024 * 1024
-    """Bytes of all images, audio and files together, as they are sent (base64)."""
 
 
 MAX_PARTS = 1000
@@ -45,19 +36,21 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
     if isinstance(value, PreparedRun):
         return value
     if isinstance(value, str):
-        return ToolResult.of_text(cut_middle(value, limits.text_bytes))
+        value = TextPart(value=value)
     if isinstance(value, ToolResult):
         return _bounded_result(value, limits)
     return _bounded_result(ToolResult.model_construct(parts=_parts(value)), limits)
 
 
 def _bounded_result(result: ToolResult, limits: SizeLimits) -> ToolResult:
+    size, message_bytes = text_bytes(result.parts), min(limits.text_bytes, SHOWN_BYTES)
     bounded = ToolResult.model_construct(
         parts=_bounded(result.parts, limits),
         status=result.status,
         error_kind=None if result.error_kind is None else cut_middle(result.error_kind, MAX_LABEL_BYTES),
-        error_message=None if result.error_message is None else cut_middle(result.error_message, limits.text_bytes),
+        error_message=None if result.error_message is None else cut_middle(result.error_message, message_bytes),
         duration_ms=result.duration_ms,
+        size=max(size, result.size or 0) if size > limits.text_bytes else result.size,
     )
     # Fields that were assigned after validation may hold anything: what can't be read back must not be recorded.
     return ToolResult.model_validate_json(bounded.model_dump_json(by_alias=True, warnings=False))
@@ -89,7 +82,7 @@ def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     omitted: list[int] = []
     for part in parts[:MAX_PARTS]:
         _check_label(part)
-        pool, size = ("text", len(utf8(part.value))) if isinstance(part, TextPart) else ("media", len(part.source))
+        pool, size = ("text", utf8_bytes(part.value)) if isinstance(part, TextPart) else ("media", len(part.source))
         if isinstance(part, TextPart) and (size <= left[pool] or left[pool] > 0):
             text = cut_middle(part.value, left[pool])
             kept.append(part if text == part.value else TextPart(value=text))

@@ -21,8 +21,9 @@ from ..excerpt import one_line
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..protocol.activities import lost_tool
+from ..result_sizes import SizeLimits
 from ..tools.foreign.options import ActivityOptions, WorkflowOptions
-from ..tools.results import SizeLimits, to_result
+from ..tools.results import to_result
 from ..valid_text import bounded_text, valid_json
 
 UNKNOWN_EFFECT = "whether it took effect is not known"

@@ -1,0 +1,114 @@
+"""The built-in tool `read_result`, in a run: pages through what was shortened."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
+from perdure.testing.script import Script
+
+from ..workflows.agents import scripted_agent
+from ..workflows.stage import Stage
+from ..workflows.test_tool_results import words
+
+Scripted = Callable[[Script], ScriptedModel]
+LONG = words(200_000)
+READ_RESULT = {"name": "read_result", "kind": "builtin"}
+TOOLS = ["find", READ_RESULT]
+
+
+def find(text: str = "") -> str:
+    """Find."""
+    return LONG
+
+
+def texts(result: Any) -> list[str]:
+    return [message.text for message in result.messages if message.role == "tool"]
+
+
+async def test_a_model_reads_on_where_the_note_says(stage: Stage, scripted: Scripted) -> None:
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        last = request.messages[-1].text
+        if note := re.search(r"; read_result\((\{.*?\})\) reads on from here …\]", last):
+            return asks(call("read_result", f"r{request.step}", **json.loads(note[1])))
+        if rest := re.search(r"; the rest begins at offset (\d+)\]", last):
+            return asks(call("read_result", f"r{request.step}", call_id="c1", offset=int(rest[1])))
+        return says("all") if request.step else asks(call("find", "c1"))
+
+    async with stage.worker({"find": find}):
+        run = await stage.start(scripted_agent(scripted(script), TOOLS))
+        result = await run.result()
+    first, *pages = texts(result)
+    read = first.partition("\n[… ")[0]
+    for page in pages:
+        head, _, piece = page.partition("\n")
+        assert head.startswith(f"[characters {len(read):,} to {len(read) + len(piece):,} of 200,000")
+        assert len(page.encode()) <= 64 * 1024
+        read += piece
+    assert read == LONG
+    assert pages[-1].startswith("[characters 179,200 to 200,000 of 200,000, which is its end]")
+    assert all("left out" not in page for page in pages)
+
+
+async def test_what_it_answers(stage: Stage, scripted: Scripted) -> None:
+    asked: list[dict[str, Any]] = [
+        {"call_id": "c1", "offset": 10, "length": 5},
+        {"call_id": "c1", "offset": 300_000},
+        {"call_id": "c1", "search": LONG[5_000:5_020].upper()},
+        {"call_id": "c1", "search": "nowhere in it"},
+        {"call_id": "c1", "search": "a", "offset": 150_000},
+        {"call_id": "c2"},
+        {"call_id": "r0"},
+        {"call_id": "c1", "iteration": 7},
+        {"call_id": "c1", "offset": -1},
+        {"offset": 1},
+    ]
+    calls = [call("read_result", f"r{number}", **each) for number, each in enumerate(asked)]
+    script = [asks(call("find", "c1")), *map(asks, calls), says("done")]
+    async with stage.worker({"find": find}):
+        run = await stage.start(scripted_agent(scripted(script), TOOLS), max_iterations=20)
+        _, part, beyond, found, nowhere, often, unknown, itself, elsewhere, negative, missing = texts(
+            await run.result()
+        )
+    assert part == f"[characters 10 to 15 of 200,000; the rest begins at offset 15]\n{LONG[10:15]}"
+    assert beyond == "[the result has 200,000 characters: nothing begins at 300,000]"
+    assert found == f"[found in 1 place]\n\noffset 5000: …{LONG[4_850:5_170]}…"
+    assert nowhere == "[not found in the 200,000 characters, from offset 0 on]"
+    assert re.match(r"\[found in [\d,]+ places; search on from offset 15\d\d\d\d\]", often)
+    assert often.count("\noffset ") == 20
+    known = "has a result in this run: there are c1 (find, iteration 1)"
+    assert f"no tool call 'c2' {known}" in unknown
+    assert f"no tool call 'r0' {known}" in itself
+    assert f"no tool call 'c1' in iteration 7 {known}" in elsewhere
+    assert "Invalid arguments for tool 'read_result'" in negative
+    assert "'call_id' is required" in missing
+
+
+async def test_in_this_process_it_is_the_same(scripted: Scripted) -> None:
+    script = [asks(call("find", "c1")), asks(call("read_result", call_id="c1", offset=100_000, length=9)), says("ok")]
+    agent = scripted_agent(scripted([]), TOOLS)
+    first, page = texts(await InProcessRun(agent, model=script, tools={"find": find}).run())
+    assert len(first) < 66_000
+    assert 'read_result({"call_id": "c1", "iteration": 1, "offset": 49152}) reads on from here' in first
+    head = "[characters 100,000 to 100,009 of 200,000; the rest begins at offset 100009]"
+    assert page == f"{head}\n{LONG[100_000:100_009]}"
+
+
+async def test_without_it_the_note_does_not_name_it(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker({"find": find}):
+        run = await stage.start(scripted_agent(scripted([asks(call("find", "c1")), says("done")]), ["find"]))
+        [shown] = texts(await run.result())
+    assert "read_result" not in shown
+
+
+async def test_many_pages_at_once_are_not_shortened_in_a_circle(stage: Stage, scripted: Scripted) -> None:
+    calls = [call("read_result", f"r{number}", call_id="c1", offset=number * 1000) for number in range(70)]
+    script = [asks(call("find", "c1")), asks(*calls), says("done")]
+    async with stage.worker({"find": find}):
+        run = await stage.start(scripted_agent(scripted(script), TOOLS), parallel_tool_calls=True)
+        [_, *pages] = texts(await run.result())
+    assert len(pages) == 70
+    assert all("left out here …]" in page for page in pages)
