@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from temporalio import workflow
@@ -46,10 +47,7 @@ class Parent:
 
     @workflow.run
     async def run(self, links: int, then: str) -> str:
-        handle = await workflow.start_child_workflow(
-            "Child", args=[links, then], id=f"{workflow.info().workflow_id}/child", result_type=str
-        )
-        waiting = asyncio.create_task(child_result(handle, lambda: self.is_cancelled, grace=0.05, patience=0.5))
+        waiting = asyncio.create_task(self._ask_child(links, then))
         while not waiting.done():
             try:
                 await asyncio.shield(waiting)
@@ -61,6 +59,13 @@ class Parent:
         if isinstance(error, ChildWorkflowError):
             return type(error.cause).__name__
         return waiting.result() if error is None else type(error).__name__
+
+    async def _ask_child(self, links: int, then: str) -> str:
+        handle: workflow.ChildWorkflowHandle[Any, str] = await workflow.start_child_workflow(
+            "Child", args=[links, then], id=f"{workflow.info().workflow_id}/child", result_type=str
+        )
+        patience = 0.5 if then == "ignore" else 10.0
+        return await child_result(handle, lambda: self.is_cancelled, grace=0.05, patience=patience)
 
 
 @pytest.fixture
