@@ -167,21 +167,6 @@ async def test_a_cancelled_run_cancels_the_child(home: Stage, scripted: Scripted
     assert (await child.describe()).status == WorkflowExecutionStatus.CANCELED
 
 
-async def test_a_worker_killed_in_mid_call(
-    home: Stage, scripted: Scripted, typescript: TypeScript, address: str, task_queue: str, tmp_path: Path
-) -> None:
-    log, queue = tmp_path / "log", f"{task_queue}-abroad"
-    slow = activity("slow", queue, "log:string! seconds:float!", heartbeatTimeout="500ms", perdure={"retries": 2})
-    async with typescript.worker(address, queue) as process:
-        run = await started(home, scripted, slow, log=str(log), seconds=60)
-        await wait_for(lambda: lines(log))
-        process.kill()
-        result = await asyncio.wait_for(run.result(), 10)
-    told = answer_of(result.messages)
-    assert told == "Error: Tool 'slow' failed: its worker was lost while it ran; whether it took effect is not known"
-    assert await lines(log) == ["started"], "it is not repeated"
-
-
 async def test_a_workflow_in_typescript_runs_an_agent_as_its_child(
     home: Stage, scripted: Scripted, client: Client, task_queue: str
 ) -> None:

@@ -7,7 +7,9 @@ async function main(): Promise<void> {
   Runtime.install({ logger: new DefaultLogger('ERROR') });
   const connection = await NativeConnection.connect({ address });
   const workflowBundle = { codePath };
-  const worker = await Worker.create({ connection, taskQueue, workflowBundle, activities });
+  const stickyQueueScheduleToStartTimeout = '1s';
+  const options = { connection, taskQueue, workflowBundle, activities, stickyQueueScheduleToStartTimeout };
+  const worker = await Worker.create(options);
   const running = worker.run();
   console.log('ready');
   await running;
