@@ -142,6 +142,8 @@ async def _read(response: Any, limit: int) -> tuple[bytes, bool]:
         body += unpack.add(piece) if unpack else piece
         if len(body) > limit:
             return bytes(body[:limit]), False
+    if unpack and not unpack.is_complete:
+        raise HttpFailure("the answer is packed, and cut off", kind="nonsense")
     return bytes(body), True
 
 
@@ -151,8 +153,16 @@ class _Unpacker:
     def __init__(self, limit: int) -> None:
         self._left = limit + 1
         self._packed: Any = zlib.decompressobj(47)
+        self._has_begun = False
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether nothing is missing at the end."""
+        return self._packed.eof or not self._has_begun
 
     def add(self, piece: bytes) -> bytes:
+        """What comes out of the next piece. Raises HttpFailure."""
+        self._has_begun = True
         try:
             unpacked: bytes = self._packed.decompress(piece, self._left) if self._left else b""
         except zlib.error as error:

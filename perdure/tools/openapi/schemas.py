@@ -110,7 +110,7 @@ class SchemaWriter:
             if keyword == "description" and isinstance(value, str):
                 yield keyword, _cut(value)
             elif keyword == "required" and isinstance(value, list):
-                if visible := [name for name in value if name not in hidden]:
+                if visible := [name for name in value if not isinstance(name, str) or name not in hidden]:
                     yield keyword, visible
             elif keyword in _PLAIN:
                 yield keyword, value

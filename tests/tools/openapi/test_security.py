@@ -1,0 +1,160 @@
+"""Keys are sent as the specification says."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from perdure.agent import Connection, OpenApiTool
+from perdure.tools.kind import ToolOfferError
+from perdure.tools.openapi.document import SpecificationError
+from perdure.tools.openapi.kind import OpenApiKind
+
+from .raw_server import RawServer, ok
+from .specs import BASE, executed, offered, one, request, tool_of
+
+SCHEMES = {
+    "header": {"type": "apiKey", "in": "header", "name": "X-Key"},
+    "query": {"type": "apiKey", "in": "query", "name": "k"},
+    "cookie": {"type": "apiKey", "in": "cookie", "name": "c"},
+    "basic": {"type": "http", "scheme": "basic"},
+    "bearer": {"type": "http", "scheme": "Bearer"},
+    "oauth": {"type": "oauth2", "flows": {}},
+    "digest": {"type": "http", "scheme": "digest"},
+    "tls": {"type": "mutualTLS"},
+}
+BEARER = {"Authorization": b"Bearer key 1"}
+
+
+def key(**more: Any) -> Connection:
+    return Connection.model_validate({"kind": "key", "apiKey": "key 1", **more})
+
+
+@pytest.mark.parametrize(
+    ("security", "connection", "headers", "query"),
+    [
+        ([{"header": []}], key(), {"X-Key": b"key 1"}, ""),
+        ([{"query": []}], key(), {}, "?k=key%201"),
+        ([{"cookie": []}], key(), {"Cookie": b"c=key 1"}, ""),
+        ([{"bearer": []}], key(), BEARER, ""),
+        ([{"oauth": ["read"]}], key(), BEARER, ""),
+        ([{"basic": []}], key(), {"Authorization": b"Basic a2V5IDE="}, ""),
+        ([{"basic": []}], key(username="zoe"), {"Authorization": b"Basic em9lOmtleSAx"}, ""),
+        (
+            [{"basic": []}],
+            key(apiKey=None, username="zoe", password="key 1"),
+            {"Authorization": b"Basic em9lOmtleSAx"},
+            "",
+        ),
+        ([{"tls": []}, {"digest": []}, {"query": []}], key(), {}, "?k=key%201"),
+        ([{"header": [], "query": []}], key(apiKey=None, keys={"header": "a", "query": "b"}), {"X-Key": b"a"}, "?k=b"),
+        ([{"header": [], "query": []}], key(keys={"header": "a"}), {"X-Key": b"a"}, "?k=key%201"),
+        ([{"header": [], "query": []}, {"bearer": []}], key(), BEARER, ""),
+        ([{}, {"header": []}], key(), {"X-Key": b"key 1"}, ""),
+        ([{"tls": []}, {}], key(), {}, ""),
+        ([], key(), {}, ""),
+        ([{"header": []}], Connection(kind="anonymous"), {}, ""),
+        ([{"header": []}], None, {}, ""),
+    ],
+)
+def test_how_a_key_is_sent(security: Any, connection: Connection | None, headers: dict[str, bytes], query: str) -> None:
+    document = one("/x", security=security, components={"securitySchemes": SCHEMES})
+    sent = request(document, {}, connection=connection)
+    assert {name: value for name, value in sent.headers if name != "Accept"} == headers
+    assert sent.url == f"{BASE}/x{query}"
+
+
+def test_a_specification_that_does_not_speak_of_keys() -> None:
+    assert dict(request(one("/x"), {}, connection=key()).headers)["Authorization"] == b"Bearer key 1"
+    components = {"securitySchemes": {"header": SCHEMES["header"]}}
+    assert dict(request(one("/x", components=components), {}, connection=key()).headers)["X-Key"] == b"key 1"
+
+
+@pytest.mark.parametrize(
+    ("security", "problem"),
+    [
+        ([{"tls": []}], r"GET /x needs tls \(unknown\), for which the tool's connection has no key"),
+        ([{"header": [], "query": []}], r"needs header \(apiKey\) and query \(apiKey\)"),
+        ([{"gone": []}], r"needs gone \(unknown\)"),
+    ],
+)
+def test_keys_that_do_not_fit(security: Any, problem: str) -> None:
+    with pytest.raises(SpecificationError, match=problem):
+        request(one("/x", security=security, components={"securitySchemes": SCHEMES}), {}, connection=key())
+
+
+async def test_a_key_with_a_line_end(kind: OpenApiKind, ours: RawServer) -> None:
+    tool = tool_of(one("/x"), key(apiKey="a\r\nHost: evil", endpoint=ours.url))
+    result = await executed(kind, tool, "call", {})
+    assert result.text == (
+        "Error: Tool 'call' failed: a key of the tool's connection has a line end or another control character"
+    )
+    assert ours.requests == []
+
+
+def oauth(ours: RawServer, **more: Any) -> Connection:
+    fields = {
+        "kind": "oauth",
+        "endpoint": ours.url,
+        "tokenUrl": f"{ours.url}/token",
+        "clientId": "id",
+        "scopes": ["a", "b"],
+    }
+    return Connection.model_validate({**fields, "clientSecret": "secret-0123", **more})
+
+
+async def test_tokens_by_client_credentials(kind: OpenApiKind, ours: RawServer) -> None:
+    tool = tool_of(one("/x"), oauth(ours))
+    ours.answers["/token"] = ok(b'{"access_token": "token-1", "expires_in": 3600}')
+    for _ in range(2):
+        assert (await executed(kind, tool, "call", {})).status == "success"
+    assert ours.lines() == ["POST /token HTTP/1.1", "GET /x HTTP/1.1", "GET /x HTTP/1.1"]
+    assert "grant_type=client_credentials&scope=a+b" in ours.requests[0]
+    assert "Authorization: Basic aWQ6c2VjcmV0LTAxMjM=" in ours.requests[0]
+    assert "Authorization: Bearer token-1" in ours.requests[1]
+    ours.answers |= {"/x": ok(b'"token-1 is out"', status="401 No"), "/token": ok(b'{"access_token": "token-2"}')}
+    assert "[REDACTED] is out" in (await executed(kind, tool, "call", {})).text
+    ours.answers["/x"] = ok(b"{}")
+    await executed(kind, tool, "call", {})
+    assert "Authorization: Bearer token-2" in ours.requests[-1]
+
+
+@pytest.mark.parametrize(
+    ("answer", "more", "text"),
+    [
+        (ok(b'{"error":"invalid_client"}', status="401 No"), {}, "the token server OURS answered 401: invalid_client"),
+        (ok(b"<html>"), {}, "the token server OURS answered 200: no access_token in it"),
+        (b"", {}, "the connection to OURS failed"),
+        (ok(b"{}"), {"clientSecret": None}, "the tool's connection of kind oauth needs `clientSecret`"),
+        (ok(b"{}"), {"tokenUrl": "file:///x"}, "connection.tokenUrl can't be called: expected a URL that begins with"),
+    ],
+)
+async def test_tokens_that_can_t_be_had(
+    kind: OpenApiKind, ours: RawServer, answer: bytes, more: Any, text: str
+) -> None:
+    ours.answers["/token"] = answer
+    result = await executed(kind, tool_of(one("/x"), oauth(ours, **more)), "call", {})
+    assert text.replace("OURS", ours.url) in result.text
+    assert "secret-0123" not in result.text
+    assert "GET /x HTTP/1.1" not in ours.lines()
+
+
+async def test_connections_of_the_worker(ours: RawServer) -> None:
+    kind = OpenApiKind(connections={"shop": {"kind": "key", "endpoint": ours.url, "apiKey": "shop-key"}})
+    tool = tool_of(one("/x"), Connection(kind="reference", name="shop"))
+    assert (await executed(kind, tool, "call", {})).text == '{"ok":true}'
+    assert "Authorization: Bearer shop-key" in ours.requests[0]
+    await kind.close()
+
+
+async def test_the_key_for_the_specification_itself(kind: OpenApiKind, ours: RawServer) -> None:
+    ours.answers["/openapi.json"] = ok(json.dumps(one("/x", servers=[{"url": "/"}])).encode())
+    tool = OpenApiTool(name="a", specification=f"{ours.url}/openapi.json", connection=key())
+    await offered(kind, tool)
+    assert "Authorization" not in ours.requests[-1]
+    await offered(kind, tool.model_copy(update={"connection": key(endpoint=ours.url)}))
+    assert "Authorization: Bearer key 1" in ours.requests[-1]
+    with pytest.raises(ToolOfferError, match="its field `recorded` is not what perdure writes there"):
+        await offered(kind, tool.model_copy(update={"recorded": "{}"}))
