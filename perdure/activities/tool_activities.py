@@ -66,19 +66,18 @@ class ToolActivities:
     @activity.defn(name=activities.RUN_TOOL)
     async def run_tool(self, input: activities.ToolInput) -> ToolResult:
         """One execution of one tool. Whatever the tool does, raising included, is in the result."""
-        name = input.request.name
         with typed_failures():
             if activity.info().is_local:
                 return await self._run_local_tool(input)
             async with heartbeats(activity.info().heartbeat_details) as heart:
                 if await cancelled_meanwhile():
-                    return activities.ended_unseen(name, was_started=not input.offer or starts_so_far() > 0)
+                    return await self._abandoned(input)
                 run = await self._runs.current()
                 self._require_tool(run, input)
                 if input.offer is None:
                     return await self._execute(run, input, activity.info().attempt, heart.tell)
                 if starts_so_far() >= input.offer.starts:
-                    return activities.lost_tool(name)
+                    return activities.lost_tool(input.request.name)
                 starts = await count_start()
                 heart.tell(starts, *last_heartbeat(is_counted=True))
                 return await self._execute(run, input, starts, partial(heart.tell, starts))
@@ -94,6 +93,15 @@ class ToolActivities:
             return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout")
         return result
 
+    async def _abandoned(self, input: activities.ToolInput) -> ToolResult:
+        """The result of a call whose earlier attempts were lost before the run was cancelled."""
+        request, was_started = input.request, not input.offer or starts_so_far() > 0
+        if was_started:
+            run = await self._runs.current()
+            context = self._context(input, activity.info().attempt, _no_heartbeat)
+            await self._toolbox.abandon(run.agent, request.name, request.arguments, run.inputs, context)
+        return activities.ended_unseen(request.name, was_started=was_started)
+
     def _require_tool(self, run: KnownRun, input: activities.ToolInput) -> None:
         try:
             self._toolbox.resolve(input.request.name, run.agent)
@@ -103,8 +111,16 @@ class ToolActivities:
     async def _execute(
         self, run: KnownRun, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]
     ) -> ToolResult:
+        request, context = input.request, self._context(input, attempt, heartbeat)
+        most = result_limits(request)
+        result = await self._toolbox.execute(
+            run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout, limits=most
+        )
+        return recordable(redactor().value(result), most)
+
+    def _context(self, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]) -> ToolContext:
         request, (workflow_id, run_id) = input.request, current_link()
-        context = ToolContext(
+        return ToolContext(
             run_id=workflow_id,
             iteration=request.iteration,
             call_id=request.call_id,
@@ -115,15 +131,10 @@ class ToolActivities:
             handed_on=handed_on,
             kept_results=run_results(),
         )
-        most = result_limits(request)
-        result = await self._toolbox.execute(
-            run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout, limits=most
-        )
-        return recordable(redactor().value(result), most)
 
 
 def _no_heartbeat(*details: object) -> None:
-    """A local activity has none."""
+    """For a local activity, which has none, and for one that does nothing any more."""
 
 
 def has_dynamic(activities: Sequence[Callable[..., Any]]) -> bool:

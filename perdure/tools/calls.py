@@ -60,19 +60,27 @@ def call_of(
     return Call(with_context, signature.is_async, needs)
 
 
-def _of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Call:
-    kind, tool = handler.kind, handler.tool
-    assert kind is not None
+def kind_call(
+    handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]
+) -> Callable[[ToolContext], KindCall]:
+    """What a kind is told of a call, once its context is known. Raises as `call_of` does."""
+    tool = handler.tool
     assert isinstance(tool, OfferedFunction)
     hidden = tool.bindings or {}
     given, problems = schema_problems(tool.schema_, {k: v for k, v in arguments.items() if k not in hidden})
     if problems:
         raise InvalidArguments(problems)
-    bound = apply_bindings(tool, given, inputs)
+    return partial(
+        KindCall, agent.source(tool), tool.name, tool.details, apply_bindings(tool, given, inputs), agent, inputs
+    )
+
+
+def _of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Call:
+    kind, told = handler.kind, kind_call(handler, agent, arguments, inputs)
+    assert kind is not None
 
     def with_context(context: ToolContext) -> Callable[[], Any]:
-        call = KindCall(agent.source(tool), tool.name, tool.details, bound, agent, inputs, context)
-        return partial(kind.execute, call)
+        return partial(kind.execute, told(context))
 
     return Call(with_context, is_async=True)
 

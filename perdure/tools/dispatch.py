@@ -14,7 +14,7 @@ from ..agent import Agent
 from ..logs import get_logger
 from ..messages import ToolResult
 from ..result_sizes import SHOWN_BYTES, SizeLimits
-from .calls import Call, call_of
+from .calls import Call, call_of, kind_call
 from .context import ToolContext
 from .failed import describe, log_raised, log_timeout, with_advice
 from .handlers import Handler, Handlers
@@ -114,6 +114,26 @@ class ToolBox:
         if result.duration_ms is None:
             result.duration_ms = round((time.perf_counter() - started) * 1000, 3)
         return result
+
+    async def abandon(
+        self, agent: Agent, name: str, arguments: Mapping[str, Any], inputs: Mapping[str, Any], context: ToolContext
+    ) -> None:
+        """End what a lost attempt of a call has begun elsewhere, where the tool's kind can. What it raises is logged.
+
+        Raises CancelledError when the caller is cancelled.
+        """
+        try:
+            handler = self.resolve(name, agent)
+            if handler.kind is None or type(handler.kind).abandon is ToolKind.abandon:
+                return
+            call = kind_call(handler, agent, arguments, inputs)(context)
+            async with asyncio.timeout(CLOSE_SECONDS):
+                ended = await self._loop.end_of(
+                    partial(handler.kind.abandon, call), f"end of tool {name} of run {context.run_id}", is_async=True
+                )
+            ended.result()
+        except Exception as error:
+            log_raised(name, error, context)
 
     async def _run(
         self,

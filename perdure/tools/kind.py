@@ -98,6 +98,12 @@ class ToolKind:
         """
         raise NotImplementedError
 
+    async def abandon(self, call: KindCall) -> None:
+        """End what a lost attempt of the call has begun elsewhere, since the run was cancelled meanwhile.
+
+        `call.context.last_heartbeat` has what it told. What this raises is logged.
+        """
+
     async def close(self) -> None:
         """Close connections and the like; called when the worker ends."""
 

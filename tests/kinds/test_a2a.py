@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
+import subprocess
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from datetime import timedelta
@@ -11,6 +13,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
@@ -20,7 +24,8 @@ from perdure.protocol.run import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.conftest import wait_for
-from tests.tools.a2a.agents import Later, RemoteAgent
+from tests.tools.a2a import odd
+from tests.tools.a2a.agents import Later, RemoteAgent, served
 from tests.workflows.agents import scripted_agent
 from tests.workflows.stage import Stage
 from tests.workflows.worker_process import WorkerJob
@@ -157,6 +162,51 @@ async def test_a_worker_that_stops_leaves_the_task_to_the_next_one(stage: Stage,
             result = await asyncio.wait_for(run.result(), 20)
     assert tool_texts(result) == ["It rained all the while."]
     assert len(remote.executions) == 1
+
+
+async def test_a_run_that_is_cancelled_while_there_is_no_worker(stage: Stage, scripted: Scripted) -> None:
+    remote = RemoteAgent()
+    async with remote.served() as url:
+        async with stage.worker(graceful_shutdown_timeout=timedelta(seconds=0.1)):
+            run = await stage.start(scripted_agent(scripted(asking("hold")), [weather(url)]))
+            await wait_for(lambda: has_told(stage.client, run))
+        await run.cancel()
+        async with stage.another_worker():
+            with pytest.raises(RunCancelled) as caught:
+                await asyncio.wait_for(run.result(), 20)
+    assert len(remote.cancelled) == 1
+    assert len(remote.executions) == 1
+    assert caught.value.messages[-1].metadata["status"] == "cancelled"
+
+
+async def test_what_an_agent_answers_wrongly_is_told_to_the_model(stage: Stage, scripted: Scripted) -> None:
+    answers = iter([odd.answers("<html>", 500), odd.answers("<html>"), odd.answers("no", 401), odd.never])
+
+    async def answer(request: Request) -> Response:
+        return await (next(answers) if b"SendMessage" in await request.body() else odd.answers("{}"))(request)
+
+    async with served(odd.server(answer, odd.card())) as url, stage.worker():
+        tool = weather(url, perdure={"timeout": 0.5})
+        run = await stage.start(scripted_agent(scripted(asking("1", "2", "3", "4")), [tool]))
+        result = await asyncio.wait_for(run.result(), 20)
+    problems = ["HTTP status 500", "its answer makes no sense", "HTTP status 401", "timed out after 0.5 seconds"]
+    for text, problem in zip(tool_texts(result), problems, strict=True):
+        assert problem in text
+
+
+def test_the_package_is_an_extra() -> None:
+    code = """
+import asyncio, sys
+sys.modules["a2a"] = None
+from perdure.tools import ToolOfferError
+from tests.tools.a2a.calls import agent_with, offered
+try:
+    asyncio.run(offered(agent_with("http://127.0.0.1:9")))
+except ToolOfferError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "tools of kind a2a need a package that is not installed: pip install 'perdure[a2a]'\n"
 
 
 async def test_an_agent_that_is_not_there_fails_the_start(stage: Stage, scripted: Scripted) -> None:

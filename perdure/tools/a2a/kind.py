@@ -69,6 +69,14 @@ class A2AKind(ToolKind):
         async with remote_call(call) as remote:
             return await remote.result()
 
+    async def abandon(self, call: KindCall) -> None:
+        """Cancel the remote task that a lost attempt has begun. Raises as `execute` does."""
+        _require_client()
+        from .client import remote_call
+
+        async with remote_call(call) as remote:
+            await remote.cancel()
+
 
 def _require_client() -> None:
     if importlib.util.find_spec("a2a") is None:

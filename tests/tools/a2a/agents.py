@@ -47,6 +47,12 @@ class _Server(uvicorn.Server):
     async def main_loop(self) -> None:
         await self.leave.wait()
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        for server in self.servers:
+            server.close()
+        for connection in list(self.server_state.connections):
+            connection.transport.close()  # type: ignore[union-attr]
+
 
 @dataclass
 class RemoteAgent(AgentExecutor):
