@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
+import asyncio
+from collections.abc import AsyncIterator
 
+import pytest
+from temporalio.testing import WorkflowEnvironment
+
+from .remote_weather import KilledWeather
 from .typescript_worker import TypeScript, node_modules
 
 
@@ -14,3 +19,19 @@ def typescript(tmp_path_factory: pytest.TempPathFactory) -> TypeScript:
     if modules is None:
         pytest.skip("needs node, and NODE_PATH with `npm install @temporalio/worker`")
     return TypeScript.prepared(tmp_path_factory.mktemp("typescript"), modules)
+
+
+@pytest.fixture(scope="session")
+async def killed_weather(
+    server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[KilledWeather]:
+    """A run of a remote agent whose worker is killed, under way from the first test that asks for it on."""
+    scenario = KilledWeather(server, str(tmp_path_factory.mktemp("killed")))
+    yield scenario
+    scenario.result.cancel()
+    await asyncio.wait([scenario.result])
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What waits for a scenario that is under way comes last."""
+    items.sort(key=lambda item: "killed_weather" in getattr(item, "fixturenames", ()))

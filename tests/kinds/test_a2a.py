@@ -6,92 +6,33 @@ import asyncio
 import re
 import subprocess
 import sys
-import uuid
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
-from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
 from perdure import RunCancelled, RunError
-from perdure.client import RunHandle
-from perdure.protocol.run import RunResult
-from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 from tests.conftest import wait_for
 from tests.tools.a2a import odd
 from tests.tools.a2a.agents import Later, RemoteAgent, served
 from tests.workflows.agents import scripted_agent
 from tests.workflows.stage import Stage
-from tests.workflows.worker_process import WorkerJob
-from tests.workflows.workers import Nursery
+
+from .remote_weather import KilledWeather, asking, has_told, tool_texts, weather
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "a-very-secret-key-of-the-office"
 
 
-def weather(url: str, **more: Any) -> dict[str, Any]:
-    """The declaration of a tool `weather`, which is the agent at `url`."""
-    return {"name": "weather", "kind": "a2a", "connection": {"kind": "key", "endpoint": url}, **more}
-
-
-def asking(*messages: str) -> list[Any]:
-    """A model that sends these messages to the agent, one after the other."""
-    return [*(asks(call("weather", message=message)) for message in messages), says("done")]
-
-
-async def has_told(client: Client, run: RunHandle) -> bool:
-    """Whether Temporal knows the remote task's id, from a heartbeat."""
-    description = await client.get_workflow_handle(run.id).describe()
-    details = [each.heartbeat_details.payloads for each in description.raw_description.pending_activities]
-    return any(b"taskId" in payload.data for payloads in details for payload in payloads)
-
-
-def tool_texts(result: RunResult[Any]) -> list[str]:
-    return [message.text for message in result.messages if message.role == "tool"]
-
-
-class Killed:
-    """A run whose worker was killed while the remote agent worked; another worker goes on."""
-
-    def __init__(self, server: WorkflowEnvironment, folder: str) -> None:
-        self._server = server
-        self._folder = folder
-        self.remote = RemoteAgent()
-
-    async def play(self) -> RunResult[Any]:
-        """The run's result."""
-        stage = Stage(self._server.client, f"test-{uuid.uuid4()}")
-        address = self._server.client.service_client.config.target_host
-        job = WorkerJob(address=address, task_queue=stage.task_queue, folder=self._folder)
-        with ScriptedModel(asking("hold")) as model:
-            async with self.remote.served() as url, Nursery() as nursery:
-                worker = await nursery.start(job)
-                run = await stage.start(scripted_agent(model, [weather(url)]))
-                await wait_for(lambda: has_told(stage.client, run))
-                worker.kill()
-                self.remote.released.set()
-                await nursery.start(job)
-                result = await asyncio.wait_for(run.result(), 60)
-        await stage.replay()
-        return result
-
-
-@pytest.fixture(scope="module", autouse=True)
-async def killed(
-    server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
-) -> AsyncIterator[tuple[Killed, asyncio.Task[RunResult[Any]]]]:
-    """Under way from the first test of this module on: it mostly waits."""
-    killed = Killed(server, str(tmp_path_factory.mktemp("a2a")))
-    playing = asyncio.create_task(killed.play())
-    yield killed, playing
-    playing.cancel()
-    await asyncio.wait([playing])
+@pytest.fixture(autouse=True)
+def _under_way(request: pytest.FixtureRequest) -> None:
+    """The test of a killed worker mostly waits, so it begins with the first of these and comes last."""
+    request.getfixturevalue("killed_weather")
 
 
 @pytest.mark.parametrize("streams", [True, False])
@@ -233,9 +174,6 @@ async def test_an_agent_that_dies_in_mid_call_is_an_error_result(stage: Stage, s
     assert result.messages[-2].metadata["status"] == "error"
 
 
-async def test_a_killed_worker_s_task_is_found_again(
-    killed: tuple[Killed, asyncio.Task[RunResult[Any]]],
-) -> None:
-    scenario, playing = killed
-    assert tool_texts(await playing) == ["It rained all the while."]
-    assert len(scenario.remote.executions) == 1
+async def test_a_killed_worker_s_task_is_found_again(killed_weather: KilledWeather) -> None:
+    assert tool_texts(await killed_weather.result) == ["It rained all the while."]
+    assert len(killed_weather.remote.executions) == 1

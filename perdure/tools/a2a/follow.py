@@ -33,7 +33,7 @@ from .settings import Settings
 
 QUIET_SECONDS = 60.0
 """After so long without news on a stream, the task is looked at."""
-FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.1, 10.0, 1.5
+FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 10.0, 1.6
 """Seconds between two looks at a task."""
 CANCEL_SECONDS = 5.0
 _SOON = ClientCallContext(timeout=ANSWER_SECONDS)

@@ -20,8 +20,8 @@ from . import odd
 from .agents import RemoteAgent, served
 from .calls import KEY, agent_with, called, offered
 
-WAYS = [("JSONRPC", True), ("JSONRPC", False), ("HTTP+JSON", True), ("HTTP+JSON", False)]
-QUICK = {"reconnectTimeout": 0.3}
+WAYS = [("JSONRPC", True), ("JSONRPC", False), ("HTTP+JSON", True)]
+QUICK = {"reconnectTimeout": 0.1}
 
 
 class Beats:
@@ -192,8 +192,14 @@ async def test_an_agent_that_is_away_for_a_while() -> None:
         agent = agent_with(url)
         running = asyncio.create_task(called(agent, await offered(agent), beats.context, message="hold"))
         task_id = await beats.task_id()
-    async with served(odd.server(odd.answers("<html>", 503)), port(url)):
-        await asyncio.sleep(0.3)
+    requests: list[Any] = []
+
+    async def not_now(request: Any) -> Any:
+        requests.append(request)
+        return await odd.answers("<html>", 503)(request)
+
+    async with served(odd.server(not_now), port(url)):
+        await wait_for(lambda: as_async(len(requests) > 1))
     await remote.finish(task_id, "It rained all the while.")
     async with remote.served(port(url)):
         assert (await asyncio.wait_for(running, 10)).text == "It rained all the while."
