@@ -76,7 +76,7 @@ def require_file(path: Path) -> None:
 
 @contextmanager
 def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
-    """The agent; while the block runs, the script that `source` names answers in the place of its model.
+    """The agent; while the block runs, the script that `source` names answers in the place of every model.
 
     None leaves the agent as it is. Raises `UsageProblem` when there is no such script.
     """
@@ -86,7 +86,7 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
     from ..testing import ScriptedModel
 
     with ScriptedModel(_load_script(source)) as model:
-        yield _with_endpoint(agent, model)
+        yield _with_script(agent, model)
 
 
 def script_at(endpoint: str, source: str) -> ScriptedModel:
@@ -112,6 +112,17 @@ def _load_script(source: str) -> Script:
     if len(scripts) != 1:
         raise UsageProblem(f"--scripted {source!r}: expected module:function, file.py:function or file.json")
     return scripts[0]
+
+
+def _with_script(agent: Agent, model: ScriptedModel) -> Agent:
+    """The agent, whose model is the script, and so is that of the agents that it calls."""
+    from ..child_agents import with_delegates
+    from ..tools.prompty.files import recorded_agents
+
+    others = recorded_agents(with_delegates(agent))
+    scripted = _with_endpoint(agent, model)
+    scripted._agents = {path: _with_endpoint(other, model) for path, other in others.items()}
+    return scripted
 
 
 def _with_endpoint(agent: Agent, model: ScriptedModel) -> Agent:
