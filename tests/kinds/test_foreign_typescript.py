@@ -12,11 +12,12 @@ import pytest
 from jsonschema import Draft202012Validator
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
+from temporalio.exceptions import CancelledError
 from temporalio.service import RPCError
 
 from perdure.client import get_run
 from perdure.errors import RunCancelled
-from perdure.testing import asks, call, says
+from perdure.testing import ScriptedReply, asks, call, says
 from tests.conftest import wait_for
 from tests.workflows.stage import Stage
 
@@ -193,6 +194,32 @@ async def test_a_workflow_in_typescript_runs_an_agent_as_its_child(
     read = await get_run(client, child).result()
     assert len(read.iteration_usage) == read.iterations == 2
     assert answer_of(read.messages) == "Hello Ada!"
+
+
+async def test_a_cancelled_workflow_in_typescript_cancels_the_agent(
+    home: Stage, scripted: Scripted, client: Client, task_queue: str
+) -> None:
+    model = scripted([ScriptedReply(text="too late", delay=60)])
+    connection = {"kind": "key", "endpoint": model.openai_endpoint}
+    argument = {
+        "agent": {"model": {"id": "scripted", "connection": connection}},
+        "messages": [{"role": "user", "content": "x" * 100_000}],
+    }
+    parent = await client.start_workflow(
+        "editor", args=[argument, task_queue], id=f"{task_queue}-editor", task_queue=ABROAD
+    )
+
+    async def asks_the_model() -> bool:
+        return bool(model.requests)
+
+    await wait_for(asks_the_model)
+    await parent.cancel()
+    with pytest.raises(WorkflowFailureError) as caught:
+        await asyncio.wait_for(parent.result(), 10)
+    assert isinstance(caught.value.cause, CancelledError)
+    child = await _only_child(client, parent.id)
+    assert (await client.get_workflow_handle(child).describe()).status == WorkflowExecutionStatus.CANCELED
+    assert await encodings(client, child) == {b"json/plain"}
 
 
 async def test_what_is_wrong_with_the_input_is_a_failure_of_the_child(

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from perdure import load
+from perdure import Message, load, load_dict
 from perdure.agent import Agent, CustomTool
+from perdure.testing import asks, call, run_in_process, says
 from perdure.tool_calls import ChildWorkflow, ForeignActivity
 from perdure.tools.foreign.arguments import as_sent, complete_arguments
 from perdure.tools.foreign.kinds import ActivityKind, WorkflowKind
@@ -178,3 +179,20 @@ def test_an_id_that_grows_too_long() -> None:
     read = WorkflowOptions.model_validate({"workflow": "x", "id": "order-{{a}}"})
     with pytest.raises(ValueError, match="of at most 1000 bytes"):
         read.filled_id({"a": "x" * 1000})
+
+
+def test_without_temporal_a_function_stands_in() -> None:
+    tool = {
+        "name": "charge",
+        "kind": "activity",
+        "parameters": [{"name": "amount", "kind": "integer", "required": True}],
+        "options": {"activity": "charge", "taskQueue": "payments"},
+    }
+    agent = load_dict({"name": "clerk", "model": {"id": "m"}, "tools": [tool]})
+    told = []
+    for tools in ({"charge": lambda amount: f"charged {amount}"}, {}):
+        script = [asks(call("charge", "c1", amount=3)), says("done")]
+        result = run_in_process(agent, [Message.user("Charge 3.")], model=script, tools=tools)
+        told.append(result.messages[2].text)
+    assert told[0] == "charged 3"
+    assert "kind activity needs a Temporal server; to test without one, give a function 'charge'" in told[1]
