@@ -57,7 +57,8 @@ class Asker:
 
     def settle(self, completed: RunEvent) -> None:
         """Ask no longer about a call that was decided, here or elsewhere."""
-        if self._current and self._current.call_id == completed.call_id:
+        asked = self._current
+        if asked and (asked.run_id, asked.call_id) == (completed.run_id, completed.call_id):
             self._settled.set()
 
     async def ask_all(self) -> None:
@@ -74,7 +75,7 @@ class Asker:
 
     async def _ask_until_settled(self, requested: RunEvent) -> None:
         data = requested.data
-        if not await self._waits(data["digest"]):
+        if not await self._waits(requested):
             return
         what = f": {one_line(data['description'])}" if data.get("description") else ""
         say(f"  {describe_call(data['name'], data['arguments'])} waits for approval{what}", "strong")
@@ -83,14 +84,19 @@ class Asker:
             line = await self._next_line()
             if line is None:
                 say("")
-                say(f"    perdure approve {self._handle.id} {requested.call_id}")
+                say(f"    perdure approve {self._run_of(requested).id} {requested.call_id}")
                 return
             if await self._answered(requested, line.strip()):
                 return
 
-    async def _waits(self, digest: str) -> bool:
+    async def _waits(self, requested: RunEvent) -> bool:
         """Whether the call still waits: it may have been decided while another question was asked."""
-        return digest in [pending.digest for pending in (await self._handle.status()).pending_approvals]
+        pending = (await self._run_of(requested).status()).pending_approvals
+        return requested.data["digest"] in [each.digest for each in pending if each.run_id is None]
+
+    def _run_of(self, requested: RunEvent) -> RunHandle:
+        """The run that takes the decision."""
+        return self._handle.called(requested.run_id) if requested.run_id else self._handle
 
     async def _next_line(self) -> str | None:
         """What the person types; None at the end of input, and when the call was decided elsewhere."""
@@ -108,15 +114,15 @@ class Asker:
 
         word, _, rest = line.partition(" ")
         named: dict[str, Any] = {"digest": requested.data["digest"], "by": this_user()}
-        call_id = str(requested.call_id)
+        call_id, run = str(requested.call_id), self._run_of(requested)
         try:
             match word.lower():
                 case "y" | "yes":
-                    await self._handle.approve(call_id, **named)
+                    await run.approve(call_id, **named)
                 case "n" | "no":
-                    await self._handle.deny(call_id, rest.strip() or DENIED, **named)
+                    await run.deny(call_id, rest.strip() or DENIED, **named)
                 case "e" | "edit":
-                    await self._handle.approve(call_id, arguments=read_arguments(rest, "e"), **named)
+                    await run.approve(call_id, arguments=read_arguments(rest, "e"), **named)
                 case _:
                     return False
         except UsageProblem as problem:

@@ -89,7 +89,7 @@ async def _alongside(aid: Coroutine[Any, Any, None], *, patience: float = 0.0) -
 
 async def _show_events(handle: RunHandle, progress: Progress) -> None:
     async with asking(handle) as asker:
-        async for event in handle.stream():
+        async for event in handle.stream(children=True):
             if asker and event.type == "permission_completed":
                 asker.settle(event)
             if event.type != "permission_requested":
@@ -102,4 +102,5 @@ async def _show_events(handle: RunHandle, progress: Progress) -> None:
 
 async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
     """Whether the call still waits for an approval: in a run that is followed later, it was decided long ago."""
-    return event.data.get("digest") in {each.digest for each in (await handle.status()).pending_approvals}
+    waiting = {(each.run_id, each.digest) for each in (await handle.status()).pending_approvals}
+    return (event.run_id, event.data.get("digest")) in waiting

@@ -21,12 +21,14 @@ class Progress:
 
     def show(self, event: RunEvent) -> None:
         """Write the event; types that matter to programs only are left out."""
+        if event.run_id and event.type not in _SHOWN_OF_CALLED:
+            return
         if event.type in ("token", "thinking"):
             say(str(event.data.get("token", "")), "faint", end="")
             self._mid_line = True
         elif write := _WRITERS.get(event.type):
             self.end_line()
-            write(event, self._run_id)
+            write(event, event.run_id or self._run_id)
 
     def end_line(self) -> None:
         """End the line of streamed text, if one has begun."""
@@ -47,6 +49,10 @@ def _show_result(event: RunEvent, run_id: str) -> None:
     text = str(event.data.get("result", ""))
     lines = text.count("\n") + 1
     say(f"    → {one_line(text, 90)}" + (f" ({counted(lines, 'line')})" if lines > 1 else ""), "faint")
+
+
+def _show_called(event: RunEvent, run_id: str) -> None:
+    say(f"    run {event.data['run_id']}", "faint")
 
 
 def _show_usage(event: RunEvent, run_id: str) -> None:
@@ -84,6 +90,7 @@ _WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
     "llm_complete": _show_usage,
     "text_reset": _show_reset,
     "tool_call_start": _show_call,
+    "child_started": _show_called,
     "tool_result": _show_result,
     "status": _show_message,
     "error": _show_message,
@@ -92,3 +99,5 @@ _WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
     "permission_requested": _show_request,
     "permission_completed": _show_approval,
 }
+_SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_requested", "permission_completed")
+"""What is shown of the runs of other agents, which may go on at the same time."""

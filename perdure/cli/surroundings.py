@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, LoadError
 from ..prompty.check.findings import Finding, warning
 from ..prompty.places import Place, maps_in
 from ..prompty.references import is_unset
@@ -30,7 +30,8 @@ def further_checks(
     the agent's model. When the workers are `elsewhere`, they may have what is missing here.
     """
     tools = partial(_tools, functions=functions, elsewhere=elsewhere)
-    return [*([_model] if has_model else []), tools, partial(_sub_agents, elsewhere=elsewhere, around=frozenset())]
+    called = partial(_sub_agents, elsewhere=elsewhere, around=frozenset())
+    return [*([_model] if has_model else []), tools, _delegates, called]
 
 
 def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck:
@@ -127,17 +128,46 @@ def _no_handler(place: Place, name: str, kind: str, *, elsewhere: bool) -> Findi
 
 
 def _sub_agents(
-    asset: Mapping[str, Any], folder: Path, *, elsewhere: bool, around: frozenset[Path]
+    asset: Mapping[str, Any], folder: Path, *, elsewhere: bool, around: frozenset[Path], root: Path | None = None
 ) -> Iterator[Finding]:
-    """`around` has the files of the agents that this one is a part of."""
+    """`around` has the files of the agents that this one is a part of; all of them must lie in `root`."""
+    root = root or folder.resolve()
+    for place, path, has_loop in _called(asset):
+        file = (folder / path).resolve()
+        if text := _missing(path, folder):
+            yield warning(place, text) if elsewhere else Finding(place, text)
+        elif not file.is_relative_to(root):
+            yield Finding(place, f"the sub-agent {path!r} lies outside the folder of the agent, {str(root)!r}")
+        elif file in around:
+            if has_loop:
+                yield Finding(place, f"the sub-agent {path!r} calls itself, in a circle of agents")
+        else:
+            yield from _within(place, file, around, root)
+
+
+def _called(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
+    """The places that name other agents, with their paths, and whether those have loops of their own."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("path")
-        if tool.get("kind") != "prompty" or not isinstance(path, str) or is_unset(path):
-            continue
-        if text := _missing(path, folder):
-            yield warning((*place, "path"), text) if elsewhere else Finding((*place, "path"), text)
-        else:
-            yield from _within((*place, "path"), (folder / path).resolve(), around)
+        if tool.get("kind") == "prompty" and isinstance(path, str) and not is_unset(path):
+            yield (*place, "path"), path, tool.get("mode") == "agentic"
+    metadata = asset.get("metadata")
+    settings = metadata.get("perdure") if isinstance(metadata, Mapping) else None
+    entries = settings.get("agents") if isinstance(settings, Mapping) else None
+    for place, entry in maps_in(entries, ("metadata", "perdure", "agents")):
+        if isinstance(path := entry.get("path"), str):
+            yield place, path, True
+
+
+def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+    from ..agent import Agent
+    from ..child_agents import with_delegates
+
+    metadata = asset.get("metadata")
+    try:
+        with_delegates(Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None))
+    except LoadError as error:
+        yield Finding(("metadata", "perdure"), error.message.removeprefix("metadata.perdure."))
 
 
 def _missing(path: str, folder: Path) -> str | None:
@@ -154,13 +184,11 @@ def _missing(path: str, folder: Path) -> str | None:
     )
 
 
-def _within(place: Place, file: Path, around: frozenset[Path]) -> Iterator[Finding]:
+def _within(place: Place, file: Path, around: frozenset[Path], root: Path) -> Iterator[Finding]:
     """The errors of a sub-agent's own file."""
     from ..prompty.check.check import check
 
-    if file in around:
-        return
-    deeper = partial(_sub_agents, elsewhere=False, around=around | {file})
+    deeper = partial(_sub_agents, elsewhere=False, around=around | {file}, root=root)
     for problem in check(file, also=[_model, deeper]):
         if problem.severity == "error":
             where = ":".join(str(part) for part in (file.name, problem.line) if part)

@@ -26,11 +26,14 @@ class PromptyKind(ToolKind):
 
     def problems(self, tool: Tool) -> Sequence[str]:
         assert isinstance(tool, PromptyTool)
+        found: list[str] = []
         try:
             key_of(tool.path)
         except LoadError as error:
-            return [f"path: {error}"]
-        return []
+            found.append(f"path: {error}")
+        if tool.perdure and tool.perdure.retries:
+            found.append("perdure.retries: an agent is not run again; its model calls are (RunOptions.max_llm_retries)")
+        return found
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """One function, whose parameters are the agent's inputs unless the tool declares its own.

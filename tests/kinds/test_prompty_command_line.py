@@ -1,0 +1,99 @@
+"""Called agents on the command line: what `validate` finds, and how a run is watched and decided about."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from perdure.cli.surroundings import further_checks
+from perdure.prompty.check.check import check
+from perdure.prompty.load import load
+from perdure.protocol.run import RunStatus
+from perdure.testing import ScriptedModel, asks, call, run_in_process, says
+from perdure.testing.script import Script
+
+from ..cli.conftest import Cli, clean_environment
+from ..conftest import wait_for
+from ..workflows.stage import Stage
+from .families import calls, family_script, write_agent
+
+Scripted = Callable[[Script], ScriptedModel]
+DOCS = Path(__file__).parents[2] / "docs" / "sub-agents.md"
+
+
+@pytest.fixture
+def cli(address: str, tmp_path: Path) -> Cli:
+    return Cli({**clean_environment(tmp_path), "TEMPORAL_ADDRESS": address}, tmp_path)
+
+
+async def test_a_decision_in_a_called_run(cli: Cli, stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    script = {"chief": [asks(call("clerk")), says("done")], "clerk": [asks(call("pay")), says("paid")]}
+    model = scripted(family_script(script))
+    pay = {"name": "pay", "kind": "function", "parameters": [], "perdure": {"approval": "always"}}
+    write_agent(tmp_path, "clerk.prompty", model, tools=[pay])
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    async with stage.worker({"pay": lambda: "ok"}):
+        run = await stage.start(load(chief))
+
+        async def waiting() -> RunStatus | None:
+            status = await run.status()
+            return status if status.pending_approvals else None
+
+        await wait_for(waiting)
+        status = await cli("status", run.id)
+        assert f"perdure approve {run.id}/1-0 call_pay" in status.stdout
+        approved = await cli("approve", run.id)
+        assert (approved.code, f"of run {run.id}/1-0" in approved.stderr) == (0, True)
+        assert (await run.result()).output == "done"
+        told = await cli("events", run.id, "--children")
+    lines = [line for line in told.stdout.splitlines() if line.endswith(f"[{run.id}/1-0]")]
+    assert any("permission_completed" in line for line in lines)
+    assert f"child_started         clerk  {run.id}/1-0".split() in [
+        line.split()[2:] for line in told.stdout.splitlines()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("tools", "metadata", "error"),
+    [
+        ([calls("inside.prompty")], {}, None),
+        ([calls("../outside.prompty")], {}, "lies outside the folder of the agent"),
+        ([calls("/outside.prompty")], {}, "no relative path"),
+        ([calls("gone.prompty")], {}, "there is no file 'gone.prompty'"),
+        ([calls("inside.prompty", perdure={"retries": 2})], {}, "an agent is not run again"),
+        ([calls("one.prompty")], {}, "calls itself, in a circle of agents"),
+        ([], {"agents": [{"name": "clerk", "path": "inside.prompty"}]}, None),
+        ([], {"agents": [{"name": "cl erk", "path": "inside.prompty"}]}, "expected a name of at most 52 letters"),
+        ([], {"agents": [{"name": "clerk", "path": "gone.prompty"}]}, "there is no file 'gone.prompty'"),
+        ([], {"agents": "clerk"}, "expected a list of"),
+    ],
+)
+def test_what_validate_finds(
+    tmp_path: Path, tools: list[dict[str, object]], metadata: dict[str, object], error: str | None
+) -> None:
+    write_agent(tmp_path, "outside.prompty")
+    folder = tmp_path / "here"
+    write_agent(folder, "inside.prompty")
+    write_agent(folder, "one.prompty", tools=[calls("two.prompty")])
+    write_agent(folder, "two.prompty", tools=[calls("one.prompty")])
+    chief = write_agent(folder, "chief.prompty", tools=tools, metadata={"perdure": metadata})
+    found = [problem.message for problem in check(chief, also=further_checks()) if problem.severity == "error"]
+    assert bool(found) == (error is not None), found
+    assert (error or "") in "".join(found)
+
+
+def test_the_page_s_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    blocks = DOCS.read_text().split("```")
+    chief, research = (block.removeprefix("yaml\n") for block in blocks if block.startswith("yaml\n# "))
+    for text in (chief, research):
+        file = tmp_path / text.partition("\n")[0].removeprefix("# ")
+        file.parent.mkdir(exist_ok=True)
+        assert yaml.safe_load(text)["name"] == file.stem
+        file.write_text(f"---\n{text}---\nuser:\nGo on.\n")
+    code = next(block for block in blocks if block.startswith("python\nfrom perdure.testing"))
+    monkeypatch.chdir(tmp_path)
+    exec(code.removeprefix("python\n"), names := {"run_in_process": run_in_process})
+    names["test_the_chief_asks_for_research"]()  # type: ignore[operator]
