@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -47,8 +48,7 @@ class Target:
 async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
     """All tools that the server has, on all pages. Raises ToolOfferError, which says what to do."""
     try:
-        async with asyncio.timeout(target.seconds):
-            return await _listed(pool, target)
+        return await _listed(pool, target, time.monotonic() + target.seconds)
     except TimeoutError:
         why = f"it does not list its tools within {target.seconds:g} seconds"
     except NotConnected as error:
@@ -63,22 +63,22 @@ async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
     raise ToolOfferError(redact(f"The tools of {target} ({target.server}) can't be found out: {why} ({advice})"))
 
 
-async def _listed(pool: Pool, target: Target) -> list[types.Tool]:
+async def _listed(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
     try:
-        return await _list_once(pool, target)
+        return await _list_once(pool, target, deadline)
     except mcp.MCPError as error:
         if not _is_lost(error):
             raise
-    return await _list_once(pool, target)
+    return await _list_once(pool, target, deadline)
 
 
-async def _list_once(pool: Pool, target: Target) -> list[types.Tool]:
+async def _list_once(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
     connection = pool.connection(target.server, target.title)
     with connection.used():
-        # Slightly sooner than the whole takes, so that it is known what took the time.
-        client = await connection.client(target.seconds * 0.95)
+        client = await connection.client(target.seconds)
         try:
-            return await _pages(client)
+            async with asyncio.timeout(deadline - time.monotonic()):
+                return await _pages(client)
         except mcp.MCPError as error:
             if _is_lost(error):
                 connection.close()
@@ -87,18 +87,18 @@ async def _list_once(pool: Pool, target: Target) -> list[types.Tool]:
 
 async def _pages(client: mcp.Client) -> list[types.Tool]:
     tools: list[types.Tool] = []
-    cursor: str | None = None
-    for _ in range(MAX_PAGES):
-        page = await client.list_tools(cursor=cursor)
+    cursors: list[str] = []
+    page = await client.list_tools()
+    while True:
         tools += page.tools
-        if page.next_cursor is None or len(tools) > MAX_TOOLS:
-            break
-        cursor = page.next_cursor
-    else:
-        raise RuntimeError(f"it has more than {MAX_PAGES} pages")
-    if len(tools) > MAX_TOOLS:
-        raise RuntimeError(f"it has more than {MAX_TOOLS} tools")
-    return tools
+        if len(tools) > MAX_TOOLS:
+            raise RuntimeError(f"it has more than {MAX_TOOLS} tools")
+        if page.next_cursor is None:
+            return tools
+        if page.next_cursor in cursors or len(cursors) > MAX_PAGES:
+            raise RuntimeError(f"its pages lead in a circle, or are more than {MAX_PAGES}")
+        cursors.append(page.next_cursor)
+        page = await client.list_tools(cursor=page.next_cursor)
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from .declaration import Server
 from .limits import MAX_MESSAGE_BYTES
 
 CONNECT_SECONDS = 10.0
-NOTICE_SECONDS = 5.0
+NOTICE_SECONDS = 2.0
 """How long a server may take to accept a notification: others wait behind it."""
 _MARK = secrets.token_hex(16)
 """Tells the errors that are made here from those that a server sends."""

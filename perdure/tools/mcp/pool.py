@@ -39,8 +39,7 @@ class Pool:
             if loop is asyncio.get_running_loop():
                 for connection in connections.values():
                     connection.close()
-                for connection in connections.values():
-                    await connection.closed()
+                await asyncio.gather(*(connection.closed() for connection in connections.values()))
             elif not loop.is_closed():
                 for connection in connections.values():
                     loop.call_soon_threadsafe(connection.close)

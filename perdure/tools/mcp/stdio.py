@@ -109,11 +109,13 @@ class ServerProcess:
                     await self._receive(line, to_session)
         except ValueError:
             self._why = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
-        finally:
-            self.is_over = True
-            self._on_end()
-            # What waits for answers hears of the end by this.
-            to_session.close()
+        self.is_over = True
+        self._on_end()
+        # What waits for answers hears of the end by this.
+        to_session.close()
+        # Until it has said everything, it may not notice that it is to end.
+        while await process.stdout.read(65536):
+            await asyncio.sleep(0)
 
     async def _receive(self, line: bytes, to_session: Incoming) -> None:
         if not line.strip():

@@ -29,7 +29,6 @@ PAGES = [
         types.Tool(name="crash_once", input_schema=TEXT, annotations=READ_ONLY),
         types.Tool(name="wait", input_schema=TEXT),
         types.Tool(name="ask", input_schema=NONE),
-        types.Tool(name="large", input_schema=NONE),
         types.Tool(name="environment", input_schema=NONE),
         types.Tool(name="broken", input_schema=NONE),
     ],
@@ -74,8 +73,6 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
                 message="Which account?", requested_schema={"type": "object", "properties": {}}
             )
             return types.InputRequiredResult(input_requests={"ok": types.ElicitRequest(params=asked)})
-        case "large":
-            return said("x" * 20_000_000)
         case "environment":
             return said(*(f"{name}={value}" for name, value in sorted(os.environ.items())), os.getcwd())
     raise ValueError("the text of this is hidden")

@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import logging
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from perdure.messages import AudioPart, FilePart, ImagePart, TextPart
+from perdure.messages import AudioPart, FilePart, ImagePart, TextPart, ToolResult
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.kind import McpKind
@@ -93,7 +93,7 @@ async def test_fifty_calls_at_once_share_one_connection(shared: Tools, tmp_path:
 async def test_progress_is_a_heartbeat_and_a_cancellation_reaches_the_server(shared: Tools, tmp_path: Path) -> None:
     beats: list[Any] = []
     waiting = asyncio.create_task(shared.call("wait", ToolContext(heartbeat=beats.append), text=str(tmp_path)))
-    await wait_for(_length(beats, 2))
+    await wait_for(_that(lambda: len(beats) > 1))
     assert beats[1] == {"progress": 1.0, "total": None, "text": "step 1"}
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -118,27 +118,49 @@ async def test_a_server_that_dies(tmp_path: Path, caplog: pytest.LogCaptureFixtu
     again = await tools.call("crash_once", text=str(tmp_path / "once"))
     assert again.text == "the second time it goes well"
     assert "The call of 'crash_once' is tried again" in caplog.text
-    large = await tools.call("large")
-    assert "it sent a message of more than 16,777,216 bytes" in large.text
     assert caplog.text.count("MCP server 'tests': starting\tup") == 3
     await tools.kind.close()
 
 
+def old(tmp_path: Path, code: str = "pass", **fields: Any) -> dict[str, Any]:
+    """The declaration of an old server that starts quickly; its tool `hello` does what the code says."""
+    (tmp_path / "old.py").write_text(OLD.replace("...", code))
+    return on_stdio(options={"args": [str(tmp_path / "old.py")]}, **fields)
+
+
+def pids(tmp_path: Path) -> set[int]:
+    """The processes that have begun a call."""
+    return {int(line) for line in (tmp_path / "began").read_text().splitlines()}
+
+
 async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path) -> None:
-    tools = await Tools(on_stdio(), McpKind(idle_seconds=0.1)).ask()
-    waiting = asyncio.create_task(tools.call("wait", text=str(tmp_path)))
+    tools = await Tools(old(tmp_path, "time.sleep(0.2)"), McpKind(idle_seconds=0.1)).ask()
+    pid = int((await tools.call("hello")).text)
+    assert await asyncio.gather(tools.call("hello"), tools.call("hello")) == [ToolResult.of_text(str(pid))] * 2
+    await wait_for(_that(lambda: not is_alive(pid)))
+    waiting = asyncio.create_task(tools.call("hello"))
+    await wait_for(_that(lambda: len(pids(tmp_path)) == 2))
+    [other] = pids(tmp_path) - {pid}
+    await tools.kind.close()
+    assert (await waiting).error_kind == "mcp_connection_lost"
+    assert not is_alive(other)
+
+
+@pytest.mark.trial
+async def test_a_server_that_does_not_want_to_end(tmp_path: Path) -> None:
+    deaf = "signal.signal(signal.SIGTERM, signal.SIG_IGN); time.sleep(60)"
+    tools = await Tools(old(tmp_path, deaf)).ask()
+    waiting = asyncio.create_task(tools.call("hello"))
     await wait_for(_exists(tmp_path / "began"))
-    pid = int((tmp_path / "began").read_text())
-    await asyncio.sleep(0.3)
-    (tmp_path / "go").touch()
-    assert (await waiting).text == "went after True"
-    await wait_for(_gone(pid))
-    (tmp_path / "go").unlink()
-    waiting = asyncio.create_task(tools.call("wait", text=str(tmp_path)))
-    await wait_for(_other(tmp_path / "began", pid))
     await tools.kind.close()
     assert (await waiting).error_kind == "mcp_connection_lost"
     assert not is_alive(int((tmp_path / "began").read_text()))
+
+
+async def test_an_answer_that_is_too_large(tmp_path: Path) -> None:
+    tools = await Tools(old(tmp_path, "print('x' * 20_000_000)")).ask()
+    assert "it sent a message of more than 16,777,216 bytes" in (await tools.call("hello")).text
+    await tools.kind.close()
 
 
 @pytest.mark.parametrize(
@@ -151,7 +173,7 @@ async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path)
         ),
         (
             {"args": ["-c", "print('Welcome!', flush=True); input(); input()"], "discoveryTimeout": 0.4},
-            r"it does not answer within 0\.38 seconds; it wrote: Welcome!",
+            r"it does not answer within 0\.4 seconds; it wrote: Welcome!",
         ),
         ({"args": ["-c", "while True: print(1)"], "discoveryTimeout": 0.4}, "it does not answer within"),
         ({"cwd": "/none"}, "it can't be started: .*/none"),
@@ -179,10 +201,9 @@ async def test_what_a_server_says_is_bounded_in_the_log(caplog: pytest.LogCaptur
 
 
 async def test_an_old_server_that_ends_when_it_is_asked_for_its_version(tmp_path: Path) -> None:
-    (tmp_path / "old.py").write_text(OLD)
-    tools = await Tools(on_stdio(options={"args": [str(tmp_path / "old.py")]})).ask()
+    tools = await Tools(old(tmp_path)).ask()
     assert tools.names == ["hello"]
-    assert (await tools.call("hello")).text == "hi"
+    assert (await tools.call("hello")).status == "success"
     await tools.kind.close()
 
 
@@ -193,7 +214,7 @@ async def test_a_worker_decides_which_commands_are_started() -> None:
 
 
 OLD = """
-import json, sys
+import json, os, signal, sys, time
 
 def send(id, result):
     print(json.dumps({"jsonrpc": "2.0", "id": id, "result": result}), flush=True)
@@ -209,7 +230,10 @@ for number, line in enumerate(sys.stdin):
     elif method == "tools/list":
         send(message["id"], {"tools": [{"name": "hello", "inputSchema": {"type": "object"}}]})
     elif method == "tools/call":
-        send(message["id"], {"content": [{"type": "text", "text": "hi"}]})
+        with open(os.path.join(os.path.dirname(__file__), "began"), "a") as began:
+            began.write(f"{os.getpid()}\\n")
+        ...
+        send(message["id"], {"content": [{"type": "text", "text": str(os.getpid())}]})
 """
 
 
@@ -220,22 +244,8 @@ def _exists(path: Path) -> Any:
     return probe
 
 
-def _other(path: Path, pid: int) -> Any:
+def _that(holds: Callable[[], bool]) -> Any:
     async def probe() -> bool:
-        return (text := path.read_text()) != "" and int(text) != pid
-
-    return probe
-
-
-def _length(items: list[Any], length: int) -> Any:
-    async def probe() -> bool:
-        return len(items) >= length
-
-    return probe
-
-
-def _gone(pid: int) -> Any:
-    async def probe() -> bool:
-        return not is_alive(pid)
+        return holds()
 
     return probe

@@ -1,0 +1,289 @@
+"""Tools of servers over streamable HTTP: one of the official package, and some that misbehave."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from perdure.tools.context import ToolContext
+from perdure.tools.kind import ToolOfferError
+from tests.conftest import wait_for
+
+from .hosts import serving
+from .server import make_server
+from .stage import Tools, on_http
+
+SECRET = "s3cret-of-the-tests"
+HELLO = [{"name": "hello", "inputSchema": {"type": "object"}}]
+
+
+class Scripted:
+    """A server of the older protocol that answers `tools/call` as a test says; it counts sessions and calls."""
+
+    def __init__(self, answer: Callable[[Request, dict[str, Any]], Response] | None = None) -> None:
+        self.answer = answer
+        self.url = ""
+        self.sessions = 0
+        self.calls: list[str | None] = []
+        self.headers: list[dict[str, str]] = []
+        self.app = Starlette(routes=[Route("/mcp", self.serve, methods=["GET", "POST", "DELETE"])])
+
+    async def serve(self, request: Request) -> Response:
+        self.headers.append(dict(request.headers))
+        if request.method != "POST":
+            return Response(status_code=405)
+        message = await request.json()
+        method = message["method"]
+        if "id" not in message:
+            return Response(status_code=202)
+        if method == "initialize":
+            self.sessions += 1
+            info = {"name": "old", "version": "1"}
+            result = {"protocolVersion": "2025-03-26", "capabilities": {"tools": {}}, "serverInfo": info}
+            return said(message, result, {"mcp-session-id": str(self.sessions)})
+        if method == "tools/list":
+            return said(message, {"tools": HELLO})
+        if method != "tools/call":
+            error = {"code": -32601, "message": "unknown"}
+            return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "error": error}, 404)
+        self.calls.append(request.headers.get("mcp-session-id"))
+        assert self.answer is not None
+        return self.answer(request, message)
+
+
+def said(message: dict[str, Any], result: dict[str, Any], headers: dict[str, str] | None = None) -> JSONResponse:
+    return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "result": result}, headers=headers)
+
+
+def text(message: dict[str, Any], words: str) -> JSONResponse:
+    return said(message, {"content": [{"type": "text", "text": words}]})
+
+
+@pytest.fixture(scope="module")
+def official() -> Iterator[str]:
+    with serving(make_server().streamable_http_app()) as url:
+        yield f"{url}/mcp"
+
+
+@pytest.fixture(scope="module")
+def scripted() -> Iterator[Scripted]:
+    server = Scripted()
+    with serving(server.app) as url:
+        server.url = f"{url}/mcp"
+        yield server
+
+
+@pytest.fixture
+async def shared(official: str) -> AsyncIterator[Tools]:
+    tools = await Tools(on_http(official)).ask()
+    yield tools
+    await tools.kind.close()
+
+
+async def test_the_tools_of_a_server(shared: Tools) -> None:
+    assert shared.names[:2] == ["echo", "write_it"]
+    assert (await shared.call("echo", text="höre")).text == "höre"
+    assert (await shared.call("structured")).text == '{"degrees":21}'
+    assert (await shared.call("fail")).error_kind == "mcp_tool_error"
+    assert "can't be answered here: Which account?" in (await shared.call("ask")).text
+    broken = await shared.call("broken")
+    assert broken.error_kind == "mcp_error"
+
+
+async def test_fifty_calls_at_once_while_one_waits(shared: Tools, tmp_path: Path) -> None:
+    beats: list[Any] = []
+    waiting = asyncio.create_task(shared.call("wait", ToolContext(heartbeat=beats.append), text=str(tmp_path)))
+    await wait_for(_that(lambda: len(beats) > 1))
+    assert beats[1]["text"] == "step 1"
+    answers = await asyncio.gather(*(shared.call("echo", text=str(number)) for number in range(50)))
+    assert [answer.text for answer in answers] == [str(number) for number in range(50)]
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await wait_for(_that((tmp_path / "cancelled").exists))
+
+
+async def test_the_key_and_headers_are_sent_and_nothing_else_is_told() -> None:
+    server = Scripted(lambda request, message: text(message, "hi"))
+    with serving(server.app) as url:
+        connection = {"apiKey": SECRET}
+        tools = await Tools(on_http(f"{url}/mcp", connection=connection, options={"headers": {"X-Team": "blue"}})).ask()
+        assert (await tools.call("hello")).text == "hi"
+        await tools.kind.close()
+    assert {headers.get("authorization") for headers in server.headers} == {f"Bearer {SECRET}"}
+    assert {headers["x-team"] for headers in server.headers} == {"blue"}
+
+
+async def test_a_session_that_the_server_has_forgotten_is_opened_anew() -> None:
+    """Such a call was not executed: it is made again though the tool is not idempotent."""
+
+    def answer(request: Request, message: dict[str, Any]) -> Response:
+        return text(message, "hi") if request.headers["mcp-session-id"] != "1" else Response(status_code=404)
+
+    server = Scripted(answer)
+    with serving(server.app) as url:
+        tools = await Tools(on_http(f"{url}/mcp")).ask()
+        assert (await tools.call("hello")).text == "hi"
+        assert server.calls == ["1", "2"]
+        await tools.kind.close()
+
+
+def huge(request: Request, message: dict[str, Any]) -> Response:
+    async def pieces() -> AsyncIterator[bytes]:
+        for _ in range(18):
+            yield b"x" * 1024 * 1024
+
+    return StreamingResponse(pieces(), media_type="application/json")
+
+
+def broken_off(request: Request, message: dict[str, Any]) -> Response:
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b'{"jsonrpc": '
+        raise RuntimeError("the server breaks off")
+
+    return StreamingResponse(pieces(), media_type="application/json", headers={"content-length": "1000"})
+
+
+def events_that_end(request: Request, message: dict[str, Any]) -> Response:
+    return Response(": nothing\n\n", media_type="text/event-stream")
+
+
+ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] = {
+    "unauthorized": (
+        lambda request, message: Response("no " + SECRET, 401),
+        "it answered HTTP 401 Unauthorized (check connection.apiKey or options.headers, and the variables",
+        "not executed",
+    ),
+    "unavailable": (
+        lambda request, message: Response("try later", 503),
+        "it answered HTTP 503 Service Unavailable: try later",
+        "not known",
+    ),
+    "refused": (
+        lambda request, message: Response("no such thing", 400),
+        "HTTP 400 Bad Request: no such",
+        "not executed",
+    ),
+    "redirect": (
+        lambda request, message: RedirectResponse("http://127.0.0.2:1/mcp", 307),
+        "answered with an error: Redirect to http://127.0.0.2:1/mcp not followed",
+        "",
+    ),
+    "html": (lambda request, message: Response("<p>Hello", media_type="text/html"), "Unexpected content type", ""),
+    "no JSON": (
+        lambda request, message: Response("oops", media_type="application/json"),
+        "its answer is none to this request: 'oops'",
+        "not known",
+    ),
+    "another's answer": (
+        lambda request, message: text({"id": 4711}, "hi"),
+        'its answer is none to this request: \'{"jsonrpc"',
+        "not known",
+    ),
+    "no result": (lambda request, message: said(message, {"content": 5}), "answered against the protocol", "may have"),
+    "compressed": (
+        lambda request, message: Response(b"\x1f\x8b", headers={"content-encoding": "gzip"}),
+        "its answer is compressed, though that was declined",
+        "not known",
+    ),
+    "huge": (huge, "its answer has more than 16,777,216 bytes", "not known"),
+    "broken off": (broken_off, "the connection broke: ", "not known"),
+    "events that end": (events_that_end, "the connection broke: SSE stream ended without a response", "not known"),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+async def test_odd_answers_become_error_results(name: str, scripted: Scripted) -> None:
+    """Each at once, in its own call alone, and never tried again."""
+    scripted.answer, expected, outcome = ODD[name]
+    sessions, calls = scripted.sessions, len(scripted.calls)
+    tools = await Tools(on_http(scripted.url)).ask()
+    result = await asyncio.wait_for(tools.call("hello"), 10)
+    assert (result.status, expected in result.text, outcome in result.text) == ("error", True, True), result.text
+    assert len(scripted.calls) == calls + 1
+    scripted.answer = lambda request, message: text(message, "goes on")
+    assert (await tools.call("hello")).text == "goes on"
+    assert scripted.sessions == sessions + 1
+    await tools.kind.close()
+
+
+async def test_a_server_that_is_gone_and_comes_back() -> None:
+    server = Scripted(lambda request, message: text(message, "hi"))
+    with serving(server.app) as url:
+        port = int(url.rpartition(":")[2])
+        tools = await Tools(on_http(f"{url}/mcp")).ask()
+    gone = await tools.call("hello")
+    assert "it can't be reached: " in gone.text
+    assert gone.text.endswith("The tool was not executed")
+    with serving(server.app, port):
+        assert (await tools.call("hello")).text == "hi"
+    await tools.kind.close()
+
+
+async def test_a_server_that_never_answers() -> None:
+    async def wait(request: Request) -> Response:
+        await asyncio.Event().wait()
+        raise AssertionError("nobody sets it")
+
+    with serving(Starlette(routes=[Route("/mcp", wait, methods=["POST"])])) as url:
+        tools = Tools(on_http(f"{url}/mcp", options={"discoveryTimeout": 0.3}))
+        with pytest.raises(ToolOfferError, match=r"127.0.0.1:.*/mcp\) can't be found out: it does not answer within"):
+            await tools.ask()
+        await tools.kind.close()
+
+
+@pytest.mark.parametrize(
+    ("tools", "why"),
+    [
+        ({"tools": "none"}, "what it lists is no list of tools"),
+        ({"tools": HELLO, "nextCursor": "again"}, "its pages lead in a circle"),
+        ({"tools": [{**HELLO[0], "name": str(number)} for number in range(1001)]}, "it has more than 1000 tools"),
+    ],
+    ids=["no list", "endless", "many"],
+)
+async def test_lists_that_can_t_be(tools: dict[str, Any], why: str) -> None:
+    server = Scripted()
+    listed = Starlette(routes=[Route("/mcp", _listing(server, tools), methods=["GET", "POST", "DELETE"])])
+    with serving(listed) as url:
+        asked = Tools(on_http(f"{url}/mcp"))
+        with pytest.raises(ToolOfferError, match=why):
+            await asked.ask()
+        await asked.kind.close()
+
+
+@pytest.mark.parametrize("status", [401, 404, 500])
+async def test_a_server_that_refuses_to_connect(status: int) -> None:
+    async def refuse(request: Request) -> Response:
+        return Response(f"your key is {SECRET}", status)
+
+    with serving(Starlette(routes=[Route("/mcp", refuse, methods=["POST"])])) as url:
+        tools = Tools(on_http(f"{url}/mcp?key=of-the-query", connection={"apiKey": SECRET}))
+        with pytest.raises(ToolOfferError, match=rf"MCP server 'tests' \({url}/mcp\).*HTTP {status}") as raised:
+            await tools.ask()
+        assert "of-the-query" not in str(raised.value)
+        await tools.kind.close()
+
+
+def _listing(server: Scripted, tools: dict[str, Any]) -> Callable[[Request], Any]:
+    async def serve(request: Request) -> Response:
+        if request.method == "POST" and (message := json.loads(await request.body()))["method"] == "tools/list":
+            return said(message, tools)
+        return await server.serve(request)
+
+    return serve
+
+
+def _that(holds: Callable[[], bool]) -> Any:
+    async def probe() -> bool:
+        return holds()
+
+    return probe
