@@ -2,36 +2,261 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from mcp.server import Server
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+from temporalio.testing import WorkflowEnvironment
 
-from perdure import RunError
+from perdure import RunCancelled, RunError
+from perdure.client import RunHandle
+from perdure.protocol.run import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from tests.tools.mcp.stage import on_stdio
-
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
+from tests.conftest import wait_for
+from tests.tools.mcp.hosts import serving
+from tests.tools.mcp.server import make_server
+from tests.tools.mcp.stage import is_alive, on_http, on_stdio
+from tests.workflows.agents import scripted_agent
+from tests.workflows.stage import Stage
+from tests.workflows.worker_process import WorkerJob
+from tests.workflows.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
+KEY = "a-very-secret-key-of-the-office"
 
 
-async def test_two_runs_of_a_process_share_it(stage: Stage, scripted: Scripted) -> None:
-    replies = [asks(call("echo", text="höre"), call("environment")), says("done")]
-    agents = [scripted_agent(scripted(replies), [on_stdio()]) for _ in range(2)]
+class Killed:
+    """A run whose worker was killed while two servers were at work for it; another worker goes on."""
+
+    def __init__(self, server: WorkflowEnvironment, folder: Path) -> None:
+        self._server = server
+        self.folder = folder
+        self.once, self.often = folder / "once", folder / "often"
+        for each in (self.once, self.often):
+            each.mkdir()
+
+    async def play(self) -> RunResult[Any]:
+        """The run's result."""
+        stage = Stage(self._server.client, f"test-{uuid.uuid4()}")
+        address = self._server.client.service_client.config.target_host
+        job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(self.folder))
+        steady = on_stdio(perdure={"idempotent": True}, allowedTools=["wait"], env={"OTHER": "server"})
+        calls = [call("wait", text=str(self.once)), call("steady_wait", text=str(self.often))]
+        with ScriptedModel([asks(*calls), says("done")]) as model:
+            async with Nursery() as nursery:
+                worker = await nursery.start(job)
+                agent = scripted_agent(model, [on_stdio(), {**steady, "name": "steady"}])
+                run = await stage.start(agent, parallel_tool_calls=True)
+                await wait_for(_that(lambda: pids(self.once) != [] and pids(self.often) != []))
+                worker.kill()
+                await nursery.start(job)
+                await wait_for(_that(lambda: not any(map(is_alive, pids(self.once) + pids(self.often)[:1]))))
+                for each in (self.once, self.often):
+                    (each / "go").touch()
+                result = await asyncio.wait_for(run.result(), 60)
+        await stage.replay()
+        return result
+
+
+@pytest.fixture(scope="module", autouse=True)
+async def killed(
+    server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[tuple[Killed, asyncio.Task[RunResult[Any]]]]:
+    """Under way from the first test of this module on: it mostly waits."""
+    killed = Killed(server, tmp_path_factory.mktemp("mcp"))
+    playing = asyncio.create_task(killed.play())
+    yield killed, playing
+    playing.cancel()
+    await asyncio.wait([playing])
+
+
+async def test_two_runs_share_the_connections_of_their_worker(stage: Stage, scripted: Scripted) -> None:
+    """A function whose name another server has already is named after its own server, too."""
+    replies = [asks(call("process"), call("web_echo", text="höre"), call("structured")), says("done")]
+    server = Counting(make_server())
+    with serving(server) as url:
+        tools = [on_stdio(), {**on_http(f"{url}/mcp"), "name": "web"}]
+        models = [scripted(replies) for _ in range(2)]
+        async with stage.worker():
+            runs = [await stage.start(scripted_agent(model, tools)) for model in models]
+            texts = [tool_texts(await run.result()) for run in runs]
+            pid = int(texts[0][0])
+            assert is_alive(pid)
+        assert not is_alive(pid)
+    assert texts == [[str(pid), "höre", '{"degrees":21}']] * 2
+    offered = [tool["function"]["name"] for tool in models[0].requests[0].body["tools"]]
+    assert offered[:3] == ["echo", "write_it", "fail"]
+    assert server.connections == 1
+    history = await stage.client.get_workflow_handle(runs[0].id).fetch_history()
+    types = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    assert types.count("perdure.inventory") == 1
+    assert types.count("perdure.tool.web_echo") == 1
+
+
+async def test_no_secret_is_recorded(stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OFFICE_KEY", KEY)
+    seen: list[str | None] = []
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            seen.append(Request(scope).headers.get("authorization"))
+        await app(scope, receive, send)
+
+    app = make_server().streamable_http_app()
+    with serving(guard) as url:
+        connection = {"kind": "key", "endpoint": f"{url}/mcp", "apiKey": "${env:OFFICE_KEY}"}
+        web = {"name": "web", "kind": "mcp", "connection": connection, "allowedTools": ["echo"]}
+        process = on_stdio(env={"SPECIAL": "${env:OFFICE_KEY}"}, allowedTools=["environment"])
+        model = scripted([asks(call("echo", text="x"), call("environment")), says("done")])
+        async with stage.worker():
+            run = await stage.start(scripted_agent(model, [web, process]))
+            echoed, environment = tool_texts(await run.result())
+    assert set(seen) == {f"Bearer {KEY}"}
+    assert echoed == "x"
+    assert "SPECIAL=${env:OFFICE_KEY}" in environment
+    recorded = await stage.client.get_workflow_handle(run.id).fetch_history()
+    assert KEY not in str(recorded.events)
+
+
+async def test_what_keeps_a_run_from_beginning(stage: Stage, scripted: Scripted) -> None:
+    async def refuse(request: Request) -> Response:
+        return Response("no", 401)
+
+    app = Starlette(routes=[])
+    app.add_route("/mcp", refuse, methods=["POST"])
+    with serving(app) as url, serving(make_server().streamable_http_app()) as good:
+        cases = {
+            r"allowedTools names 'ecko', which MCP server 'tests' does not have; it has: ask, broken, ": on_http(
+                f"{good}/mcp", allowedTools=["echo", "ecko"]
+            ),
+            r"The tools of MCP server 'tests' \(http://127.0.0.1:1/\) can't be found out: it can't be reached": on_http(
+                "http://127.0.0.1:1/"
+            ),
+            r"it answered HTTP 401 Unauthorized \(check connection.apiKey": on_http(f"{url}/mcp"),
+            r"it can't be started: .*'/none/server'": on_stdio(options={"command": "/none/server"}),
+            r"expected either connection.endpoint": {"name": "tests", "kind": "mcp"},
+        }
+        async with stage.worker():
+            agents = [scripted_agent(scripted([says("never")]), [declared]) for declared in cases.values()]
+            runs = [await stage.start(agent, missing_tool_grace=0) for agent in agents]
+            for run, problem in zip(runs, cases, strict=True):
+                with pytest.raises(RunError, match=problem) as failed:
+                    await run.result()
+                assert failed.value.kind == "configuration"
+
+
+async def test_a_server_that_dies_in_mid_call_ends_no_run(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    notes = tmp_path / "notes.txt"
+    replies = [
+        asks(call("write_it", "a", text="x"), call("crash", "b")),
+        asks(call("write_it", "c", text="y")),
+        says("done"),
+    ]
     async with stage.worker():
-        runs = [await stage.start(agent) for agent in agents]
-        results = [await run.result() for run in runs]
-    for result in results:
-        assert [message.text for message in result.messages if message.role == "tool"][0] == "höre"
+        run = await stage.start(scripted_agent(scripted(replies), [on_stdio(env={"NOTES": str(notes)})]))
+        written, crashed, again = tool_texts(await run.result())
+    assert (written, again) == ("written", "written")
+    assert "its process ended with exit code 3. Whether the tool was executed is not known" in crashed
+    assert notes.read_text() == "x\ny\n"
 
 
-async def test_tools_that_the_server_does_not_have(stage: Stage, scripted: Scripted) -> None:
-    agent = scripted_agent(scripted([says("never")]), [on_stdio(allowedTools=["echo", "ecko"])])
-    async with stage.worker():
-        run = await stage.start(agent, missing_tool_grace=0)
-        with pytest.raises(
-            RunError, match=r"allowedTools names 'ecko', which MCP server 'tests' does not have; it has: ask, broken,"
-        ):
-            await run.result()
+async def test_a_cancelled_run_and_a_slow_tool_are_told_to_the_server(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    slow, cancelled = tmp_path / "slow", tmp_path / "cancelled"
+    for folder in (slow, cancelled):
+        folder.mkdir()
+    with serving(make_server().streamable_http_app()) as url:
+        web, model = on_http(f"{url}/mcp"), scripted([asks(call("wait", text=str(slow))), says("done")])
+        async with stage.worker():
+            limited = await stage.start(scripted_agent(model, [{**web, "perdure": {"timeout": 0.5}}]))
+            model = scripted([asks(call("wait", text=str(cancelled))), says("never")])
+            run = await stage.start(scripted_agent(model, [web]), cancel_grace=0)
+            await wait_for(lambda: _progress(stage, run))
+            await run.cancel()
+            with pytest.raises(RunCancelled) as caught:
+                await asyncio.wait_for(run.result(), 10)
+            await wait_for(_that((cancelled / "cancelled").exists))
+            result = await limited.result()
+            await wait_for(_that((slow / "cancelled").exists))
+    [message] = [each for each in caught.value.messages if each.role == "tool"]
+    assert message.metadata["status"] == "cancelled"
+    assert tool_texts(result) == ["Error: Tool 'wait' failed: timed out after 0.5 seconds"]
+
+
+async def test_tools_that_need_an_approval(stage: Stage, scripted: Scripted) -> None:
+    mode = {"kind": "specify", "alwaysRequireApprovalTools": ["write.it"]}
+    with serving(make_server().streamable_http_app()) as url:
+        model = scripted([asks(call("echo", "a", text="x"), call("write_it", "b", text="y")), says("done")])
+        async with stage.worker():
+            run = await stage.start(scripted_agent(model, [on_http(f"{url}/mcp", approvalMode=mode)]))
+            [pending] = await wait_for(lambda: _pending(run))
+            assert (pending.name, pending.description, pending.arguments) == (
+                "write_it",
+                "Writes it down.",
+                {"text": "y"},
+            )
+            await run.deny("b", "not today")
+            echoed, denied = tool_texts(await run.result())
+    assert echoed == "x"
+    assert "not today" in denied
+
+
+async def test_a_killed_worker_takes_its_servers_with_it(killed: tuple[Killed, asyncio.Task[RunResult[Any]]]) -> None:
+    """What it had called is repeated on another worker only where that does no harm."""
+    scene, playing = killed
+    lost, repeated = tool_texts(await asyncio.wait_for(playing, 60))
+    assert lost.startswith("Error: Tool 'wait'")
+    assert "lost" in lost
+    assert repeated.startswith("went after")
+    assert (len(pids(scene.once)), len(pids(scene.often))) == (1, 2)
+
+
+def tool_texts(result: RunResult[Any]) -> list[str]:
+    return [message.text for message in result.messages if message.role == "tool"]
+
+
+def pids(folder: Path) -> list[int]:
+    """The processes that have begun to wait in this folder."""
+    began = folder / "began"
+    return [int(line) for line in began.read_text().splitlines()] if began.exists() else []
+
+
+class Counting:
+    """Counts the connections that are made to a server, as it is asked for its version."""
+
+    def __init__(self, server: Server[Any]) -> None:
+        self._app: ASGIApp = server.streamable_http_app()
+        self.connections = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            self.connections += Request(scope).headers.get("mcp-method") == "server/discover"
+        await self._app(scope, receive, send)
+
+
+async def _progress(stage: Stage, run: RunHandle) -> bool:
+    """Whether the server's progress is seen in Temporal."""
+    description = await stage.client.get_workflow_handle(run.id).describe()
+    details = [each.heartbeat_details.payloads for each in description.raw_description.pending_activities]
+    return any(b"step " in payload.data for payloads in details for payload in payloads)
+
+
+async def _pending(run: RunHandle) -> Any:
+    return (await run.status()).pending_approvals
+
+
+def _that(holds: Callable[[], bool]) -> Any:
+    async def probe() -> bool:
+        return holds()
+
+    return probe

@@ -75,15 +75,15 @@ class McpKind(ToolKind):
         if server.command and self._commands is not None and server.command not in self._commands:
             allowed = ", ".join(sorted(self._commands)) or "none"
             raise ToolOfferError(f"Tool {tool.name!r}: this worker starts no {server.command!r}; it starts: {allowed}")
-        calls = await _load("calls")
-        if self._pool is None:
-            self._pool = (await _load("pool")).Pool(self._idle_seconds)
+        calls = await _code()
+        if self._pool is None:  # Nothing is awaited from here on: there is one pool.
+            self._pool = calls.Pool(self._idle_seconds)
         return calls.Target(server, title_of(tool), discovery_seconds(tool)), self._pool, calls
 
 
-async def _load(name: str) -> ModuleType:
-    """A module that imports the SDK, which takes a second: in a thread."""
+async def _code() -> ModuleType:
+    """What imports the SDK, which takes a second: in a thread. Raises ToolOfferError where that is not installed."""
     try:
-        return await asyncio.to_thread(import_module, f"{__package__}.{name}")
+        return await asyncio.to_thread(import_module, f"{__package__}.calls")
     except ModuleNotFoundError as error:
         raise ToolOfferError(f"{INSTALL} ({error})") from None

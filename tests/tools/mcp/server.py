@@ -26,10 +26,10 @@ PAGES = [
     ],
     [
         types.Tool(name="crash", input_schema=NONE),
-        types.Tool(name="crash_once", input_schema=TEXT, annotations=READ_ONLY),
         types.Tool(name="wait", input_schema=TEXT),
         types.Tool(name="ask", input_schema=NONE),
         types.Tool(name="environment", input_schema=NONE),
+        types.Tool(name="process", input_schema=NONE),
         types.Tool(name="broken", input_schema=NONE),
     ],
 ]
@@ -61,11 +61,6 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
             return types.CallToolResult(content=[], structured_content={"degrees": 21})
         case "crash":
             os._exit(3)
-        case "crash_once":
-            if not Path(text).exists():
-                Path(text).touch()
-                os._exit(3)
-            return said("the second time it goes well")
         case "wait":
             return await wait(ctx, text)
         case "ask":
@@ -73,6 +68,8 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
                 message="Which account?", requested_schema={"type": "object", "properties": {}}
             )
             return types.InputRequiredResult(input_requests={"ok": types.ElicitRequest(params=asked)})
+        case "process":
+            return said(str(os.getpid()))
         case "environment":
             return said(*(f"{name}={value}" for name, value in sorted(os.environ.items())), os.getcwd())
     raise ValueError("the text of this is hidden")
@@ -81,7 +78,8 @@ async def call_tool(ctx: Any, params: types.CallToolRequestParams) -> types.Call
 async def wait(ctx: Any, folder: str) -> types.CallToolResult:
     """Note its beginning in the folder, report progress, and wait for a file `go` there; note a cancellation."""
     place = Path(folder)
-    (place / "began").write_text(str(os.getpid()))
+    with (place / "began").open("a") as began:
+        began.write(f"{os.getpid()}\n")
     try:
         for number in range(10_000):
             if (place / "go").exists():

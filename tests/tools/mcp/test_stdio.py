@@ -102,26 +102,6 @@ async def test_progress_is_a_heartbeat_and_a_cancellation_reaches_the_server(sha
     assert (await shared.call("echo", text="goes on")).text == "goes on"
 
 
-async def test_a_server_that_dies(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    """In mid-call: unknown if the tool may not be repeated, else tried again. Then it is started anew."""
-    caplog.set_level(logging.INFO, "perdure.tools.mcp")
-    tools = await Tools(on_stdio()).ask()
-    waiting = asyncio.create_task(tools.call("wait", text=str(tmp_path)))
-    await wait_for(_exists(tmp_path / "began"))
-    lost, beside = await asyncio.gather(tools.call("crash"), waiting)
-    for result, name in ((lost, "crash"), (beside, "wait")):
-        assert result.error_kind == "mcp_connection_lost"
-        assert result.text == (
-            f"Error: Tool '{name}' failed: MCP server 'tests': the connection broke: its process ended with exit code "
-            "3. Whether the tool was executed is not known: find out before you call it again"
-        )
-    again = await tools.call("crash_once", text=str(tmp_path / "once"))
-    assert again.text == "the second time it goes well"
-    assert "The call of 'crash_once' is tried again" in caplog.text
-    assert caplog.text.count("MCP server 'tests': starting\tup") == 3
-    await tools.kind.close()
-
-
 def old(tmp_path: Path, code: str = "pass", **fields: Any) -> dict[str, Any]:
     """The declaration of an old server that starts quickly; its tool `hello` does what the code says."""
     (tmp_path / "old.py").write_text(OLD.replace("...", code))
@@ -131,6 +111,30 @@ def old(tmp_path: Path, code: str = "pass", **fields: Any) -> dict[str, Any]:
 def pids(tmp_path: Path) -> set[int]:
     """The processes that have begun a call."""
     return {int(line) for line in (tmp_path / "began").read_text().splitlines()}
+
+
+async def test_a_server_that_dies_in_mid_call(tmp_path: Path) -> None:
+    """Nobody knows what became of its calls."""
+    tools = await Tools(old(tmp_path, "time.sleep(0.1); os._exit(3)")).ask()
+    for result in await asyncio.gather(tools.call("hello"), tools.call("hello")):
+        assert result.error_kind == "mcp_connection_lost"
+        assert result.text == (
+            "Error: Tool 'hello' failed: MCP server 'tests': the connection broke: its process ended with exit code 3. "
+            "Whether the tool was executed is not known: find out before you call it again"
+        )
+    assert len(pids(tmp_path)) == 1
+    assert (await tools.call("hello")).error_kind == "mcp_connection_lost"
+    assert len(pids(tmp_path)) == 2
+    await tools.kind.close()
+
+
+async def test_a_call_that_does_no_harm_is_made_again(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    first = "sum(1 for _ in open(began.name)) > 1 or os._exit(3)"
+    tools = await Tools(old(tmp_path, first, perdure={"idempotent": True})).ask()
+    assert (await tools.call("hello")).status == "success"
+    assert len(pids(tmp_path)) == 2
+    assert "The call of 'hello' is tried again: MCP server 'tests': the connection broke: " in caplog.text
+    await tools.kind.close()
 
 
 async def test_idle_connections_and_closed_ones_leave_no_process(tmp_path: Path) -> None:
