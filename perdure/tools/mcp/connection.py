@@ -143,7 +143,7 @@ class Connection:
                 self._ending.set()
                 return
             with suppress(TimeoutError):
-                async with asyncio.timeout(max(left, 1.0) if self._users else left):
+                async with asyncio.timeout(left if left > 0 else self._idle_seconds):
                     await self._ending.wait()
 
     def _fail(self, error: BaseException) -> None:
