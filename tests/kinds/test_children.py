@@ -64,7 +64,7 @@ class Parent:
         handle: workflow.ChildWorkflowHandle[Any, str] = await workflow.start_child_workflow(
             "Child", args=[links, then], id=f"{workflow.info().workflow_id}/child", result_type=str
         )
-        patience = 0.5 if then == "ignore" else 10.0
+        patience = 0.2 if then == "ignore" else 10.0
         return await child_result(handle, lambda: self.is_cancelled, grace=0.05, patience=patience)
 
 
