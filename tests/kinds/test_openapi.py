@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from perdure.cli.entry import run
+from perdure.client.run_input import run_input
 from perdure.errors import RunCancelled, RunError
 from perdure.messages import ImagePart, Message
 from perdure.prompty.load import load
@@ -101,7 +103,7 @@ paths:
       operationId: getPet
       tags: [pets]
       responses: {200: {description: "A pet, for example with token=sk-abcdefghijklmnopqrstuv"}}
-  /slow: {get: {operationId: slow, responses: {}}}
+  /slow: {get: {operationId: slow, responses: {default: {description: "Late."}}}}
 """
 PARTS = "id: {name: id, in: path, required: true, schema: {type: string, nullable: true}}"
 
@@ -271,3 +273,46 @@ async def test_a_worker_killed_in_mid_call(
 
 async def _is(value: bool) -> bool:
     return value
+
+
+async def test_the_agents_that_an_agent_calls_take_their_specifications_along(
+    scripted: Scripted, tmp_path: Path
+) -> None:
+    (tmp_path / "deep").mkdir()
+    in_files(tmp_path / "deep", scripted([]), "http://127.0.0.1:1")
+    (tmp_path / "parent.prompty").write_text(
+        "---\nname: parent\nmodel: {id: m}\n"
+        "tools: [{name: keeper, kind: prompty, path: deep/agent.prompty}]\n---\nHi.\n"
+    )
+    [child] = run_input(tmp_path / "parent.prompty")["agents"].values()
+    [offered] = json.loads(child["tools"][0]["recorded"])["operations"]
+    assert offered["name"] == "getPet"
+
+
+def validated(file: Path, capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code of `perdure validate`, and what it says."""
+    code = run(("validate", str(file)))
+    return code, "".join(capsys.readouterr())
+
+
+def test_validate_reads_the_specification(
+    scripted: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = in_files(tmp_path, scripted([]), "http://127.0.0.1:1")
+    assert validated(file, capsys)[0] == 0
+    (tmp_path / "parts.yaml").unlink()
+    code, text = validated(file, capsys)
+    assert code == 1
+    assert "agent.prompty:7: error: tools[0]: pets.yaml: GET /pets/{id}: `$ref: ./parts.yaml#/id` can't be" in text
+
+
+def test_validate_compares_it_with_the_schema_of_openapi(
+    scripted: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pytest.importorskip("openapi_spec_validator")
+    file = in_files(tmp_path, scripted([]), "http://127.0.0.1:1")
+    assert "OpenAPI" not in validated(file, capsys)[1]
+    (tmp_path / "pets.yaml").write_text(YAML.replace("info: {title: Pets", "inf: {title: Pets"))
+    code, text = validated(file, capsys)
+    assert code == 0
+    assert "tools[0].specification: pets.yaml is no valid OpenAPI document: the document: 'info' is a required" in text
