@@ -68,7 +68,7 @@ def _path(operation: Operation, values: Mapping[str, tuple[Parameter, Any]]) -> 
     # The whole of each part: `{a}{b}` with two dots is one that leads upwards, too.
     path = re.sub(r"\{([^{}]*)\}", filled, operation.path)
     for part in re.split(r"[/\\]", unquote(path)):
-        if part in (".", ".."):
+        if part.partition(";")[0] in (".", ".."):  # Some servers take `..;x` for `..`.
             raise Unfit(f"they make the path {path!r:.200}: a part of it must not be '.' or '..'")
     return quote_template(path)
 

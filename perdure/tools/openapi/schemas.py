@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Iterator, Mapping
 from typing import Any
 from urllib.parse import urldefrag
@@ -17,6 +17,11 @@ from .document import Documents, SpecificationError, as_list, as_map
 
 MAX_SCHEMA_BYTES = 48 * 1024
 """Of one function's arguments, as JSON."""
+BUDGET_BYTES = 32 * 1024
+"""So much is told of the arguments; what they refer to beyond that is left to the server to check."""
+_LEFT_OUT = {"description": "(What it is made of is left out here: the schema is too large.)"}
+_MAX_INLINED = 4
+"""Levels of definitions, each within the other."""
 _MAX_DEPTH = 48
 _MAX_LEVELS = 60
 """Of the whole schema: so deep may a recorded value be."""
@@ -46,7 +51,7 @@ class SchemaWriter:
         self._documents = documents
         self._names: dict[str, str] = {}
         self._definitions: JsonObject = {}
-        self._waiting: list[tuple[str, Any, str]] = []
+        self._waiting: deque[tuple[str, Any, str]] = deque()
 
     def convert(self, schema: Any, base: str, depth: int = 0) -> JsonObject:
         """The schema in the document `base`, in which references are to definitions. Raises SpecificationError."""
@@ -68,20 +73,45 @@ class SchemaWriter:
 
     def complete(self, schema: JsonObject) -> JsonObject:
         """The schema, with the definitions that it needs in it. Raises SpecificationError for what is no schema."""
-        while self._waiting:
-            name, target, base = self._waiting.pop()
-            self._definitions[name] = self.convert(target, base)
-        counts = Counter(_references([schema, *self._definitions.values()]))
-        once = {name for name, count in counts.items() if count == 1}
+        self._define(len(json.dumps(schema)))
+        once = self._used_once(schema)
         try:
             whole: JsonObject = self._inlined(schema, once)
-            kept = {name: self._inlined(each, once) for name, each in self._definitions.items() if name not in once}
-            if kept:
-                whole["$defs"] = kept
+            if kept := self._reached(schema) - once:
+                whole["$defs"] = {name: self._inlined(self._definitions[name], once) for name in sorted(kept)}
             _require_usable(whole)
         except RecursionError:
             raise SpecificationError("a schema is nested too deeply") from None
         return whole
+
+    def _define(self, size: int) -> None:
+        """Convert what is referred to, the nearest first, and leave out what is too much beside `size` bytes."""
+        while self._waiting:
+            name, target, base = self._waiting.popleft()
+            converted = self.convert(target, base) if size <= BUDGET_BYTES else dict(_LEFT_OUT)
+            more = len(json.dumps(converted))
+            if size + more > BUDGET_BYTES:
+                converted, more = dict(_LEFT_OUT), 0
+            self._definitions[name] = converted
+            size += more
+
+    def _used_once(self, schema: JsonObject) -> set[str]:
+        """The names of the definitions that can stand where they are referred to, without nesting deeply."""
+        counts = Counter(_references([schema, *self._definitions.values()]))
+        references = {name: set(_references([each])) for name, each in self._definitions.items() if counts[name] == 1}
+        once: set[str] = set()
+        for _ in range(_MAX_INLINED):
+            once |= {name for name, needed in references.items() if needed <= once}
+        return once
+
+    def _reached(self, schema: JsonObject) -> set[str]:
+        """The names of the definitions that the schema leads to."""
+        reached: set[str] = set()
+        new = set(_references([schema]))
+        while new:
+            reached |= new
+            new = {name for known in new for name in _references([self._definitions[known]])} - reached
+        return reached
 
     def _reference(self, schema: Mapping[str, Any], base: str, depth: int) -> JsonObject:
         target, uri = self._documents.resolve(schema["$ref"], base)

@@ -195,6 +195,17 @@ def test_a_bomb_of_references_stays_small() -> None:
     assert len(json.dumps(parameters(document))) < 20_000
 
 
+def test_of_a_large_schema_the_nearest_parts_are_told() -> None:
+    text = {"type": "string", "description": "x" * 200}
+    schemas = {f"S{n}": {"properties": {f"p{n}": text, "next": schema(f"S{(n + 1) % 900}")}} for n in range(900)}
+    found = parameters(one("/x", "post", requestBody=body(schema("S0")), components={"schemas": schemas}))
+    assert 30_000 < len(json.dumps(found)) < 48_000
+    assert list(found["properties"]) == ["p0", "next"]
+    assert found["$defs"]["S1"]["properties"]["p1"] == text
+    assert sum("left out" in str(each.get("properties", {}).get("next")) for each in found["$defs"].values()) == 1
+    assert Draft202012Validator(found).is_valid({"p0": "", "next": {"next": {}}})
+
+
 @pytest.mark.parametrize(
     ("document", "problem"),
     [

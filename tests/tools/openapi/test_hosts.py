@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import httpx2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from perdure.agent import Agent, Connection, OpenApiTool
 from perdure.errors import LoadError
 from perdure.tools.kind import Asking, ToolOfferError
+from perdure.tools.openapi.bodies import Unfit
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.local import offered_in_file, with_specifications
@@ -40,6 +45,7 @@ ARGUMENTS: list[tuple[str, list[dict[str, Any]], dict[str, Any], str]] = [
     ("/a/{v}/b", PATH, {"v": "../../admin"}, "a part of it must not be '.' or '..'"),
     ("/a/{v}", PATH, {"v": ".."}, "a part of it must not be '.' or '..'"),
     ("/a/{v}", PATH, {"v": "x/.."}, "a part of it must not be '.' or '..'"),
+    ("/a/{v}", PATH, {"v": "..;x"}, "a part of it must not be '.' or '..'"),
     ("/a/{v}", PATH, {"v": "..\\..\\admin"}, "a part of it must not be '.' or '..'"),
     ("/a/{v}", PATH, {"v": "%2e%2e/admin"}, "GET /a/%252e%252e%2Fadmin "),
     ("/a/{v}", [{**PATH[0], "style": "label"}], {"v": "."}, "a part of it must not be '.' or '..'"),
@@ -140,8 +146,6 @@ KEY = Connection.model_validate({"kind": "key", "apiKey": "key-0123456789"})
 async def test_a_remote_specification_does_not_choose_where_the_key_goes(
     kind: OpenApiKind, ours: RawServer, theirs: RawServer
 ) -> None:
-    import json
-
     document = one("/a", servers=[{"url": theirs.url}])
     ours.answers["/openapi.json"] = ok(json.dumps(document).encode())
     tool = OpenApiTool(name="api", specification=f"{ours.url}/openapi.json", connection=KEY)
@@ -155,8 +159,6 @@ async def test_a_remote_specification_does_not_choose_where_the_key_goes(
 async def test_a_remote_specification_reads_its_own_server_only(
     kind: OpenApiKind, ours: RawServer, theirs: RawServer, tmp_path: Path
 ) -> None:
-    import json
-
     for reference in (f"{theirs.url}/x.json", f"//{theirs.url[7:]}/x.json", "file:///etc/passwd", "x.json#/nowhere"):
         document = one("/a", parameters=[{"$ref": reference}])
         ours.answers["/openapi.json"] = ok(json.dumps(document).encode())
@@ -203,3 +205,41 @@ def test_keys_are_no_arguments() -> None:
     sent = request(document, {"q": 1, "key": "x", "Authorization": "y"}, connection=KEY)
     assert sent.url.endswith("/a?q=1&Key=key-0123456789")
     assert "Authorization" not in dict(sent.headers)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=12)
+    | st.sampled_from(["..", ".", "/", "//evil", "\\", "a\r\nb", "?x", "#y", "@", "%2e", ";", "&a=b"]),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=6,
+)  # fmt: skip
+
+
+@given(
+    value=JSON,
+    style=st.sampled_from(
+        [
+            *(("path", style) for style in ("simple", "label", "matrix")),
+            *(("query", style) for style in ("form", "spaceDelimited", "pipeDelimited", "deepObject")),
+            ("header", "simple"),
+            ("cookie", "form"),
+        ]
+    ),
+    explode=st.booleans(),
+    reserved=st.booleans(),
+)
+@settings(max_examples=100, deadline=None)
+def test_any_value_in_any_style(value: Any, style: tuple[str, str], explode: bool, reserved: bool) -> None:
+    place, name = style
+    declared = {"name": "v", "in": place, "style": name, "explode": explode, "allowReserved": reserved}
+    path = "/a/{v}/b" if place == "path" else "/a"
+    try:
+        sent = request(one(path, parameters=[declared]), {"v": value})
+    except Unfit:
+        return
+    url = httpx2.URL(sent.url)
+    assert (url.scheme, url.host, url.port, url.userinfo, url.fragment) == ("https", "api.example.com", None, b"", "")
+    assert url.raw_path.startswith(b"/v1/a")
+    assert url.raw_path.partition(b"?")[0].count(b"/") == (4 if place == "path" else 2)
+    assert str(url) == sent.url or place == "query"
+    assert not [value for _, value in sent.headers if b"\r" in value or b"\n" in value or b"\0" in value]
