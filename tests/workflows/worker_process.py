@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import random
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -28,6 +29,8 @@ class WorkerJob(BaseModel):
     task_queue: str
     folder: str
     """Where each run has a folder, named after its id, with the diary of its tools."""
+    linger: float = 0.0
+    """At most so many seconds pass between the beginning and the end of a tool."""
     vector: str | None = None
     """Serve the tools and guardrails of this upstream vector instead."""
     options: dict[str, Any] = {}
@@ -47,7 +50,13 @@ class Diary:
 
     def note(self, event: str) -> None:
         it = self._context
-        entry = {"event": event, "call": it.call_id, "at": time.monotonic(), "attempt": it.attempt}
+        entry = {
+            "event": event,
+            "call": it.call_id,
+            "at": time.monotonic(),
+            "attempt": it.attempt,
+            "key": it.idempotency_key,
+        }
         with (self._folder / "diary.jsonl").open("a", encoding="utf-8") as file:
             file.write(json.dumps(entry) + "\n")
 
@@ -86,6 +95,7 @@ def diary_tools(job: WorkerJob) -> dict[str, Callable[..., Any]]:
         diary = Diary(job.folder, context)
         diary.note("start")
         await diary.hold()
+        await asyncio.sleep(random.uniform(0.0, job.linger))
         diary.note("end")
         return f"step {text} done"
 
