@@ -77,7 +77,8 @@ class ApprovalError(Exception):
     """A decision about a tool call was not accepted, and changes nothing; an unconfirmed one may still arrive.
 
     `kind` says why: `unknown` call id, `decided` already in another way, `stale` digest, edited `arguments` that do not
-    fit the schema, denied by the tool `guardrail`, `ended` run, `unconfirmed` by any worker, `unreadable` decision.
+    fit the schema, denied by the tool `guardrail`, an `answer` that the question does not take, a `question` that is to
+    be answered, an `approval` that is not, `ended` run, `unconfirmed` by any worker, `unreadable` decision.
     """
 
     def __init__(self, message: str, *, kind: str, pending: Sequence[PendingApproval] = ()) -> None:

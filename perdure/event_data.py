@@ -139,6 +139,14 @@ class LlmCompleteData(TypedDict):
 class PermissionRequestedData(TypedDict):
     name: str
     arguments: JsonObject
+    kind: str
+    """`approval`, or `question`: then `arguments` has its text."""
+    reason: str | None
+    """Why a person is asked, if the tool or a guardrail has said so."""
+    deadline: float | None
+    """When it is denied by itself, in seconds since the epoch; None for never."""
+    choices: list[str]
+    """The answers that a question suggests, or allows."""
     description: str | None
     schema: JsonObject | None
     """The JSON Schema that edited arguments must fit; None where that is not known."""
@@ -155,6 +163,8 @@ class PermissionCompletedData(TypedDict):
     """Why it was denied."""
     arguments: JsonObject | None
     """What ran in place of the model's arguments; None where nothing was edited."""
+    answer: str | None
+    """To a question; None where it was not answered, and for approvals."""
 
 
 LoggedData = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from os import PathLike
 from typing import Any, Literal
 
-from pydantic import BaseModel, field_validator
+from pydantic import BaseModel, Field, field_validator
 
 from .agent import Agent
 from .json_types import JsonObject
@@ -25,8 +25,10 @@ class GuardrailResult(BaseModel):
     """Why it was denied: the reason of the error, or, for a tool call, what the model is told."""
     rewrite: Any = None
     """Replaces what was judged: a list of messages (input), a text (output), arguments (tool). None keeps it."""
+    ask: str | None = Field(default=None, exclude_if=lambda ask: ask is None)
+    """For a tool call that is allowed: why a person must approve it. "" for no reason, None for nobody to be asked."""
 
-    @field_validator("reason", mode="before")
+    @field_validator("reason", "ask", mode="before")
     @classmethod
     def _bound_reason(cls, reason: Any) -> Any:
         return bounded_text(reason) if isinstance(reason, str) else reason

@@ -106,6 +106,8 @@ class ToolSpec(Exchanged):
     """Whether it may run at the same time as the other calls of one reply."""
     needs_approval: bool = False
     """Whether a person must approve each call."""
+    approval_check: Literal["plain", "async"] | None = None
+    """What kind of function of the tool's decides for each call whether a person must approve it; None for none."""
     retries: int = 0
     """How often an execution that has failed is repeated."""
     local: bool = False
@@ -113,7 +115,7 @@ class ToolSpec(Exchanged):
     max_result: int | None = None
     """Bytes of text that the model is shown of one result; None for the usual limit."""
     approval_timeout: float | None = None
-    """Seconds until a call that nobody has decided about is denied; None for never."""
+    """Seconds until a call or question that nobody has decided about is denied; None for never."""
     activity: str | None = None
     """The type of the activity that executes it; None for the one of all tools."""
     execution: Execution | None = None
@@ -121,14 +123,18 @@ class ToolSpec(Exchanged):
     built_in: str | None = Field(default=None, exclude_if=operator.not_)
     """Which of perdure's own tools it is (`kind: builtin`)."""
     description: str | None = None
-    """What it does, as the model is told; for tools that need an approval."""
+    """What it does, as the model is told; for tools about which a person may be asked."""
     parameters: JsonObject | None = None
     """The JSON Schema of its arguments, as the model is told; None where that is not known."""
 
-    def described(self, agent: Agent) -> ToolSpec:
-        """With what the agent declares of the tool, if a person will be asked about it and it is not known yet."""
+    def described(self, agent: Agent, *, may_ask: bool = False) -> ToolSpec:
+        """With what the agent declares of the tool, if a person may be asked about it and it is not known yet.
+
+        `may_ask` says that a guardrail may have a person asked about any tool.
+        """
         tool = agent.tool(self.name)
-        if not self.needs_approval or tool is None:
+        is_asked_about = may_ask or self.needs_approval or self.approval_check or isinstance(self.execution, Question)
+        if not is_asked_about or tool is None:
             return self
         declared = getattr(tool, "parameters", None)
         parameters = tool.schema_ if isinstance(tool, OfferedFunction) else self.parameters
@@ -147,20 +153,23 @@ def agents_in(tools: Iterable[ToolSpec]) -> dict[str, Agent]:
 
 
 class Approval(Exchanged):
-    """A person's decision about one tool call: yes, yes with other arguments, or no."""
+    """A person's decision about one tool call: yes, yes with other arguments, an answer, or no."""
 
     approved: bool
     reason: str | None = None
-    """Why it was denied; the model is told."""
+    """Why it was denied, or a question not answered; the model is told."""
     arguments: JsonObject | None = None
     """Replace the model's arguments; None keeps those."""
     by: str | None = None
     """Who decided."""
+    answer: str | None = None
+    """To a question: the result of the call."""
 
     @property
     def mark(self) -> str:
         """Equal for equal decisions, whoever made them."""
-        return _digest([self.approved, self.reason, self.arguments])
+        answer = [] if self.answer is None else [self.answer]
+        return _digest([self.approved, self.reason, self.arguments, *answer])
 
 
 class PendingApproval(Exchanged):
@@ -185,8 +194,14 @@ class PendingApproval(Exchanged):
     """When it began to wait, in seconds since the epoch."""
     deadline: float | None = None
     """When it is denied by itself, in seconds since the epoch; None for never."""
+    reason: str | None = None
+    """Why a person is asked, if the tool or a guardrail has said so."""
+    question: str | None = None
+    """What the model asks; None for an approval."""
     choices: list[str] = []
-    """The answers that a question allows; empty for any."""
+    """The answers that a question suggests, or allows; empty for any."""
+    allow_other: bool = True
+    """Whether a question takes another answer than the choices."""
     iteration: int
 
     @property

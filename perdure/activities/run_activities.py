@@ -115,7 +115,10 @@ class RunActivities:
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:
-        """A guardrail's verdict. Plain guardrails are asked by a local activity, async ones by an ordinary one."""
+        """A guardrail's verdict, or whether a tool's own function wants an approval.
+
+        Plain ones are asked by a local activity, async ones by an ordinary one.
+        """
         with typed_failures():
             if activity.info().is_local:
                 return await self._judge(input)
@@ -123,6 +126,8 @@ class RunActivities:
                 return await self._judge(input)
 
     async def _judge(self, input: activities.JudgeInput) -> GuardrailResult:
+        if input.point == "approval":
+            return await self.tools.check_approval(input)
         run, subject = await self._subject(input)
         assert run.options.guardrails is not None
         if lacking := lacking_guardrail(self._hooks, run.options, input.point):

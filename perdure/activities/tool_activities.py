@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,9 +12,11 @@ from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
 from ..errors import ToolNotRegisteredError
+from ..guardrails import GuardrailResult
 from ..messages import ToolResult
 from ..protocol import activities
 from ..redaction import redactor
+from ..tool_calls import ToolRequest
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from .attempts import handed_on, last_heartbeat
@@ -73,7 +76,7 @@ class ToolActivities:
                 if await cancelled_meanwhile():
                     return await self._abandoned(input)
                 run = await self._runs.current()
-                self._require_tool(run, input)
+                self._require_tool(run, input.request.name, input.offer)
                 if input.offer is None:
                     return await self._execute(run, input, activity.info().attempt, heart.tell)
                 if starts_so_far() >= input.offer.starts:
@@ -82,9 +85,24 @@ class ToolActivities:
                 heart.tell(starts, *last_heartbeat(is_counted=True))
                 return await self._execute(run, input, starts, partial(heart.tell, starts))
 
+    async def check_approval(self, input: activities.JudgeInput) -> GuardrailResult:
+        """Whether a person must approve a call, by the tool's own function; see `ToolBox.needs_approval`."""
+        run, request = await self._runs.current(), input.request
+        assert request is not None
+        self._require_tool(run, request.name, input.offer)
+        verdict = await self._toolbox.needs_approval(
+            run.agent,
+            request.name,
+            request.arguments,
+            run.inputs,
+            _context(request, activity.info().attempt, _no_heartbeat),
+            timeout=activities.JUDGE_SECONDS,
+        )
+        return redactor().value(verdict)
+
     async def _run_local_tool(self, input: activities.ToolInput) -> ToolResult:
         run = await self._runs.current()
-        self._require_tool(run, input)
+        self._require_tool(run, input.request.name, input.offer)
         most = activities.LOCAL_SECONDS
         bounded = input.model_copy(update={"timeout": min(input.timeout, most)})
         result = await self._execute(run, bounded, activity.info().attempt, _no_heartbeat)
@@ -102,11 +120,11 @@ class ToolActivities:
             await self._toolbox.abandon(run.agent, request.name, request.arguments, run.inputs, context)
         return activities.ended_unseen(request.name, was_started=was_started)
 
-    def _require_tool(self, run: KnownRun, input: activities.ToolInput) -> None:
+    def _require_tool(self, run: KnownRun, name: str, offer: activities.Offer | None) -> None:
         try:
-            self._toolbox.resolve(input.request.name, run.agent)
+            self._toolbox.resolve(name, run.agent)
         except ToolNotRegisteredError as error:
-            raise refusal(lacking_tool(input.request.name, error, self._toolbox), input.offer) from None
+            raise refusal(lacking_tool(name, error, self._toolbox), offer) from None
 
     async def _execute(
         self, run: KnownRun, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]
@@ -119,18 +137,24 @@ class ToolActivities:
         return recordable(redactor().value(result), most)
 
     def _context(self, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]) -> ToolContext:
-        request, (workflow_id, run_id) = input.request, current_link()
-        return ToolContext(
-            run_id=workflow_id,
-            iteration=request.iteration,
-            call_id=request.call_id,
-            idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
-            attempt=input.earlier + attempt,
-            heartbeat=heartbeat,
+        return replace(
+            _context(input.request, input.earlier + attempt, heartbeat),
             last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
             handed_on=handed_on,
             kept_results=run_results(),
         )
+
+
+def _context(request: ToolRequest, attempt: int, heartbeat: Callable[..., None]) -> ToolContext:
+    workflow_id, run_id = current_link()
+    return ToolContext(
+        run_id=workflow_id,
+        iteration=request.iteration,
+        call_id=request.call_id,
+        idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
+        attempt=attempt,
+        heartbeat=heartbeat,
+    )
 
 
 def _no_heartbeat(*details: object) -> None:

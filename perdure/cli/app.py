@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from .._version import __version__
+from .answer import answer
 from .approve import approve
 from .cancel import cancel
 from .deny import deny
@@ -65,7 +66,7 @@ def perdure(
 COMMANDS = (
     *(run, resume, dev, worker, server),
     *(result, ls, status, events, messages),
-    *(steer, cancel, approve, deny, validate),
+    *(steer, cancel, approve, deny, answer, validate),
 )
 
 for _command in COMMANDS:

@@ -1,9 +1,11 @@
-"""What `perdure approve`, `perdure deny` and the questions on a terminal have in common."""
+"""What `perdure approve`, `deny` and `answer`, and the questions on a terminal, have in common."""
 
 from __future__ import annotations
 
 import getpass
 import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from .console import describe_call
@@ -42,6 +44,24 @@ async def call_to_decide(handle: RunHandle, call_id: str | None) -> DecidedCall:
         return DecidedCall(call_id, None, call_id, handle)
     waiting = "".join(f"\n  {each.call_id}  {describe_call(each.name, each.arguments)}" for each in pending) or " none"
     raise Failure(f"run {handle.id}: expected the id of a tool call that waits for approval. Waiting:{waiting}")
+
+
+def command_for(run_id: str, call_id: str, kind: str) -> str:
+    """What to type to decide about a call that waits."""
+    if kind == "question":
+        return f"perdure answer {run_id} {call_id} TEXT"
+    return f"perdure approve {run_id} {call_id}"
+
+
+def times(pending: Mapping[str, Any]) -> str:
+    """Since when something waits, and until when if there is a deadline."""
+    until = f" until {local_time(pending['deadline'])}" if pending.get("deadline") else ""
+    return f"since {local_time(pending['since'])}{until}"
+
+
+def local_time(seconds: float) -> str:
+    """A time as people read it: local, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
 def read_arguments(text: str, where: str) -> dict[str, Any]:

@@ -1,17 +1,17 @@
-"""Asks on the terminal about tool calls that wait for approval, while the run is being watched."""
+"""Asks on the terminal about tool calls that wait for approval, and questions, while the run is being watched."""
 
 from __future__ import annotations
 
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ApprovalError
 from ..excerpt import one_line
-from .approvals import DENIED, read_arguments, this_user
+from .approvals import DENIED, command_for, read_arguments, this_user
 from .console import describe_call, say
 from .problems import UsageProblem
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from ..events import RunEvent
 
 _PROMPT = "    y = yes, n REASON = no, e JSON = yes with these arguments: "
+_ANSWER, _CHOICE = "    your answer: ", "    your answer, or the number of a choice: "
 _SETTLED = ("decided", "stale", "unknown", "ended")
 """Kinds of refusals after which the question is moot."""
 _BACKGROUND_SECONDS = 0.5
@@ -77,14 +78,14 @@ class Asker:
         data = requested.data
         if not await self._waits(requested):
             return
-        what = f": {one_line(data['description'])}" if data.get("description") else ""
-        say(f"  {describe_call(data['name'], data['arguments'])} waits for approval{what}", "strong")
+        prompt = _show(data)
         while not self._settled.is_set():
-            say(_PROMPT, end="")
+            say(prompt, end="")
             line = await self._next_line()
             if line is None:
                 say("")
-                say(f"    perdure approve {self._run_of(requested).id} {requested.call_id}")
+                kind = data.get("kind", "approval")
+                say(f"    {command_for(self._run_of(requested).id, str(requested.call_id), kind)}")
                 return
             if await self._answered(requested, line.strip()):
                 return
@@ -112,19 +113,9 @@ class Asker:
         """Send the decision that the line expresses; False when the question must be put again."""
         from temporalio.service import RPCError
 
-        word, _, rest = line.partition(" ")
-        named: dict[str, Any] = {"digest": requested.data["digest"], "by": this_user()}
-        call_id, run = str(requested.call_id), self._run_of(requested)
+        decide = self._answer if requested.data.get("kind") == "question" else self._decide
         try:
-            match word.lower():
-                case "y" | "yes":
-                    await run.approve(call_id, **named)
-                case "n" | "no":
-                    await run.deny(call_id, rest.strip() or DENIED, **named)
-                case "e" | "edit":
-                    await run.approve(call_id, arguments=read_arguments(rest, "e"), **named)
-                case _:
-                    return False
+            return await decide(requested, line)
         except UsageProblem as problem:
             say(f"    {problem}", "bad")
             return False
@@ -134,7 +125,46 @@ class Asker:
         except RPCError as error:
             say(f"    {error.message}", "bad")
             return False
+
+    async def _decide(self, requested: RunEvent, line: str) -> bool:
+        word, _, rest = line.partition(" ")
+        call_id, run, named = str(requested.call_id), self._run_of(requested), _named(requested)
+        match word.lower():
+            case "y" | "yes":
+                await run.approve(call_id, **named)
+            case "n" | "no":
+                await run.deny(call_id, rest.strip() or DENIED, **named)
+            case "e" | "edit":
+                await run.approve(call_id, arguments=read_arguments(rest, "e"), **named)
+            case _:
+                return False
         return True
+
+    async def _answer(self, requested: RunEvent, line: str) -> bool:
+        if not line:
+            return False
+        choices = requested.data["choices"]
+        is_number = line.isdecimal() and line not in choices and 0 < int(line) <= len(choices)
+        run = self._run_of(requested)
+        await run.answer(str(requested.call_id), choices[int(line) - 1] if is_number else line, **_named(requested))
+        return True
+
+
+def _named(requested: RunEvent) -> dict[str, Any]:
+    return {"digest": requested.data["digest"], "by": this_user()}
+
+
+def _show(data: Mapping[str, Any]) -> str:
+    """Show what is asked; the prompt for the answer."""
+    reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
+    if data.get("kind") == "question":
+        say(f"  {one_line(str(data['arguments'].get('question')), 2000)}{reason}", "strong")
+        for number, choice in enumerate(data["choices"], 1):
+            say(f"    {number}. {one_line(choice)}")
+        return _CHOICE if data["choices"] else _ANSWER
+    what = f": {one_line(data['description'])}" if data.get("description") else ""
+    say(f"  {describe_call(data['name'], data['arguments'])} waits for approval{what}{reason}", "strong")
+    return _PROMPT
 
 
 class _Terminal:

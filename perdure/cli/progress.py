@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..excerpt import counted, one_line
+from .approvals import command_for
 from .console import describe_call, say, to_json
 
 if TYPE_CHECKING:
@@ -69,8 +70,11 @@ def _show_compaction(event: RunEvent, run_id: str) -> None:
 
 
 def _show_request(event: RunEvent, run_id: str) -> None:
-    say(f"  {_call_of(event)} waits for approval. In another terminal:", "strong")
-    say(f"    perdure approve {run_id} {event.call_id}")
+    kind = event.data.get("kind", "approval")
+    reason = f" ({one_line(event.data['reason'])})" if event.data.get("reason") else ""
+    what = "an answer" if kind == "question" else "approval"
+    say(f"  {_call_of(event)} waits for {what}{reason}. In another terminal:", "strong")
+    say(f"    {command_for(run_id, str(event.call_id), kind)}")
     say(f"    perdure deny {run_id} {event.call_id} --reason …")
 
 
@@ -79,7 +83,8 @@ def _show_approval(event: RunEvent, run_id: str) -> None:
     by = f" by {data['by']}" if data.get("by") else ""
     edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
     reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
-    say(f"  {data['name']} {'approved' if data.get('approved') else 'denied'}{by}{edited}{reason}", "strong")
+    word = ("approved" if data.get("answer") is None else "answered") if data.get("approved") else "denied"
+    say(f"  {data['name']} {word}{by}{edited}{reason}", "strong")
 
 
 def _show_reset(event: RunEvent, run_id: str) -> None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ..excerpt import counted
 from . import options
+from .approvals import command_for, times
 from .console import answer, describe_call
 from .recorded import CommandMemo, read_memo
 from .running import execute
 from .session import open_run
 from .task_queue import waiting_text
-from .waiting_runs import since
 
 
 def status(id: options.RunId, as_json: options.AsJson = False) -> None:
@@ -30,8 +30,8 @@ async def _status(run_id: str, as_json: bool) -> None:
     answer(f"{found.status}, iteration {found.iteration}, {counted(found.model_calls, 'model call')}")
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     for pending in found.pending_approvals:
-        call = describe_call(pending.name, pending.arguments)
-        command = f"perdure approve {pending.run_id or run_id} {pending.call_id}"
-        answer(f"{call} waits for approval since {since(pending.since)}: {command}")
+        call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
+        how = command_for(pending.run_id or run_id, pending.call_id, pending.kind)
+        answer(f"{call} waits for {what} {times(pending.model_dump())}: {how}")
     if found.queue_without_worker:
         answer(waiting_text(run_id, found.queue_without_worker, memo))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
+from .approvals import command_for, times
 from .console import answer, describe_call, say
 from .session import Session
 
@@ -60,9 +60,4 @@ async def _candidates(client: Client) -> AsyncIterator[str]:
 
 def _line(run_id: str, pending: dict[str, Any]) -> str:
     call = describe_call(pending["name"], pending["arguments"])
-    return f"{run_id}  {call}  since {since(pending['since'])}: perdure approve {run_id} {pending['call_id']}"
-
-
-def since(seconds: float) -> str:
-    """A time as people read it: local, to the second."""
-    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    return f"{run_id}  {call}  {times(pending)}: {command_for(run_id, pending['call_id'], pending['kind'])}"

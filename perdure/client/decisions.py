@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from temporalio.client import (
     WorkflowExecutionDescription,
@@ -15,8 +18,11 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..errors import ApprovalError
 from ..history.chain import Chain
+from ..payloads.limits import require_sendable
 from ..protocol.names import APPROVAL, REFUSED, STATUS
 from ..protocol.run import CallApproval, PendingApproval, RunStatus
+from ..redaction import redactor
+from ..valid_text import valid_json
 from .reading.query import ask
 
 ANSWER_SECONDS = 10.0
@@ -34,6 +40,16 @@ _PASSING = (
 )
 _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
 """The SDK's error type for an update whose history has ended before the update did."""
+
+
+async def send_decision(chain: Chain, decision: Mapping[str, Any]) -> None:
+    """Send a decision with these fields of `CallApproval`, made valid and without secrets.
+
+    Raises as `Decision.send` does, and `PayloadTooLargeError` for one that does not fit into a message to Temporal.
+    """
+    approval = redactor().value(CallApproval(**valid_json(dict(decision))))
+    await require_sendable(chain.client, approval, "The approval", lambda: "Give shorter arguments")
+    await Decision(chain, approval.model_copy(update={"id": uuid.uuid4().hex})).send()
 
 
 @dataclass

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import aclosing
 from typing import Any, Generic
@@ -19,10 +18,10 @@ from ..messages import Message, ToolResult
 from ..payloads.limits import require_sendable
 from ..payloads.storage.missing import STORAGE_ERROR
 from ..protocol.names import STEER
-from ..protocol.run import CallApproval, RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
+from ..protocol.run import RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
 from ..redaction import redactor
-from ..valid_text import valid_json, valid_text
-from .decisions import Decision
+from ..valid_text import valid_text
+from .decisions import send_decision
 from .output_type import typed_output
 from .reading.conversation import complete_messages, conversation_at_end
 from .reading.cursor import Cursor
@@ -132,20 +131,25 @@ class RunHandle(Generic[T]):
         guardrail denies, and when no worker answers within 10 s. Raises `PayloadTooLargeError` when the arguments do
         not fit into one message to Temporal.
         """
-        edited, name = valid_json(arguments), by and valid_text(by)
-        await self._decide(CallApproval(call_id=call_id, approved=True, arguments=edited, digest=digest, by=name))
+        await self._decide(call_id=call_id, approved=True, arguments=arguments, digest=digest, by=by)
 
     async def deny(self, call_id: str, reason: str, *, digest: str | None = None, by: str | None = None) -> None:
-        """Refuse a tool call that waits for approval; the model is told the reason. Raises like `approve`."""
-        why, name = valid_text(reason), by and valid_text(by)
-        await self._decide(CallApproval(call_id=call_id, approved=False, reason=why, digest=digest, by=name))
+        """Refuse a tool call that waits for approval, or to answer a question; the model is told the reason.
 
-    async def _decide(self, approval: CallApproval) -> None:
-        approval = redactor().value(approval)
-        await require_sendable(self._client, approval, "The approval", lambda: "Give shorter arguments")
-        identified = approval.model_copy(update={"id": uuid.uuid4().hex})
+        Raises like `approve`.
+        """
+        await self._decide(call_id=call_id, approved=False, reason=reason, digest=digest, by=by)
+
+    async def answer(self, call_id: str, text: str, *, digest: str | None = None, by: str | None = None) -> None:
+        """Answer a question that the model has put with the built-in tool `ask_user`; the text is the call's result.
+
+        Raises like `approve`, also for an answer that is not among the choices of a question that takes no other.
+        """
+        await self._decide(call_id=call_id, approved=True, answer=text, digest=digest, by=by)
+
+    async def _decide(self, **decision: Any) -> None:
         with found(self._chain):
-            await Decision(self._chain, identified).send()
+            await send_decision(self._chain, decision)
 
     async def _send(self, send: Callable[[WorkflowHandle[Any, Any]], Awaitable[Sent]]) -> Sent:
         """Send something to the link that the run is at, which may change meanwhile."""

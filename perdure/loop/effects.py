@@ -8,6 +8,7 @@ from ..conversation import Conversation
 from ..event_data import EventType, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..messages import Message, ModelReply, ToolResult
+from ..questions import Asked
 from ..tool_calls import Approval, ToolRequest
 from .allowance import Allowance, ChildEnd
 from .state import LoopState
@@ -75,5 +76,8 @@ class Effects(Protocol):
         After any exception, and for an empty text, the loop uses the built-in summary.
         """
 
-    async def approve(self, request: ToolRequest) -> Approval:
-        """Wait until a person approves or denies the call."""
+    async def check_approval(self, request: ToolRequest) -> GuardrailResult:
+        """Whether a person must approve the call, by the tool's own function (`ToolSpec.approval_check`): see `ask`."""
+
+    async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
+        """Wait until a person approves or denies the call, or answers the question, or `asked.deadline` has passed."""

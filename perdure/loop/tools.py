@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..arguments import parse_with_repair
 from ..errors import ToolArgumentError, ToolNotRegisteredError
@@ -13,8 +12,6 @@ from ..event_data import (
     ErrorData,
     EventType,
     LoggedData,
-    PermissionCompletedData,
-    PermissionRequestedData,
     StatusData,
     ToolCallStartData,
     ToolResultData,
@@ -22,9 +19,10 @@ from ..event_data import (
 from ..excerpt import excerpt, visible
 from ..messages import Message, TextPart, ToolCall, ToolResult
 from ..options import RunOptions
-from ..tool_calls import ChildRun, ToolRequest, ToolSpec
+from ..tool_calls import ChildRun, Question, ToolRequest, ToolSpec
 from .allowance import Allowances, Spent
 from .effects import Cancelled, Effects
+from .persons import Admitted, Immediate, Persons, refused
 from .shown import ShownResults
 from .state import LoopState
 from .verdicts import checked
@@ -33,22 +31,6 @@ CANCELLED_TEXT = "[cancelled]"
 """The result of a call that a cancelled run did not execute, or did not wait for."""
 MAX_SHOWN_ARGUMENTS = 8 * 1024
 """Characters of edited arguments that the model is told; the event has them whole."""
-
-
-@dataclass(frozen=True)
-class Immediate:
-    """A call that is answered without an execution."""
-
-    result: ToolResult
-
-
-@dataclass(frozen=True)
-class Admitted:
-    """A call that may be executed."""
-
-    request: ToolRequest
-    is_edited: bool = False
-    """Whether a person has changed the model's arguments."""
 
 
 class ToolRound:
@@ -122,17 +104,22 @@ class ToolRound:
         return result
 
     async def _admit(self, call: ToolCall, index: int, calls: int) -> Immediate | Admitted:
-        """Parse the arguments (§9.8), ask the guardrail (§13.4) and, if the tool needs an approval, a person."""
+        """Parse the arguments (§9.8), and find out whether the call may be executed."""
         if call.name not in self._tools:
-            return _refuse(f"Error: Tool not registered: {_shown(call)}. {self._available()}", "unknown_tool")
+            return refused(f"Error: Tool not registered: {_shown(call)}. {self._available()}", "unknown_tool")
         try:
             arguments, warning = parse_with_repair(call.arguments)
         except ToolArgumentError as error:
-            return _refuse(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
+            return refused(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
         if warning:
             self._emit("status", StatusData(message=warning), call)
         place = {"iteration": self._state.iteration, "index": index, "calls": calls}
         request = ToolRequest(call_id=call.id, name=call.name, arguments=arguments, **place)
+        return await self._permit(request)
+
+    async def _permit(self, request: ToolRequest) -> Immediate | Admitted:
+        """Ask the guardrail (§13.4) and then, if the tool or the guardrail wants it, a person."""
+        ask: str | None = None
         if self._guarded:
             async with self._slots:
                 verdict = checked("tool", await self._effects.judge_tool(request))
@@ -140,36 +127,16 @@ class ToolRound:
                 return Immediate(ToolResult.of_text(f"Tool denied by guardrail: {verdict.reason}"))
             if verdict.rewrite is not None:
                 request.arguments = verdict.rewrite
-        if self._tools[call.name].needs_approval:
-            return await self._ask(request, call)
-        return Admitted(request)
-
-    async def _ask(self, request: ToolRequest, call: ToolCall) -> Immediate | Admitted:
-        """Wait for a person's approval or denial."""
-        spec = self._tools[call.name]
-        requested = PermissionRequestedData(
-            name=request.name,
-            arguments=request.arguments,
-            description=spec.description,
-            schema=spec.parameters,
-            digest=request.digest,
-        )
-        self._emit("permission_requested", requested, call)
-        approval = await self._effects.approve(request)
-        edited = approval.arguments if approval.approved and approval.arguments != request.arguments else None
-        completed = PermissionCompletedData(
-            name=request.name,
-            approved=approval.approved,
-            by=approval.by,
-            reason=approval.reason,
-            arguments=edited,
-        )
-        self._emit("permission_completed", completed, call)
-        if not approval.approved:
-            return Immediate(ToolResult.of_text(f"Tool denied: {approval.reason or 'no reason was given'}"))
-        if edited is None:
+            ask = verdict.ask
+        spec = self._tools[request.name]
+        if isinstance(spec.execution, Question):
+            return await Persons(self._effects, self._state).answer(request, spec, ask)
+        if ask is None and spec.approval_check and not spec.needs_approval:
+            async with self._slots:
+                ask = (await self._effects.check_approval(request)).ask
+        if ask is None and not spec.needs_approval:
             return Admitted(request)
-        return Admitted(request.model_copy(update={"arguments": edited}), is_edited=True)
+        return await Persons(self._effects, self._state).approval(request, spec, ask)
 
     async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
         match step:
@@ -213,7 +180,3 @@ def _of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
 def _shown(call: ToolCall) -> str:
     """The name that the model wrote, which can be anything, in one short line."""
     return excerpt(visible(call.name[:201]).replace("\n", "\\n").replace("\t", "\\t"), 200)
-
-
-def _refuse(text: str, kind: str) -> Immediate:
-    return Immediate(ToolResult.failure(text, kind=kind))

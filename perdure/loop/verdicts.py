@@ -20,8 +20,12 @@ _ARGUMENTS = TypeAdapter(JsonObject)
 def checked(point: GuardrailPoint, verdict: GuardrailResult) -> GuardrailResult:
     """The verdict with its rewrite as a list of messages (input), a text (output) or a dict of arguments (tool).
 
-    A rewrite of another type becomes a denial, like a guardrail that fails. Never raises.
+    A rewrite of another type becomes a denial, like a guardrail that fails, and so does `ask` where it is about no tool
+    call. Never raises.
     """
+    if verdict.ask is not None and point != "tool":
+        text = f"the {point} guardrail failed: it asks for an approval, and only tool calls can be approved"
+        return GuardrailResult(allowed=False, reason=text)
     if verdict.rewrite is None or not verdict.allowed:
         return verdict
     expected, read = _READERS[point]

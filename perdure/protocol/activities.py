@@ -101,9 +101,10 @@ class CompactInput(ConversationInput):
 
 
 class JudgeInput(Exchanged):
-    """What a guardrail is asked about: a conversation (input), a message (output) or a request (tool)."""
+    """What a guardrail is asked about: a conversation (input), a message (output) or a request (tool, approval)."""
 
-    point: GuardrailPoint
+    point: GuardrailPoint | Literal["approval"]
+    """`approval` is a tool's own function (`ToolSpec.approval_check`)."""
     conversation: ConversationRef | None = None
     message: Message | None = None
     request: ToolRequest | None = None

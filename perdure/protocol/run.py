@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Generic, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer, model_validator
+from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
 from typing_extensions import TypeVar
 
 from ..agent import Agent, documents_of
@@ -17,6 +17,7 @@ from ..messages import Message, Usage
 from ..options import RunOptions
 from ..tool_calls import Approval
 from ..tool_calls import PendingApproval as PendingApproval
+from ..valid_text import valid_text
 from .inventory import Inventory, Missing
 
 
@@ -44,6 +45,17 @@ class CallApproval(Approval):
     id: str = ""
     """Identifies the decision, so that one that is sent twice counts once; "" for none."""
 
+    @model_validator(mode="before")
+    @classmethod
+    def _approve_by_answer(cls, data: Any) -> Any:
+        """An answer need not say that it is no denial."""
+        return {"approved": True, **data} if isinstance(data, dict) and data.get("answer") is not None else data
+
+    @field_validator("answer")
+    @classmethod
+    def _make_valid(cls, answer: str | None) -> str | None:
+        return answer and valid_text(answer)
+
 
 class DecidedCall(Exchanged):
     """A tool call that a person has decided about."""
@@ -57,6 +69,8 @@ class DecidedCall(Exchanged):
     """Of the decision (`CallApproval.id`)."""
     approved: bool
     by: str | None = None
+    word: Literal["", "answered", "expired"] = Field(default="", exclude_if=operator.not_)
+    """How it was decided, if not by an approval or a denial."""
 
 
 class CarriedConversation(Exchanged):

@@ -29,6 +29,8 @@ from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.prepare import prepare
+from ..protocol.activities import JUDGE_SECONDS
+from ..questions import Asked, misfit
 from ..result_sizes import SizeLimits
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from ..tools.context import ToolContext
@@ -45,6 +47,7 @@ Value = TypeVar("Value")
 EventCallback = Callable[[str, dict[str, Any]], None]
 CallAgent = Callable[[ToolRequest, Allowance], Awaitable[ChildEnd]]
 ApproveFunction = Callable[[ToolRequest], Approval | Awaitable[Approval]]
+AnswerFunction = Callable[[ToolRequest], str | Approval | Awaitable[str | Approval]]
 
 
 @dataclass(kw_only=True, eq=False)
@@ -60,6 +63,7 @@ class DirectEffects(Effects):
     guardrails: Guardrails | None = None
     compactor: Compactor | None = None
     approve_call: ApproveFunction | None = None
+    answer_call: AnswerFunction | None = None
     on_event: EventCallback | None = None
     on_checkpoint: Callable[[LoopState], None] | None = None
     call_agent: CallAgent | None = None
@@ -176,11 +180,33 @@ class DirectEffects(Effects):
         summary = self.compactor(dropped)
         return str(await self._unless_cancelled(summary) if inspect.isawaitable(summary) else summary)
 
-    async def approve(self, request: ToolRequest) -> Approval:
-        if self.approve_call is None:
-            return Approval(approved=False, reason="nobody is there to approve it")
-        given = self.approve_call(request)
-        approval = given if isinstance(given, Approval) else await self._unless_cancelled(given)
+    async def check_approval(self, request: ToolRequest) -> GuardrailResult:
+        context = ToolContext(iteration=request.iteration, call_id=request.call_id)
+        return await self._unless_cancelled(
+            self.toolbox.needs_approval(
+                self.agent, request.name, deepcopy(request.arguments), self.inputs, context, timeout=JUDGE_SECONDS
+            )
+        )
+
+    async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
+        """As `Effects.approve`. Raises ValueError for a decision that is none about what was asked."""
+        decide = self.answer_call if asked.question else self.approve_call
+        if decide is None:
+            word = "answer" if asked.question else "approve"
+            return Approval(approved=False, reason=f"nobody is there to {word} it")
+        deadline = asyncio.timeout(asked.seconds)
+        try:
+            async with deadline:
+                given = decide(request)
+                if inspect.isawaitable(given):
+                    given = await self._unless_cancelled(given)
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+            return asked.expired
+        approval = given if isinstance(given, Approval) else Approval(approved=True, answer=given)
+        if problem := misfit(asked.question, approval):
+            raise ValueError(f"the decision about tool call {request.call_id!r}: {problem}")
         return await self._judged(request, approval)
 
     async def _judged(self, request: ToolRequest, approval: Approval) -> Approval:

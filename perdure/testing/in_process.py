@@ -30,7 +30,7 @@ from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking, ToolKind
 from ..tools.prompty.files import recorded_agents
-from .direct_effects import ApproveFunction, DirectEffects, EventCallback
+from .direct_effects import AnswerFunction, ApproveFunction, DirectEffects, EventCallback
 from .direct_model import Model, model_function
 from .direct_tools import Tools, without_threads
 
@@ -45,7 +45,8 @@ class InProcessRun:
     `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The conversation starts
     from `messages`, or else from the agent's prompt with `inputs`. `model` takes the provider's place: a list of
     replies, in order, or a function of the agent and the conversation. `approve` decides on the tool calls that need
-    an approval; without it they are denied. `on_event(type, data)` gets every event in order.
+    an approval, and `answer` answers the questions of `ask_user`; without them, they are denied. `on_event(type, data)`
+    gets every event in order.
 
     With `output_type`, the answer is asked for in that type's form, and the result's `output` is a value of it.
 
@@ -72,6 +73,7 @@ class InProcessRun:
         guardrails: Guardrails | None = None,
         compactor: Compactor | None = None,
         approve: ApproveFunction | None = None,
+        answer: AnswerFunction | None = None,
         on_event: EventCallback | None = None,
         on_checkpoint: Callable[[LoopState], None] | None = None,
         threads: bool = True,
@@ -93,6 +95,7 @@ class InProcessRun:
             guardrails=guardrails,
             compactor=compactor,
             approve_call=approve,
+            answer_call=answer,
             on_event=on_event,
             on_checkpoint=on_checkpoint,
             call_agent=self._call_agent,
@@ -150,7 +153,8 @@ class InProcessRun:
             self.effects.emit("failed", 0, FailedData(kind=error.kind, message=text))
             raise error
         self.effects.agent = self.effects.agent.with_declarations(inventory.offered)
-        return {spec.name: spec.described(self.effects.agent) for spec in inventory.tools}
+        asks = bool(self.effects.guardrails and self.effects.guardrails.tool)
+        return {spec.name: spec.described(self.effects.agent, may_ask=asks) for spec in inventory.tools}
 
     def _loop(self) -> AgentLoop:
         effects = self.effects
@@ -204,6 +208,7 @@ class InProcessRun:
             guardrails=effects.guardrails,
             compactor=effects.compactor,
             approve=effects.approve_call,
+            answer=effects.answer_call,
             threads=self._threads,
         )
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeVar, overload
+from typing import Any, Literal, TypeVar, overload
 
 from ..tool_calls import ToolSpec
+from .approval import ATTRIBUTE, Check, read_approval
 from .declaration import written_declaration
 from .policy import with_policy
 from .registry import register_tool
@@ -25,6 +26,8 @@ def tool(
     idempotent: bool = True,
     parallel_safe: bool = True,
     needs_approval: bool = False,
+    approval: Literal["always", "never"] | Check | None = None,
+    approval_timeout: float | None = None,
     local: bool = False,
     max_result: int | None = None,
 ) -> Callable[[Function], Function]: ...
@@ -39,6 +42,8 @@ def tool(
     idempotent: bool = True,
     parallel_safe: bool = True,
     needs_approval: bool = False,
+    approval: Literal["always", "never"] | Check | None = None,
+    approval_timeout: float | None = None,
     local: bool = False,
     max_result: int | None = None,
 ) -> Any:
@@ -56,16 +61,21 @@ def tool(
             not idempotent is repeated only where the function has raised: otherwise it may have taken effect.
         idempotent: False for a tool that must not be repeated when an execution was lost with its worker.
         parallel_safe: False for a tool beside which no other one may run.
-        needs_approval: True for a tool that a person must approve before each execution.
+        needs_approval: True for a tool that a person must approve before each execution: short for `approval="always"`.
+        approval: `"always"`, `"never"`, or a function, plain or async, that decides for each call: it is given the
+            arguments as a dict, and a `ToolContext` if it has a parameter of that type. True or a text, the reason that
+            a person is shown, asks a person; False does not. One that raises asks a person too.
+        approval_timeout: Seconds until a call that nobody has decided about is denied; None for never.
         local: True for a fast function without effects, of well under 100 ms: it is executed where the workflow is,
             which saves time and history. It is given up after 2 seconds, and can't be `idempotent=False`.
         max_result: Bytes of text that the model is shown of one result.
 
-    Raises ConfigurationError for a tool that is both local and not idempotent.
+    Raises ConfigurationError for a tool that is both local and not idempotent, and for an `approval` that is none.
     """
 
     def declare(function: Function) -> Function:
         tool_name = name or function.__name__
+        asks = read_approval(tool_name, approval, needs_approval)
         function.__tool__ = written_declaration(tool_name, function, description)  # type: ignore[attr-defined]
         spec = ToolSpec(
             name=tool_name,
@@ -73,11 +83,14 @@ def tool(
             retries=retries,
             idempotent=idempotent,
             parallel_safe=parallel_safe,
-            needs_approval=needs_approval,
+            needs_approval=asks.always,
+            approval_check=asks.kind,
+            approval_timeout=approval_timeout,
             local=local,
             max_result=max_result,
         )
         function.__tool_spec__ = with_policy(spec, None, is_function=True)  # type: ignore[attr-defined]
+        setattr(function, ATTRIBUTE, asks.check)
         register_tool(tool_name, function)
         return function
 

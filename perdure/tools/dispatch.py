@@ -11,9 +11,13 @@ from types import ModuleType
 from typing import Any
 
 from ..agent import Agent
+from ..guardrails import GuardrailResult
 from ..logs import get_logger
 from ..messages import ToolResult
+from ..questions import CHECK_FAILED
 from ..result_sizes import SHOWN_BYTES, SizeLimits
+from .approval import approval_check, check_call, verdict_of
+from .binding import apply_bindings
 from .calls import Call, call_of, kind_call
 from .context import ToolContext
 from .failed import describe, log_raised, log_timeout, with_advice
@@ -23,7 +27,7 @@ from .kind import Asking, ToolKind
 from .registry import KindHandler
 from .resources import Factory, Resources
 from .results import to_result
-from .signature import InvalidArguments
+from .signature import InvalidArguments, is_async, signature_of
 from .threads import Ended
 from .user_loop import ThisLoop, UserLoop, why_unheard
 
@@ -134,6 +138,37 @@ class ToolBox:
             ended.result()
         except Exception as error:
             log_raised(name, error, context)
+
+    async def needs_approval(
+        self,
+        agent: Agent,
+        name: str,
+        arguments: Mapping[str, Any],
+        inputs: Mapping[str, Any],
+        context: ToolContext | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> GuardrailResult:
+        """Whether a person must approve a call, by the tool's own function: if so, `ask` has the reason.
+
+        One that raises, takes too long or is not there asks a person. Raises ToolNotRegisteredError as `execute` does.
+        """
+        handler = self.resolve(name, agent)
+        check = approval_check(handler.function)
+        if check is None:
+            return GuardrailResult(allowed=True, ask=CHECK_FAILED.format("this worker's tool has no function for it"))
+        bound = apply_bindings(handler.tool, arguments, inputs)
+        deadline = asyncio.timeout(timeout)
+        try:
+            title = f"approval check of tool {name}"
+            async with deadline:
+                opened = await self._resources.opened(self._resources.types if signature_of(check).context_name else ())
+                given = _for_threads(replace(context or ToolContext(), resources=opened))
+                ended = await self._loop.end_of(check_call(check, bound, given), title, is_async=is_async(check))
+            return verdict_of(ended.result())
+        except Exception as error:
+            problem = f"no answer within {timeout:g} s" if deadline.expired() else with_advice(describe(error))
+            return GuardrailResult(allowed=True, ask=CHECK_FAILED.format(problem))
 
     async def _run(
         self,

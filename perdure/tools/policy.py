@@ -26,6 +26,8 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
             "parallel_safe": _both(spec.parallel_safe, policy.parallel_safe, is_function=is_function),
         }
         spec = spec.model_copy(update=strict)
+    if spec.needs_approval:
+        spec = spec.model_copy(update={"approval_check": None})
     if spec.local and not spec.idempotent:
         raise ConfigurationError(
             f"tool {spec.name!r} is local and not idempotent: a local activity may be executed again after its worker "

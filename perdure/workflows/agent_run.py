@@ -139,7 +139,8 @@ class AgentRun:
             self._input, self._conversation, self._state, self._inventory, self._inbox, self._events
         )
         offered = self._input.agent.with_declarations(self._inventory.offered)
-        tools = {tool.name: tool.described(offered) for tool in self._inventory.tools}
+        asks = "tool" in self._inventory.hooks
+        tools = {tool.name: tool.described(offered, may_ask=asks) for tool in self._inventory.tools}
         effects = TemporalEffects(
             options=self._input.options,
             hooks=self._inventory.hooks,
@@ -207,7 +208,7 @@ class AgentRun:
         if message := understood(arguments, SteeringMessage):
             self._inbox.steering += [message.text, *message.further]
 
-    @workflow.signal(name=names.APPROVAL, description="Approve or deny a tool call that waits for a person.")
+    @workflow.signal(name=names.APPROVAL, description="Approve, deny or answer a tool call that waits for a person.")
     async def approval(self, *arguments: Any) -> None:
         if decision := understood(arguments, CallApproval):
             with dropped_if_refused():
@@ -215,7 +216,7 @@ class AgentRun:
 
     @workflow.update(
         name=names.APPROVAL,
-        description="Approve or deny a tool call that waits for a person; refused if that is not possible.",
+        description="Approve, deny or answer a tool call that waits for a person; refused if that is not possible.",
         unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
     )
     async def decide(self, *arguments: Any) -> None:

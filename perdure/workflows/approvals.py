@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
@@ -17,6 +17,7 @@ from ..loop.effects import Cancelled
 from ..loop.verdicts import checked
 from ..protocol.names import REFUSED
 from ..protocol.run import CallApproval, DecidedCall, PendingApproval
+from ..questions import Asked, misfit
 from ..tool_calls import ToolRequest, ToolSpec
 from .failures import describe_failure
 
@@ -34,17 +35,23 @@ def refusal(kind: str, text: str) -> ApplicationError:
 class OpenApproval:
     """A tool call that waits for a person's approval, and the approval once it has come."""
 
-    def __init__(self, request: ToolRequest, spec: ToolSpec, judge: Judge | None) -> None:
+    def __init__(self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None) -> None:
+        question = asked.question
         self.pending = PendingApproval(
             call_id=request.call_id,
+            kind="question" if question else "approval",
             name=request.name,
             description=spec.description,
             parameters=spec.parameters,
             arguments=request.arguments,
             digest=request.digest,
             since=workflow.time(),
+            deadline=asked.deadline,
+            reason=asked.reason,
             iteration=request.iteration,
+            **(dict(question) if question else {}),
         )
+        self._asked = asked
         self.approval: CallApproval | None = None
         self.is_closed = False
         self.deciding = asyncio.Lock()
@@ -52,7 +59,13 @@ class OpenApproval:
         self._judge = judge
 
     def require_fitting(self, decision: CallApproval) -> None:
-        """Check edited arguments against the tool's schema. Raises a refusal that says what does not fit."""
+        """Check that it decides what was asked, and edited arguments against the tool's schema.
+
+        Raises a refusal that says what does not fit.
+        """
+        if text := misfit(self._asked.question, decision):
+            kind = "answer" if self._asked.question and decision.answer is not None else self.pending.kind
+            raise refusal(kind, f"tool call {_shown(decision)}: {text}")
         schema = self.pending.parameters
         if not decision.approved or decision.arguments is None or schema is None:
             return
@@ -98,9 +111,9 @@ class Approvals:
     def _open(self) -> list[OpenApproval]:
         return [opened for opened in self._calls if opened.approval is None]
 
-    def open(self, request: ToolRequest, spec: ToolSpec, judge: Judge | None) -> OpenApproval:
+    def open(self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None) -> OpenApproval:
         """Note that a tool call waits; `judge` is the tool guardrail, if there is one."""
-        opened = OpenApproval(request, spec, judge)
+        opened = OpenApproval(request, spec, asked, judge)
         self._calls.append(opened)
         self._on_change()
         return opened
@@ -110,6 +123,12 @@ class Approvals:
         opened.is_closed = True
         self._calls.remove(opened)
         self._on_change()
+
+    def expire(self, opened: OpenApproval, asked: Asked) -> CallApproval:
+        """The denial of a call that nobody has decided about in time."""
+        denial = CallApproval(call_id=opened.pending.call_id, **dict(asked.expired))
+        self._remember(denial, opened.pending, "expired")
+        return denial
 
     def find(self, decision: CallApproval) -> OpenApproval | None:
         """The call that the decision is about; None for a repeated decision, which changes nothing.
@@ -145,9 +164,11 @@ class Approvals:
             if opened.is_closed:
                 raise refusal("ended", f"tool call {_shown(decision)} does not wait any longer")
             opened.approval = judged
-            self._remember(decision, opened.pending)
+            self._remember(decision, opened.pending, "" if decision.answer is None else "answered")
 
-    def _remember(self, decision: CallApproval, pending: PendingApproval) -> None:
+    def _remember(
+        self, decision: CallApproval, pending: PendingApproval, word: Literal["", "answered", "expired"]
+    ) -> None:
         past = DecidedCall(
             call_id=decision.call_id,
             digest=pending.digest,
@@ -155,14 +176,19 @@ class Approvals:
             id=decision.id,
             approved=decision.approved,
             by=decision.by and one_line(decision.by),
+            word=word,
         )
         self.decided = [*self.decided, past][-REMEMBERED:]
 
     def _no_such_call(
         self, decision: CallApproval, past: DecidedCall | None, waiting: Sequence[OpenApproval]
     ) -> ApplicationError:
+        if past and past.word == "expired":
+            return refusal(
+                "decided", f"tool call {_shown(decision)} was denied already, because its deadline had passed"
+            )
         if past:
-            verdict = "approved" if past.approved else "denied"
+            verdict = past.word or ("approved" if past.approved else "denied")
             by = f" by {past.by}" if past.by else ""
             return refusal("decided", f"tool call {_shown(decision)} was {verdict}{by} already, in another way")
         if waiting:

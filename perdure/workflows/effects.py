@@ -23,6 +23,7 @@ from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities
+from ..questions import CHECK_FAILED, Asked
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .child_runs import ChildRuns
 from .failures import describe_failure, model_error, timed_out
@@ -157,11 +158,19 @@ class TemporalEffects:
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
-            return await self._unless_cancelled(start_judging(input, self._hooks[input.point]))
+            return await self._unless_cancelled(start_judging(input, self._kind_of_judge(input)))
         except ActivityError as error:
             if not timed_out(error):
                 raise
+            if input.point == "approval":
+                return JudgedOutput(allowed=True, ask=CHECK_FAILED.format("it timed out"))
             return JudgedOutput(allowed=False, reason=f"the {input.point} guardrail failed: it timed out")
+
+    def _kind_of_judge(self, input: activities.JudgeInput) -> str:
+        if input.point != "approval":
+            return self._hooks[input.point]
+        assert input.request is not None
+        return self._tools[input.request.name].approval_check or "plain"
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         """As `Effects.compact`. Raises CompactionError when the compactor failed or took too long."""
@@ -184,19 +193,27 @@ class TemporalEffects:
         except ActivityError as error:
             raise CompactionError(describe_failure(error)[1]) from error
 
-    async def approve(self, request: ToolRequest) -> Approval:
-        spec = self._tools.get(request.name) or ToolSpec(name=request.name)
-        opened = self._inbox.approvals.open(request, spec, self.judge_tool if "tool" in self._hooks else None)
-        waits(request)
-        timeout = None if self._deadline is None else max(0.0, self._deadline - workflow.time())
+    async def check_approval(self, request: ToolRequest) -> GuardrailResult:
+        return await self._offers.made(
+            lambda offer: self._judge(activities.JudgeInput(point="approval", request=request, offer=offer))
+        )
+
+    async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
+        approvals, spec = self._inbox.approvals, self._tools.get(request.name) or ToolSpec(name=request.name)
+        opened = approvals.open(request, spec, asked, self.judge_tool if "tool" in self._hooks else None)
+        waits(request, asked)
+        ends = [end for end in (self._deadline, asked.deadline) if end is not None]
+        timeout = max(0.0, min(ends) - workflow.time()) if ends else None
         with suppress(TimeoutError):
             await workflow.wait_condition(lambda: self.cancelled() or opened.approval is not None, timeout=timeout)
-        self._inbox.approvals.close(opened)
+        approvals.close(opened)
         if opened.approval is None and self.cancelled():
             raise Cancelled
-        if opened.approval is None:  # The loop looks at its limits next.
+        if opened.approval is None and min(ends) != asked.deadline:  # The loop looks at its limits next.
             return Approval(approved=False, reason="the time of the run is over (max_seconds)")
-        goes_on(request, approved=opened.approval.approved)
+        if opened.approval is None:
+            opened.approval = approvals.expire(opened, asked)
+        goes_on(request, asked, opened.approval)
         return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:

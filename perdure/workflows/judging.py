@@ -13,7 +13,10 @@ from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RE
 
 
 def start_judging(input: activities.JudgeInput, kind: str) -> ActivityHandle[JudgedOutput]:
-    """Start the activity that asks the guardrail: a local one, which costs less, if it is `plain` and at hand."""
+    """Start the activity that asks the guardrail: a local one, which costs less, if it is `plain` and at hand.
+
+    A tool's own function that decides about approvals is asked in the same way.
+    """
     timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
     if kind == "plain" and input.offer is None:
         return workflow.start_local_activity(
@@ -30,5 +33,5 @@ def start_judging(input: activities.JudgeInput, kind: str) -> ActivityHandle[Jud
         start_to_close_timeout=timeout,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=OFFERED_RETRIES if input.offer else LOST_WORKER_RETRIES,
-        summary=f"{input.point} guardrail",
+        summary=f"{input.point} {'check' if input.point == 'approval' else 'guardrail'}",
     )

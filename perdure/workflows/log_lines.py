@@ -8,7 +8,8 @@ from temporalio import workflow
 
 from ..errors import ModelError
 from ..logs import get_logger
-from ..tool_calls import ToolRequest
+from ..questions import Asked
+from ..tool_calls import Approval, ToolRequest
 
 _log = get_logger("perdure.runs")
 
@@ -22,20 +23,20 @@ def log(level: int, text: str, *values: object, **about: object) -> None:
         _log.log(level, f"Run %s {text}", run, *values, extra={"run": run, **about})
 
 
-def waits(request: ToolRequest) -> None:
+def waits(request: ToolRequest, asked: Asked) -> None:
     """Log that the run waits for a person."""
     log(
         logging.INFO,
-        "waits for an approval of the call %s of tool %r",
+        f"waits for {'an answer to' if asked.question else 'an approval of'} the call %s of tool %r",
         *(request.call_id, request.name),
         tool=request.name,
         call=request.call_id,
     )
 
 
-def goes_on(request: ToolRequest, *, approved: bool) -> None:
+def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
     """Log what a person decided."""
-    word = "approved" if approved else "denied"
+    word = ("answered" if asked.question else "approved") if approval.approved else "denied"
     log(logging.INFO, f"goes on: the call %s was {word}", request.call_id, tool=request.name, call=request.call_id)
 
 

@@ -66,8 +66,13 @@ def describe_progress(
 
 def _waiting(pending: PendingApproval) -> str:
     since = datetime.fromtimestamp(pending.since, UTC).isoformat(timespec="seconds")
-    call = one_line(f"{pending.name}({pending.arguments})", 300)
-    return f"- **waits for approval** of `{call}` since {since}: call id `{one_line(pending.call_id)}`"
+    if pending.deadline is not None:
+        since += f" until {datetime.fromtimestamp(pending.deadline, UTC).isoformat(timespec='seconds')}"
+    if pending.kind == "question":
+        what = f"**asks** `{one_line(pending.question or '', 300)}`"
+    else:
+        what = f"**waits for approval** of `{one_line(f'{pending.name}({pending.arguments})', 300)}`"
+    return f"- {what} since {since}: call id `{one_line(pending.call_id)}`"
 
 
 def turn_prefix(options: RunOptions) -> str:

@@ -76,9 +76,16 @@ async def test_approve(stage: Stage, scripted: Scripted) -> None:
                 "description": DESCRIPTION,
                 "schema": SCHEMA,
                 "digest": pending.digest,
+                "kind": "approval",
+                "reason": None,
+                "deadline": None,
+                "choices": [],
             },
         ),
-        ("permission_completed", {"name": "delete", "approved": True, "by": None, "reason": None, "arguments": None}),
+        (
+            "permission_completed",
+            {"name": "delete", "approved": True, "by": None, "reason": None, "arguments": None, "answer": None},
+        ),
     ]
 
 

@@ -9,10 +9,11 @@ from typing import Any
 from ...agent import Tool
 from ...spelling import did_you_mean
 from ..kind import Asking, KindCall, Offering, ToolKind
+from .ask_user import AskUser
 from .base import BuiltInTool
 from .read_result import ReadResult
 
-BUILT_IN_TOOLS: Mapping[str, BuiltInTool] = {tool.offering.name: tool for tool in [ReadResult()]}
+BUILT_IN_TOOLS: Mapping[str, BuiltInTool] = {tool.offering.name: tool for tool in [AskUser(), ReadResult()]}
 """Name → tool."""
 
 

@@ -1,0 +1,94 @@
+"""Asks a person about a tool call: to approve it, or to answer the model's question."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ..event_data import EventType, LoggedData, PermissionCompletedData, PermissionRequestedData
+from ..messages import ToolResult
+from ..questions import Asked, read_question
+from ..tool_calls import Approval, ToolRequest, ToolSpec
+from .effects import Effects
+from .state import LoopState
+
+
+@dataclass(frozen=True)
+class Immediate:
+    """A call that is answered without an execution."""
+
+    result: ToolResult
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A call that may be executed."""
+
+    request: ToolRequest
+    is_edited: bool = False
+    """Whether a person has changed the model's arguments."""
+
+
+def refused(text: str, kind: str) -> Immediate:
+    """A call that can't be executed; the model is told why."""
+    return Immediate(ToolResult.failure(text, kind=kind))
+
+
+class Persons:
+    """Whoever decides about the tool calls of a run. Both methods wait, and raise `Cancelled` as effects do."""
+
+    def __init__(self, effects: Effects, state: LoopState) -> None:
+        self._effects = effects
+        self._state = state
+
+    async def approval(self, request: ToolRequest, spec: ToolSpec, reason: str | None) -> Immediate | Admitted:
+        """Wait until the call is approved or denied."""
+        approval = await self._decision(request, spec, Asked(reason or None, spec.approval_timeout))
+        if not approval.approved:
+            return Immediate(ToolResult.of_text(f"Tool denied: {approval.reason or 'no reason was given'}"))
+        if approval.arguments is None or approval.arguments == request.arguments:
+            return Admitted(request)
+        return Admitted(request.model_copy(update={"arguments": approval.arguments}), is_edited=True)
+
+    async def answer(self, request: ToolRequest, spec: ToolSpec, reason: str | None) -> Immediate:
+        """Wait for the answer to the question that the call's arguments ask."""
+        question = read_question(request.arguments)
+        if isinstance(question, str):
+            text = f"Error: Invalid arguments for tool '{request.name}': {question}"
+            return refused(text, "invalid_arguments")
+        self._state.tool_calls += 1
+        asked = Asked(reason or None, spec.approval_timeout, question=question)
+        decision = await self._decision(request, spec, asked)
+        if decision.approved and decision.answer is not None:
+            return Immediate(ToolResult.of_text(decision.answer))
+        return Immediate(ToolResult.of_text(f"Not answered: {decision.reason or 'no reason was given'}"))
+
+    async def _decision(self, request: ToolRequest, spec: ToolSpec, asked: Asked) -> Approval:
+        asked = asked.since(self._effects.now())
+        question = asked.question
+        requested = PermissionRequestedData(
+            name=request.name,
+            arguments=request.arguments,
+            kind="question" if question else "approval",
+            reason=asked.reason,
+            deadline=asked.deadline,
+            choices=question.choices if question else [],
+            description=spec.description,
+            schema=spec.parameters,
+            digest=request.digest,
+        )
+        self._emit("permission_requested", requested, request)
+        approval = await self._effects.approve(request, asked)
+        is_edited = approval.approved and approval.arguments != request.arguments
+        completed = PermissionCompletedData(
+            name=request.name,
+            approved=approval.approved,
+            by=approval.by,
+            reason=approval.reason,
+            arguments=approval.arguments if is_edited else None,
+            answer=approval.answer,
+        )
+        self._emit("permission_completed", completed, request)
+        return approval
+
+    def _emit(self, type: EventType, data: LoggedData, request: ToolRequest) -> None:
+        self._effects.emit(type, self._state.iteration, data, call_id=request.call_id)
