@@ -97,6 +97,8 @@ def _is_named_secret(place: Place, text: str) -> bool:
     name = last_name(place)
     if name in _NO_SECRETS:
         return False
+    if place[-3:-1] == ("connection", "keys"):
+        return True
     return is_secret_key(name) or (_KEY.fullmatch(name) is not None and _is_long(text))
 
 

@@ -7,7 +7,9 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Connection, OpenApiTool
+from perdure.agent import Agent, Connection, OpenApiTool
+from perdure.errors import ConfigurationError
+from perdure.prompty.portable import portable
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
@@ -139,6 +141,14 @@ async def test_tokens_that_can_t_be_had(
     assert text.replace("OURS", ours.url) in result.text
     assert "secret-0123" not in result.text
     assert "GET /x HTTP/1.1" not in ours.lines()
+
+
+@pytest.mark.parametrize("name", ["apiKey", "password", "keys"])
+def test_a_literal_key_is_not_recorded(name: str) -> None:
+    connection = {name: {"header": "my-key"} if name == "keys" else "my-key"}
+    agent = Agent.model_validate({"tools": [{"name": "a", "kind": "openapi", "connection": connection}]})
+    with pytest.raises(ConfigurationError, match=r"tools\[0\].connection.*is a secret itself"):
+        portable(agent)
 
 
 async def test_connections_of_the_worker(ours: RawServer) -> None:
