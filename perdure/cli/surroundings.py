@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from ..prompty.check.check import FurtherCheck
     from ..tools.kind import ToolKind
 
-_KINDS = ("function", "prompty", "mcp", "openapi", "a2a", "activity", "workflow")
-"""The kinds of tools that files may have; of these, workers execute functions by themselves."""
-
 
 def further_checks(
     functions: Collection[str] = (), *, has_model: bool = True, elsewhere: bool = False
@@ -70,7 +67,7 @@ def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str]
             yield Finding((*place, "kind"), str(error))
             continue
         if found is None:
-            yield _no_handler((*place, "kind"), name, kind, elsewhere=elsewhere)
+            yield _no_handler((*place, "kind"), name, kind)
         elif isinstance(found, ToolKind):
             yield from _problems_of(found, tool, place, folder, elsewhere=elsewhere)
 
@@ -115,16 +112,17 @@ def _declarations(
             yield Finding((*place, "name"), problem)
 
 
-def _no_handler(place: Place, name: str, kind: str, *, elsewhere: bool) -> Finding:
-    """An error, unless another process may have a handler for the kind."""
-    hint = did_you_mean(kind, _KINDS) if kind not in _KINDS else ""
-    when = "yet" if kind in _KINDS else "here"
+def _no_handler(place: Place, name: str, kind: str) -> Finding:
+    """A warning, for another process may have the kind; an error where it looks like a misspelt one."""
+    from ..tools.kinds import BUILT_IN
+
+    known = ("function", *BUILT_IN)
+    hint = did_you_mean(kind, known)
     text = (
-        f"nothing executes tools of kind {kind!r} {when}{hint}. Expected kind function, or a worker that has a "
+        f"nothing executes tools of kind {kind!r} here{hint}. Expected {', '.join(known)}, or a worker that has a "
         f"function named {name!r} or the kind: create_worker(tool_kinds={{{kind!r}: …}}), or a package that adds it"
     )
-    may_be_elsewhere = elsewhere if kind in _KINDS else not hint
-    return warning(place, text) if may_be_elsewhere else Finding(place, text)
+    return Finding(place, text) if hint else warning(place, text)
 
 
 def _sub_agents(
