@@ -56,6 +56,8 @@ class ChildStartedData(TypedDict):
     name: str
     run_id: str
     """The id of the run that the tool call has started."""
+    first_run_id: str
+    """Temporal's id of that run's first link, which tells it from a later run of the same id."""
 
 
 class ToolResultData(TypedDict):

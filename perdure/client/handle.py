@@ -156,9 +156,9 @@ class RunHandle(Generic[T]):
         with found(self._chain):
             return await self._chain.at_current(send)
 
-    def called(self, id: str) -> RunHandle:
+    def called(self, id: str, first_run_id: str | None = None) -> RunHandle:
         """The handle on a run that this one has called, by its id: `RunEvent.run_id`, `PendingApproval.run_id`."""
-        return RunHandle(self._client, id)
+        return RunHandle(self._client, id, origin=first_run_id)
 
     async def events(self, after: int | str = 0, *, children: bool = False) -> list[RunEvent]:
         """The events after the one with that `seq` or `position`: those so far of an open run, all of a closed one.

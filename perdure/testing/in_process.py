@@ -179,7 +179,8 @@ class InProcessRun:
         assert isinstance(call, ChildRun)
         run = self._nested(call, prepared, child_options(effects.options, allowance, single=call.mode == "single"))
         run._depth = self._depth + 1
-        emitted = ChildStartedData(name=request.name, run_id=f"{request.iteration}-{request.index}")
+        place = f"{request.iteration}-{request.index}"
+        emitted = ChildStartedData(name=request.name, run_id=place, first_run_id="")
         effects.emit("child_started", request.iteration, emitted, call_id=request.call_id)
         self._called.add(run)
         if effects.cancelled():

@@ -70,7 +70,7 @@ class ChildRuns:
         except WorkflowAlreadyStartedError:
             return _failed(request, f"a run of the id {id!r} is under way already", "already_started")
         self.running.append(id)
-        data = ChildStartedData(name=request.name, run_id=id)
+        data = ChildStartedData(name=request.name, run_id=id, first_run_id=handle.first_execution_run_id or "")
         self._events.append("child_started", request.iteration, data, time=workflow.time(), call_id=request.call_id)
         try:
             return await self._end_of(handle, request, spec)

@@ -9,11 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from temporalio import activity
+from temporalio import activity, workflow
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
-from perdure import ApprovalError, RunCancelled, RunError
+from perdure import ApprovalError, RunCancelled, RunError, agent_to_dict, run_input
 from perdure.agent import Agent
 from perdure.client import RunHandle, RunOptions, get_run, start_run
 from perdure.events import RunEvent
@@ -474,3 +474,66 @@ async def test_in_this_process_too(tmp_path: Path) -> None:
     assert "child_started" in events
     refused = await InProcessRun(chief, model=model, options=RunOptions(max_depth=0)).run()
     assert "0 levels deep" in tool_texts(refused.messages)[0]
+
+
+async def test_a_terminated_run_leaves_no_called_one_behind(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(family_script({"chief": [asks(call("clerk"))], "clerk": [says("late", delay=30)]}))
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model)
+    async with stage.worker():
+        run = await stage.start(load(chief))
+
+        async def calls_clerk() -> bool:
+            return len(model.requests) == 2
+
+        await wait_for(calls_clerk)
+        await stage.client.get_workflow_handle(run.id).terminate("enough")
+        with pytest.raises(RunCancelled):
+            await run.called(f"{run.id}/1-0").result()
+        told = [event async for event in run.stream(children=True)]
+    assert (told[-1].type, told[-1].run_id) == ("failed", None)
+
+
+@workflow.defn(sandboxed=False)
+class Starter:
+    """A workflow of somebody's that runs an agent as its child."""
+
+    @workflow.run
+    async def run(self, path: str) -> Any:
+        agent = Agent.model_validate(json.loads(path))
+        messages = [Message.user("Go.")]
+        input = run_input(agent, messages=messages)
+        output = await workflow.execute_child_workflow("perdure.AgentRun", input, id=f"{workflow.info().workflow_id}-a")
+        return output["output"]
+
+
+async def test_from_a_workflow_that_reads_no_files(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    model = scripted(family_script({"chief": [asks(call("clerk")), says("done")], "clerk": [says("here")]}))
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model)
+    agent = json.dumps(agent_to_dict(load(chief)))
+    async with stage.worker(prompt_root=tmp_path, workflows=[Starter]):
+        id = f"starter-{stage.task_queue}"
+        output = await stage.client.execute_workflow(Starter.run, agent, id=id, task_queue=stage.task_queue)
+    assert output == "done"
+
+
+async def test_in_this_process_what_goes_wrong(tmp_path: Path) -> None:
+    chief = write_agent(tmp_path, "chief.prompty", tools=[calls("clerk.prompty"), calls("slow.prompty")])
+    write_agent(tmp_path, "clerk.prompty")
+    write_agent(tmp_path, "slow.prompty")
+
+    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
+        if agent.name == "clerk":
+            return ScriptedReply(status=400)
+        if agent.name == "slow":
+            run.cancel()
+            return says("late", delay=30)
+        return asks(call("clerk"), call("slow"))
+
+    run = InProcessRun(chief, model=model)
+    with pytest.raises(RunCancelled) as cancelled:
+        await run.run()
+    failed, stopped = tool_texts(cancelled.value.messages)
+    assert failed.startswith("Error: Tool 'clerk' failed: execute: ")
+    assert stopped == "[cancelled]"

@@ -16,6 +16,8 @@ from .place import Place, branch_of
 
 logger = logging.getLogger("perdure")
 
+LATE_SECONDS = 5.0
+"""A called run that has ended is read to its end in this time, or is heard from."""
 AHEAD = 1000
 """So many events are read before they are asked for."""
 
@@ -25,7 +27,7 @@ class Readable(Protocol):
 
     id: str
 
-    def called(self, id: str) -> Readable:
+    def called(self, id: str, first_run_id: str | None = None) -> Readable:
         """The handle on a run that this one has called."""
 
     async def events(self, after: int | str = 0) -> list[RunEvent]: ...
@@ -40,6 +42,8 @@ class Open:
 
     def __init__(self) -> None:
         self._runs: list[tuple[tuple[int, str | None], str]] = []
+        self.origins: dict[str, str] = {}
+        """Run → its first link."""
 
     def __iter__(self) -> Iterator[str]:
         return iter([run for _, run in self._runs])
@@ -49,6 +53,7 @@ class Open:
         call = (event.iteration, event.call_id)
         if event.type == "child_started":
             self._runs.append((call, event.data["run_id"]))
+            self.origins[event.data["run_id"]] = event.data["first_run_id"]
             return self._runs[-1][1]
         if event.type == "tool_result":
             for number, (of, run) in enumerate(self._runs):
@@ -77,7 +82,10 @@ async def family_events(handle: Readable, after: int | str = 0) -> list[RunEvent
     place = Place.at(after)
     own = await handle.events(place.own)
     open = await _open_at(handle, place)
-    ahead = {run: await _called_events(handle, run, place.called.get(branch_of(run), "0")) for run in open}
+    ahead = {
+        run: await _called_events(handle.called(run, open.origins[run]), place.called.get(branch_of(run), "0"))
+        for run in open
+    }
     place.called = {branch_of(run): place.called.get(branch_of(run), "0") for run in ahead}
     told: list[RunEvent] = []
 
@@ -96,7 +104,7 @@ async def family_events(handle: Readable, after: int | str = 0) -> list[RunEvent
         if (run := open.follow(event)) is None:
             pass
         elif event.type == "child_started":
-            ahead[run] = await _called_events(handle, run, "0")
+            ahead[run] = await _called_events(handle.called(run, open.origins[run]), "0")
             place.called[branch_of(run)] = "0"
         else:
             tell(None, {run: ahead.pop(run, [])})
@@ -106,9 +114,9 @@ async def family_events(handle: Readable, after: int | str = 0) -> list[RunEvent
     return told
 
 
-async def _called_events(handle: Readable, run: str, after: str) -> list[RunEvent]:
+async def _called_events(called: Readable, after: str) -> list[RunEvent]:
     try:
-        return await family_events(handle.called(run), after)
+        return await family_events(called, after)
     except RunNotFound as error:
         logger.warning("the events of a called run can't be read: %s", error)
         return []
@@ -135,6 +143,8 @@ class _Family:
         self._queue: asyncio.Queue[tuple[str | None, RunEvent] | None] = asyncio.Queue(AHEAD)
         self._called: dict[str, asyncio.Task[None]] = {}
         self._own: asyncio.Task[None] | None = None
+        self._given = 0
+        """How many events of called runs were read."""
         self._ended: dict[int, str] = {}
         """The number of the event that tells it → the called run that has ended."""
 
@@ -158,26 +168,41 @@ class _Family:
             async with aclosing(self._handle.stream(after)) as events:  # type: ignore[type-var]
                 async for event in events:
                     await self._take(event)
-        finally:
+        except Exception:
             await self._queue.put(None)
+            raise
+        await self._queue.put(None)
 
     async def _take(self, event: RunEvent) -> None:
         run = self._open.follow(event)
         if run is not None and event.type == "tool_result":
             self._ended[event.seq] = run
-            await self._called[run]
+            await self._end_of(run)
         await self._queue.put((None, event))
         if run is not None and event.type == "child_started":
             self._follow(run, "0")
+
+    async def _end_of(self, run: str) -> None:
+        """Wait until all events of a called run are given. One that its caller has given up on may never end."""
+        task = self._called[run]
+        while not task.done():
+            given = self._given
+            await asyncio.wait([task], timeout=LATE_SECONDS)
+            if not task.done() and given == self._given and not self._queue.full():
+                logger.warning("the called run %s goes on, although its call has its result", run)
+                task.cancel()
+                return
+        task.result()
 
     def _follow(self, run: str, after: str) -> None:
         self._called[run] = asyncio.create_task(self._follow_called(run, after))
 
     async def _follow_called(self, run: str, after: str) -> None:
         try:
-            async with aclosing(family_stream(self._handle.called(run), after)) as events:
+            async with aclosing(family_stream(self._handle.called(run, self._open.origins[run]), after)) as events:
                 async for event in events:
                     await self._queue.put((run, event))
+                    self._given += 1
         except RunNotFound as error:
             logger.warning("the events of a called run can't be read: %s", error)
 
