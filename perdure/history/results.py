@@ -115,6 +115,8 @@ class _Link:
     _models: dict[int, Sequence[Payload]] = field(default_factory=dict)
     _replies: list[tuple[Sequence[Payload], Sequence[Payload]]] = field(default_factory=list)
     _answers: dict[CallPlace | _Place, _Answer] = field(default_factory=dict)
+    _prepared: set[_Place] = field(default_factory=set)
+    """The calls that are runs of other agents: what an activity has answered there is how these begin."""
 
     async def read(self, run_id: str) -> None:
         handle = self.client.get_workflow_handle(self.workflow_id, run_id=run_id)
@@ -126,6 +128,10 @@ class _Link:
                     await self._scheduled(event)
                 case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
                     self._completed(event)
+                case EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED:
+                    initiated = event.start_child_workflow_execution_initiated_event_attributes
+                    if place := self._place_of(initiated.workflow_id):
+                        self._prepared.add(place)
                 case EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED:
                     self._child_completed(event)
 
@@ -136,7 +142,7 @@ class _Link:
         return {
             place if isinstance(place, CallPlace) else names[place]: answer
             for place, answer in self._answers.items()
-            if isinstance(place, CallPlace) or place in names
+            if place in names or (isinstance(place, CallPlace) and not self._is_prepared(place))
         }
 
     async def _scheduled(self, event: HistoryEvent) -> None:
@@ -160,11 +166,19 @@ class _Link:
 
     def _child_completed(self, event: HistoryEvent) -> None:
         child = event.child_workflow_execution_completed_event_attributes
-        id = child.workflow_execution.workflow_id
-        if id.startswith(f"{self.workflow_id}/") and (found := _PLACE.fullmatch(id.removeprefix(self.workflow_id))):
+        if place := self._place_of(child.workflow_execution.workflow_id):
             is_agent = child.workflow_type.name == names.WORKFLOW
-            place = _Place(int(found[1]), int(found[2]))
             self._answers[place] = _Answer("agent" if is_agent else "other", child.result.payloads)
+
+    def _place_of(self, child: str) -> _Place | None:
+        """The call that has started the child workflow; None for one that no call has started."""
+        if not child.startswith(f"{self.workflow_id}/"):
+            return None
+        found = _PLACE.fullmatch(child.removeprefix(self.workflow_id))
+        return _Place(int(found[1]), int(found[2])) if found else None
+
+    def _is_prepared(self, place: CallPlace) -> bool:
+        return _Place(place.iteration, place.index) in self._prepared
 
     async def _called(self) -> list[tuple[_Place, CallPlace]]:
         """The calls of all replies of the model."""

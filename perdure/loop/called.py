@@ -6,14 +6,10 @@ import json
 from typing import Any, TypeVar
 
 from ..errors import RunCancelled, RunError
-from ..excerpt import cut_middle
 from ..messages import ToolResult
 from ..options import RunOptions
 from .allowance import Allowance
 from .tools import CANCELLED_TEXT
-
-MAX_RESULT_BYTES = 64 * 1024
-"""What the conversation takes of an answer, unless the tool says otherwise."""
 
 Options = TypeVar("Options", bound=RunOptions)
 
@@ -46,10 +42,10 @@ def too_deep(name: str, options: RunOptions, depth: int) -> ToolResult | None:
     return ToolResult.failure(text, kind="limit")
 
 
-def answered(output: Any, max_bytes: int | None = None) -> ToolResult:
+def answered(output: Any) -> ToolResult:
     """The result of a call whose run has ended well: what it has answered, and nothing else of it."""
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
-    return ToolResult.of_text(cut_middle(text, max_bytes or MAX_RESULT_BYTES))
+    return ToolResult.of_text(text)
 
 
 def failed_run(name: str, error: RunError) -> ToolResult:
@@ -57,4 +53,4 @@ def failed_run(name: str, error: RunError) -> ToolResult:
     if isinstance(error, RunCancelled):
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
     text = f"Error: Tool '{name}' failed: {error.kind}: {error}"
-    return ToolResult.failure(cut_middle(text, MAX_RESULT_BYTES), kind=error.kind)
+    return ToolResult.failure(text, kind=error.kind)

@@ -111,7 +111,7 @@ class ChildRuns:
         except (ChildWorkflowError, Cancelled) as error:
             end = _ended_badly(request, error)
             return ChildEnd(_late(request, spec), end.usage, end.tool_calls) if is_late else end
-        return ChildEnd(answered(output.output, spec.max_result), output.usage, output.tool_calls)
+        return ChildEnd(answered(output.output), output.usage, output.tool_calls)
 
 
 def child_input(

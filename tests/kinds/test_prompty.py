@@ -238,7 +238,7 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scri
                 ],
                 "clerk": [ScriptedReply(status=400, error={"error": {"message": "bad words"}})],
                 "slow": [says("late", delay=30)],
-                "typed": [says('{"n": 1}', input_tokens=3, output_tokens=4)],
+                "typed": [says('{"n": 1}')],
             }
         )
     )
@@ -258,6 +258,7 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scri
     assert late == "Error: Tool 'slow' failed: timed out after 0.3 seconds"
     assert typed == '{"n":1}'
     assert slow.status == WorkflowExecutionStatus.CANCELED
+    assert [(await run.tool_result(each)).text for each in ("1", "2", "3", "4")] == [failed, unfit, late, typed]
     statuses = [message.metadata.get("status") for message in result.messages if message.role == "tool"]
     assert statuses == ["error", "error", "timeout", None]
 
@@ -300,7 +301,10 @@ async def test_bindings_pass_the_caller_s_inputs_down(stage: Stage, scripted: Sc
 async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
     model = scripted(
         family_script(
-            {"chief": [asks(call("delegate_to_clerk", task="Count ships.")), says("3")], "clerk": [says("three")]}
+            {
+                "chief": [asks(call("delegate_to_clerk", task="Count ships.")), says("3")],
+                "clerk": [says("three " * 50_000)],
+            }
         )
     )
     agents = [{"name": "clerk", "path": "clerk.prompty", "description": "Counts."}]
@@ -310,7 +314,9 @@ async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path:
         run = await start_run(stage.client, chief, task_queue=stage.task_queue)
         result = await run.result()
         clerk = await child_of(stage, run, "1-0")
-    assert tool_texts(result.messages) == ["three"]
+        whole = await run.tool_result("call_delegate_to_clerk")
+    [shown_text] = tool_texts(result.messages)
+    assert (shown_text[:11], 64_000 < len(shown_text) < 67_000, len(whole.text)) == ("three three", True, 300_000)
     assert [(each.role, each.text) for each in (await clerk.messages())[:2]] == [
         ("system", "You are clerk."),
         ("user", "Count ships."),
