@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import re
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from starlette.requests import Request
 from starlette.responses import Response
+from temporalio.client import Client
 
 from perdure import RunCancelled, RunError
 from perdure.testing import ScriptedModel
@@ -22,6 +24,8 @@ from tests.tools.a2a import odd
 from tests.tools.a2a.agents import Later, RemoteAgent, served
 from tests.workflows.agents import scripted_agent
 from tests.workflows.stage import Stage
+from tests.workflows.worker_process import WorkerJob
+from tests.workflows.workers import Nursery
 
 from .remote_weather import KilledWeather, asking, has_told, tool_texts, weather
 
@@ -150,6 +154,18 @@ except ToolOfferError as error:
     assert done.stdout == "tools of kind a2a need a package that is not installed: pip install 'perdure[a2a]'\n"
 
 
+def test_the_http_client_is_imported_where_models_are_called() -> None:
+    """The OpenAI SDK uses httpx as soon as `sys.modules` has it, although another thread may still be importing it."""
+    code = """
+import sys
+from perdure.tools.kinds import Kinds
+assert "httpx" not in sys.modules
+Kinds().get("a2a")
+assert "httpx" in sys.modules and "a2a" not in sys.modules
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
 async def test_an_agent_that_is_not_there_fails_the_start(stage: Stage, scripted: Scripted) -> None:
     model = scripted(asking("never"))
     problem = r"tool 'weather' \(kind: a2a\): the agent's card at .* can't be read: it can't be reached"
@@ -177,3 +193,23 @@ async def test_an_agent_that_dies_in_mid_call_is_an_error_result(stage: Stage, s
 async def test_a_killed_worker_s_task_is_found_again(killed_weather: KilledWeather) -> None:
     assert tool_texts(await killed_weather.result) == ["It rained all the while."]
     assert len(killed_weather.remote.executions) == 1
+
+
+@pytest.mark.trial
+@pytest.mark.timeout(300)
+async def test_no_message_is_worked_on_twice_whenever_workers_are_killed(
+    client: Client, task_queue: str, address: str, tmp_path: Path
+) -> None:
+    remote, stage, count = RemoteAgent(), Stage(client, task_queue), 40
+    job = WorkerJob(address=address, task_queue=task_queue, folder=str(tmp_path))
+    with ScriptedModel(lambda request: asking("work", "work")[request.step]) as model:
+        async with remote.served() as url, Nursery() as nursery:
+            agent = scripted_agent(model, [weather(url)])
+            results = [asyncio.create_task((await stage.start(agent)).result()) for _ in range(count)]
+            while not all(result.done() for result in results):
+                worker = await nursery.start(job)
+                await asyncio.wait(results, timeout=random.uniform(0.7, 4.0))
+                worker.kill()
+            texts = [tool_texts(await result) for result in results]
+    assert texts == [["work", "work"]] * count
+    assert len(remote.executions) == len(set(remote.executions)) == 2 * count

@@ -20,6 +20,8 @@ from .settings import Settings
 BINDINGS = (TransportProtocol.JSONRPC.value, TransportProtocol.HTTP_JSON.value)
 MAX_DESCRIPTION_BYTES = 8 * 1024
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+_VERSION = re.compile(r"(?:(?:0\.3|[1-9]\d{0,3}\.\d{1,4})(?:\.\d{1,4})?)?")
+"""Those that the official client speaks, and none: some cards leave it out."""
 _NOT_FOR_KEYS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
 
 
@@ -91,10 +93,17 @@ def _way(scheme: SecurityScheme) -> dict[str, str]:
 
 def _interface(card: AgentCard, settings: Settings) -> AgentInterface:
     """The first interface that perdure speaks and may call."""
-    spoken = [each for each in card.supported_interfaces if each.protocol_binding in BINDINGS]
+    spoken = [
+        each
+        for each in card.supported_interfaces
+        if each.protocol_binding in BINDINGS and _VERSION.fullmatch(each.protocol_version)
+    ]
     if not spoken:
-        found = ", ".join(sorted({each.protocol_binding[:40] for each in card.supported_interfaces})) or "none"
-        raise ToolOfferError(f"its card has no interface by {' or '.join(BINDINGS)}, but: {found}")
+        listed = {f"{each.protocol_binding} {each.protocol_version}".strip()[:40] for each in card.supported_interfaces}
+        found = ", ".join(sorted(listed)) or "none"
+        raise ToolOfferError(
+            f"its card has no interface by {' or '.join(BINDINGS)} of version 1.0 or 0.3, but: {found}"
+        )
     for interface in spoken:
         if settings.allows(interface.url):
             return interface

@@ -26,8 +26,9 @@ from a2a.utils.errors import MethodNotFoundError, TaskNotCancelableError, Unsupp
 from ...logs import get_logger
 from ...messages import ToolResult
 from ..kind import KindCall
-from .answer import add_artifact, has_failed, is_at_rest, result_of, result_of_message, state_name
+from .answer import has_failed, result_of, result_of_message
 from .faults import FAULTS, NONSENSE, AgentError, fault_of
+from .heard import Heard
 from .http import ANSWER_SECONDS, bare
 from .settings import Settings
 
@@ -35,6 +36,8 @@ QUIET_SECONDS = 60.0
 """After so long without news on a stream, the task is looked at."""
 FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 10.0, 1.6
 """Seconds between two looks at a task."""
+LAST_WORDS = 2
+"""Messages of the task's history that are asked for: an agent's answer may be the last one."""
 CANCEL_SECONDS = 5.0
 _SOON = ClientCallContext(timeout=ANSWER_SECONDS)
 _log = get_logger("perdure.tools")
@@ -48,11 +51,8 @@ class RemoteCall:
         self._settings = settings
         self._call = call
         self._streams = streams
-        self._task: Task | None = None
-        self._answer: Message | None = None
+        self._heard = Heard(call.context.heartbeat)
         self._message_id = call.context.idempotency_key
-        self._told: dict[str, str] = {}
-        """What was told by the last heartbeat."""
         self._wait = FIRST_WAIT
 
     async def result(self) -> ToolResult:
@@ -64,15 +64,15 @@ class RemoteCall:
             await self._find_again()
             if self._task is None:
                 await self._send()
-            while self._answer is None and not self._is_at_rest:
+            while not self._heard.is_over:
                 await self._follow()
         except asyncio.CancelledError:
             if not await self._call.context.handed_on():
                 await self.cancel()
             raise
         try:
-            if self._answer is not None:
-                return result_of_message(self._answer)
+            if self._heard.message is not None:
+                return result_of_message(self._heard.message)
             assert self._task is not None
             return result_of(self._task, self._settings.name)
         except NONSENSE as error:
@@ -88,19 +88,23 @@ class RemoteCall:
                     await self._client.cancel_task(CancelTaskRequest(id=self._task.id), context=_SOON)
         except TaskNotCancelableError:
             return
-        except (*FAULTS, AgentError, TimeoutError) as error:
-            why = "no answer in time" if isinstance(error, TimeoutError) else fault_of(error).text
-            _log.warning("%s of tool %r may go on, although the run was cancelled: %s", *self._named(), why)
+        except TimeoutError:
+            self._warn("it does not answer in time")
+        except AgentError as error:
+            self._warn(str(error))
+        except FAULTS as error:
+            self._warn(fault_of(error).text)
+
+    def _warn(self, why: str) -> None:
+        what = f"The remote task {self._task.id}" if self._task else "What was sent"
+        _log.warning("%s of tool %r may go on, although nobody waits for it: %s", what, self._settings.name, why)
 
     def _error(self, what: str) -> AgentError:
         return AgentError(f"the agent at {bare(self._settings.endpoint)} can't be used: {what}")
 
     @property
-    def _is_at_rest(self) -> bool:
-        return self._task is not None and is_at_rest(self._task)
-
-    def _named(self) -> tuple[str, str]:
-        return (f"The remote task {self._task.id}" if self._task else "What was sent"), self._settings.name
+    def _task(self) -> Task | None:
+        return self._heard.task
 
     async def _find_again(self, *, is_lost: bool = False) -> None:
         """Find the task that an earlier attempt of this call has begun; there need not be one."""
@@ -114,7 +118,7 @@ class RemoteCall:
             _log.info("The agent of tool %r does not list its tasks: %s", self._settings.name, fault_of(error).text)
             return
         if known is not None:
-            self._task = Task(id=known)
+            self._heard.task = Task(id=known)
             await self._look()
 
     async def _sent_before(self) -> str | None:
@@ -151,16 +155,16 @@ class RemoteCall:
             if self._task is None:
                 unknown = "" if fault.refused else "; whether it has begun to work is not known"
                 raise self._error(f"{fault.text}{unknown}") from error
-        if self._task is None and self._answer is None:
+        if self._task is None and self._heard.message is None:
             raise self._error("it has answered with neither a task nor a message")
 
     async def _follow(self) -> None:
         """Wait for news of the task: on a stream if there are streams, else by looking after a while."""
-        before = self._told
+        before = self._heard.told
         if self._streams:
             await self._listen()
-        if not self._is_at_rest:
-            self._wait = FIRST_WAIT if self._told != before else min(self._wait * GROWTH, LONGEST_WAIT)
+        if not self._heard.is_over:
+            self._wait = FIRST_WAIT if self._heard.told != before else min(self._wait * GROWTH, LONGEST_WAIT)
             await asyncio.sleep(self._wait)
             await self._look()
 
@@ -182,8 +186,9 @@ class RemoteCall:
         wait = FIRST_WAIT
         while True:
             try:
-                task = await self._client.get_task(GetTaskRequest(id=self._task.id), context=_SOON)
-                self._take(StreamResponse(task=task))
+                request = GetTaskRequest(id=self._task.id, history_length=LAST_WORDS)
+                task = await self._client.get_task(request, context=_SOON)
+                self._heard.take(StreamResponse(task=task))
                 return
             except FAULTS as error:
                 fault = fault_of(error)
@@ -196,11 +201,11 @@ class RemoteCall:
     async def _read(self, events: AsyncIterator[StreamResponse]) -> None:
         """Take what comes until the task is at rest, the stream ends, or nothing has come for a while."""
         async with aclosing(cast("Any", events)) as stream:
-            while not self._is_at_rest and self._answer is None:
+            while not self._heard.is_over:
                 event = await self._next(stream)
                 if event is None:
                     return
-                self._take(event)
+                self._heard.take(event)
 
     async def _next(self, stream: AsyncIterator[StreamResponse]) -> StreamResponse | None:
         """What comes next; None when nothing comes any more, or for a while although there is a task to look at."""
@@ -209,37 +214,6 @@ class RemoteCall:
                 return await anext(stream, None)
         except TimeoutError:
             return None
-
-    def _take(self, event: StreamResponse) -> None:
-        """Raises AgentError for a task without a usable id."""
-        match event.WhichOneof("payload"):
-            case "message":
-                self._answer = event.message
-            case "task":
-                self._task = event.task
-            case "status_update":
-                update = event.status_update
-                self._known(update.task_id, update.context_id).status.CopyFrom(update.status)
-            case "artifact_update":
-                news = event.artifact_update
-                add_artifact(self._known(news.task_id, news.context_id), news)
-        self._tell()
-
-    def _known(self, task_id: str, context_id: str) -> Task:
-        if self._task is None:
-            self._task = Task(id=task_id, context_id=context_id)
-        return self._task
-
-    def _tell(self) -> None:
-        """Heartbeat what the next attempt has to know, whenever it has changed."""
-        if self._task is None:
-            return
-        if not self._task.id or len(self._task.id) > 256 or set(self._task.id) & set("/?#"):
-            raise self._error(f"its task has the id {self._task.id[:80]!r}, which perdure can't ask for")
-        told = {"state": state_name(self._task), "taskId": self._task.id, "contextId": self._task.context_id[:256]}
-        if told != self._told:
-            self._told = told
-            self._call.context.heartbeat(told)
 
 
 def _is_of(message: Message, key: str) -> bool:

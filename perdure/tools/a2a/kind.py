@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from collections.abc import Sequence
 from typing import ClassVar
@@ -36,6 +37,12 @@ class A2AKind(ToolKind):
     """Agents that speak A2A 1.0, by JSON-RPC or by HTTP and JSON."""
 
     asks_others: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        # Not later, in the thread of tools: the OpenAI SDK uses this module as soon as `sys.modules` has it, which is
+        # before another thread has imported all of it.
+        if importlib.util.find_spec("httpx") is not None:
+            importlib.import_module("httpx")
 
     def problems(self, tool: Tool) -> Sequence[str]:
         """As `ToolKind.problems`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -153,6 +154,10 @@ class RemoteAgent(AgentExecutor):
             case "hold":
                 await self.released.wait()
                 await task.add_artifact([new_text_part("It rained all the while.")])
+                await task.complete()
+            case "work":
+                await asyncio.sleep(random.uniform(0.0, 1.0))
+                await task.add_artifact([new_text_part("work")])
                 await task.complete()
             case _:
                 await task.add_artifact([new_text_part(rest or word)])

@@ -59,7 +59,7 @@ async def test_a_slow_agent() -> None:
         (odd.answers(b"\xff\xfe{"), "makes no sense"),
         (odd.answers("[1, 2]"), "makes no sense"),
         (odd.answers('"card"'), "makes no sense"),
-        (odd.answers("{}"), "its card has no interface by JSONRPC or HTTP[+]JSON, but: none"),
+        (odd.answers("{}"), "its card has no interface by JSONRPC or HTTP[+]JSON of version 1.0 or 0.3, but: none"),
         (odd.answers('{"skills": 3}'), "makes no sense"),
         (odd.answers('{"supportedInterfaces": [{"url": 5}]}'), "makes no sense"),
         (odd.answers('{"securitySchemes": [1]}'), "makes no sense"),
@@ -88,6 +88,10 @@ async def test_cards_that_are_none(answer: odd.Answer, problem: str) -> None:
             "'options.allowedHosts'",
         ),
         ({"supportedInterfaces": [{"url": "{base}/", "protocolBinding": "GRPC"}]}, "but: GRPC"),
+        (
+            {"supportedInterfaces": [{"url": "{base}/", "protocolBinding": "JSONRPC", "protocolVersion": "abc"}]},
+            "but: JSONRPC abc",
+        ),
         ({"supportedInterfaces": [{"url": "file:///etc/passwd", "protocolBinding": "JSONRPC"}]}, "points elsewhere"),
         ({"supportedInterfaces": [{"url": "http://[", "protocolBinding": "JSONRPC"}]}, "points elsewhere"),
         (
