@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .events import RunEvent as RunEvent
     from .guardrails import GuardrailResult as GuardrailResult
     from .guardrails import Guardrails as Guardrails
+    from .kept_results import UnknownCallError as UnknownCallError
     from .messages import AudioPart as AudioPart
     from .messages import FilePart as FilePart
     from .messages import ImagePart as ImagePart
@@ -80,6 +81,7 @@ else:
             " RunError RunNotFound ToolArgumentError ToolNotRegisteredError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",
+            ".kept_results": "UnknownCallError",
             ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",
             ".options": "RunOptions",
             ".prompty.load": "load load_dict",

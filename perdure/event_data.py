@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NotRequired
+from typing import Literal
 
 from typing_extensions import TypedDict
 
@@ -60,14 +60,18 @@ class ChildStartedData(TypedDict):
     """Temporal's id of that run's first link, which tells it from a later run of the same id."""
 
 
-class ToolResultData(TypedDict):
+class ShortenedData(TypedDict, total=False):
+    """Where the model reads less than the tool returned, which `RunHandle.tool_result` gives."""
+
+    isShortened: bool
+    size: int
+    """How many bytes of text the tool returned."""
+
+
+class ToolResultData(ShortenedData):
     name: str
     result: str
     """As the model reads it."""
-    isShortened: NotRequired[bool]
-    """True where `result` is shorter than what the tool returned; `RunHandle.tool_result` has that."""
-    size: NotRequired[int]
-    """How many bytes of text the tool returned, where `result` has fewer."""
 
 
 class StatusData(TypedDict):

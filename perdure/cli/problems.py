@@ -6,6 +6,7 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..errors import ApprovalError, ConfigurationError, InvokerError, LoadError, RenderError, RunError, RunNotFound
+from ..kept_results import UnknownCallError
 from .console import describe_call
 
 if TYPE_CHECKING:
@@ -38,6 +39,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     InvokerError: FAILED,
     RunError: FAILED,
     RunNotFound: FAILED,
+    UnknownCallError: FAILED,
 }
 
 

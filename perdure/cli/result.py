@@ -6,21 +6,49 @@ from typing import Annotated
 
 import typer
 
+from ..excerpt import counted
 from . import options
+from .console import answer, say
 from .follow import follow as follow_run
+from .problems import DONE
 from .running import execute
 from .session import open_run
+from .waiting import waiting_shown
 
 
 def result(
     id: options.RunId,
     as_json: options.AsJson = False,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what the run does, on stderr.")] = False,
+    call: Annotated[
+        str | None, typer.Option("--call", metavar="CALL", help="Print the result of this tool call instead, whole.")
+    ] = None,
+    iteration: Annotated[
+        int | None, typer.Option("--iteration", metavar="N", help="The call's iteration, if several have that id.")
+    ] = None,
 ) -> None:
-    """Wait for a run and print its answer."""
-    execute(_result(id, as_json=as_json, quiet=not follow))
+    """Wait for a run and print its answer; or print the result of one of its tool calls."""
+    if call is not None:
+        execute(_tool_result(id, call, iteration, as_json=as_json))
+    elif iteration is not None:
+        raise typer.BadParameter("goes with --call", param_hint="--iteration")
+    else:
+        execute(_result(id, as_json=as_json, quiet=not follow))
 
 
 async def _result(run_id: str, *, as_json: bool, quiet: bool) -> int:
     async with open_run(run_id) as (session, handle):
         return await follow_run(session, handle, quiet=quiet, as_json=as_json)
+
+
+async def _tool_result(run_id: str, call_id: str, iteration: int | None, *, as_json: bool) -> int:
+    async with open_run(run_id) as (_, handle):
+        with waiting_shown():
+            found = await handle.tool_result(call_id, iteration=iteration)
+    if as_json:
+        answer(found.model_dump(mode="json", by_alias=True))
+        return DONE
+    answer(found.text)
+    if media := [part for part in found.parts if part.kind != "text"]:
+        say(f"{counted(len(media), 'part')} besides the text: --json has all", "faint")
+    return DONE

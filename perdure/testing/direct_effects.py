@@ -158,7 +158,9 @@ class DirectEffects(Effects):
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         if self.call_agent is None:
             return ChildEnd(ToolResult.failure("Error: nothing runs other agents here", kind="configuration"))
-        return await self.call_agent(request, allowance)
+        end = await self.call_agent(request, allowance)
+        self.results.add(request, end.result)
+        return end
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         return await self._judge("input", conversation.messages)

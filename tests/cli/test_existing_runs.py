@@ -39,6 +39,21 @@ async def test_result_following(cli: Cli, done: str) -> None:
     assert "look_up_age" in (await cli("result", done, "--follow")).stderr
 
 
+async def test_the_result_of_a_tool_call(cli: Cli, done: str) -> None:
+    [asked] = [
+        event["call_id"]
+        for event in map(json.loads, (await cli("events", done, "--json")).stdout.splitlines())
+        if event["type"] == "tool_result"
+    ]
+    assert (await cli("result", done, "--call", asked)).stdout == "Ann is 30\n"
+    whole = json.loads((await cli("result", done, "--call", asked, "--iteration", "1", "--json")).stdout)
+    assert (whole["parts"], whole["status"]) == ([{"kind": "text", "value": "Ann is 30"}], "success")
+    unknown = await cli("result", done, "--call", "none")
+    assert unknown.code == 1
+    assert "no tool call 'none' has a result in this run: there are " in unknown.stderr
+    assert (await cli("result", done, "--iteration", "1")).code == 2
+
+
 async def test_events(cli: Cli, done: str) -> None:
     finished = await cli("events", done)
     assert finished.code == 0

@@ -5,14 +5,22 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+from temporalio import activity, workflow
+from temporalio.client import Client
+from temporalio.worker import Worker
+
+from perdure.prompty.load import load
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 
 from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
 from ..workflows.test_tool_results import words
+from . import foreign_tools as foreign
+from .families import calls, family_script, write_agent
 
 Scripted = Callable[[Script], ScriptedModel]
 LONG = words(200_000)
@@ -112,3 +120,52 @@ async def test_many_pages_at_once_are_not_shortened_in_a_circle(stage: Stage, sc
         [_, *pages] = texts(await run.result())
     assert len(pages) == 70
     assert all("left out here …]" in page for page in pages)
+
+
+@activity.defn
+async def look_up(number: int) -> dict[str, str]:
+    return {"found": words(100_000, number)}
+
+
+@workflow.defn(sandboxed=False)
+class Report:
+    @workflow.run
+    async def run(self, number: int) -> str:
+        return words(100_000, number)
+
+
+async def test_what_others_answer_is_read_too(stage: Stage, scripted: Scripted, client: Client) -> None:
+    queue = f"{stage.task_queue}-others"
+    tools = [
+        foreign.activity("look_up", queue, "number:integer!", arguments="positional"),
+        foreign.workflow("Report", queue, "number:integer!", arguments="positional"),
+        READ_RESULT,
+    ]
+    reads = [call("read_result", f"r{number}", call_id=f"c{number}", offset=90_000, length=20) for number in (1, 2)]
+    asked = [call("look_up", "c1", number=1), call("Report", "c2", number=2)]
+    model = scripted([asks(*asked), asks(*reads), says("done")])
+    own = await Client.connect(client.service_client.config.target_host)
+    async with stage.worker(), Worker(own, task_queue=queue, activities=[look_up], workflows=[Report]):
+        run = await stage.start(scripted_agent(model, tools))
+        found, report, *pages = texts(await run.result())
+    assert len(found) < 66_000
+    assert len(report) < 66_000
+    answer = json.dumps({"found": words(100_000, 1)}, separators=(",", ":"))
+    assert [page.partition("\n")[2] for page in pages] == [answer[90_000:90_020], words(100_000, 2)[90_000:90_020]]
+    assert (await run.tool_result("c1")).text == answer
+    assert (await run.tool_result("c2")).text == words(100_000, 2)
+
+
+async def test_what_another_agent_answers_is_read_too(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    read = call("read_result", call_id="c1", offset=90_000, length=20)
+    model = scripted(
+        family_script({"chief": [asks(call("clerk", "c1")), asks(read), says("ok")], "clerk": [says(words(100_000))]})
+    )
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty"), READ_RESULT])
+    write_agent(tmp_path, "clerk.prompty", model, prompt="user:\nReport.")
+    async with stage.worker():
+        run = await stage.start(load(chief))
+        shown, page = texts(await run.result())
+    assert len(shown) < 66_000
+    assert page.partition("\n")[2] == words(100_000)[90_000:90_020]
+    assert (await run.tool_result("c1")).text == words(100_000)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import partial
 
 from ...events import RunEvent
@@ -23,17 +24,26 @@ async def whole_result(chain: Chain, log: RunLog, call_id: str, iteration: int |
     `RunLog.refresh` and `read_result` raise.
     """
     await log.refresh()
-    results = dict(_results(log.events))
-    place = chosen(results, call_id, iteration)
+    told = dict(_results(log.events))
     try:
-        whole = await read_result(
-            *(chain.client, chain.workflow_id, (await chain.describe()).run_id, call_id),
-            iteration=place.iteration,
-            to_result=partial(to_result, limits=STORED),
-        )
+        place = chosen(told, call_id, iteration)
+    except UnknownCallError as unknown:
+        # Where a value can't be read, the events end there: then this raises what says so.
+        with suppress(UnknownCallError):
+            return await _kept(chain, call_id, iteration)
+        raise unknown from None
+    try:
+        return await _kept(chain, call_id, place.iteration)
     except UnknownCallError:
-        return _as_told(log.events, results[place])
-    return whole
+        return _as_told(log.events, told[place])
+
+
+async def _kept(chain: Chain, call_id: str, iteration: int | None) -> ToolResult:
+    link = await chain.describe()
+    as_result = partial(to_result, limits=STORED)
+    return await read_result(
+        chain.client, chain.workflow_id, link.run_id, call_id, iteration=iteration, to_result=as_result
+    )
 
 
 def _as_told(events: Iterable[RunEvent], told: RunEvent) -> ToolResult:
