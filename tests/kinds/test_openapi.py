@@ -256,7 +256,7 @@ async def test_a_worker_killed_in_mid_call(
         job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
         first = await nursery.start(job)
         run = await stage.start(scripted_agent(model, [api(service)]), parallel_tool_calls=True)
-        await wait_for(lambda: _is(service.calls["GET /slow"] + service.calls["POST /slow"] == 2))
+        await wait_for(lambda: _is(service.calls["GET /slow"] + service.calls["POST /slow"] == 2), timeout=60)
         service.release.set()
         first.kill()
         await nursery.start(job)
