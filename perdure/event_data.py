@@ -17,6 +17,7 @@ EventType = Literal[
     "text_reset",
     "tool_call_start",
     "child_started",
+    "tool_progress",
     "tool_result",
     "status",
     "messages_updated",
@@ -58,6 +59,14 @@ class ChildStartedData(TypedDict):
     """The id of the run that the tool call has started."""
     first_run_id: str
     """Temporal's id of that run's first link, which tells it from a later run of the same id."""
+
+
+class ToolProgressData(TypedDict):
+    name: str
+    callId: str
+    done: float
+    total: float | None
+    text: str
 
 
 class ShortenedData(TypedDict, total=False):
@@ -193,7 +202,8 @@ LoggedData = (
     | PermissionRequestedData
     | PermissionCompletedData
 )
-"""What a run emits. To two types the reader adds the messages; `text_reset` is the reader's own."""
+"""What a run emits. To two types the reader adds the messages. `text_reset` is the reader's own, and `tool_progress` is
+told live alone."""
 
 EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
     {
@@ -202,6 +212,7 @@ EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
         "text_reset": TextResetData,
         "tool_call_start": ToolCallStartData,
         "child_started": ChildStartedData,
+        "tool_progress": ToolProgressData,
         "tool_result": ToolResultData,
         "status": StatusData,
         "messages_updated": MessagesUpdatedData,

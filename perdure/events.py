@@ -9,10 +9,11 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 from pydantic import BaseModel, Field
 
 from .conversation import Conversation
-from .event_data import EVENT_DATA, EventType, LoggedData
+from .event_data import EVENT_DATA, EventType, LoggedData, ToolProgressData
 from .json_types import JsonObject
 from .messages import Message
 from .operations import Append, Operation, Rewrite, operation_bytes
+from .tool_calls import ToolProgress
 
 Data = TypeVar("Data")
 Kind: TypeAlias = type[Data]
@@ -54,6 +55,13 @@ class RunEvent(BaseModel):
         if kind is not expected:
             raise TypeError(f"the data of a {self.type} event is {expected.__name__}, not {kind.__name__}")
         return cast(Data, self.data)
+
+
+def progress_data(progress: ToolProgress) -> ToolProgressData:
+    """The data of the event about that progress."""
+    return ToolProgressData(
+        name=progress.name, callId=progress.call_id, done=progress.done, total=progress.total, text=progress.text
+    )
 
 
 def as_changes(event: RunEvent) -> JsonObject:

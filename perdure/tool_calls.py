@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, field_serializer
+from pydantic import ConfigDict, Discriminator, Field, ValidationError, field_serializer
 
 from .agent import Agent, OfferedFunction, documents_of
 from .exchanged import Exchanged
@@ -170,6 +170,29 @@ class Approval(Exchanged):
         """Equal for equal decisions, whoever made them."""
         answer = [] if self.answer is None else [self.answer]
         return _digest([self.approved, self.reason, self.arguments, *answer])
+
+
+class ToolProgress(Exchanged):
+    """How far a call is, as its tool tells while it is under way: the last detail of the activity's heartbeats."""
+
+    event: Literal["tool_progress"] = "tool_progress"
+    name: str
+    """The tool's name."""
+    call_id: str
+    iteration: int
+    done: float
+    total: float | None = None
+    text: str = ""
+
+
+def progress_of(detail: Any) -> ToolProgress | None:
+    """The progress that a detail of a heartbeat tells; None for one that tells something else."""
+    if not isinstance(detail, dict) or detail.get("event") != "tool_progress":
+        return None
+    try:
+        return ToolProgress.model_validate(detail)
+    except ValidationError:
+        return None
 
 
 class PendingApproval(Exchanged):

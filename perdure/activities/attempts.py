@@ -8,10 +8,13 @@ from temporalio import activity
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.service import RPCError
 
+from ..tool_calls import progress_of
+
 
 def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
     """The details that the attempt before this one has told last; where starts are counted, without the count."""
-    return tuple(activity.info().heartbeat_details)[1 if is_counted else 0 :]
+    details = tuple(activity.info().heartbeat_details)[1 if is_counted else 0 :]
+    return details[:-1] if details and progress_of(details[-1]) else details
 
 
 async def handed_on() -> bool:

@@ -135,6 +135,7 @@ class Heart:
         """Beat no more; only returns when no beat is under way."""
         if self._first is not None:
             self._first.cancel()
+            self._first = None  # what is told from now on is not heard
         if self._beating is not None:
             self._beating.cancel()
             await asyncio.wait([self._beating])

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 from temporalio import activity
@@ -24,6 +23,7 @@ from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
 from .results import recordable, result_limits, run_results
 from .run_cache import KnownRun, RunCache, current_link
+from .said_by_tools import Cancellation, Telling
 from .stock import count_start, lacking_tool, refusal, starts_so_far
 
 
@@ -78,12 +78,12 @@ class ToolActivities:
                 run = await self._runs.current()
                 self._require_tool(run, input.request.name, input.offer)
                 if input.offer is None:
-                    return await self._execute(run, input, activity.info().attempt, heart.tell)
+                    return await self._execute_heard(run, input, activity.info().attempt, Telling(heart, None))
                 if starts_so_far() >= input.offer.starts:
                     return activities.lost_tool(input.request.name)
                 starts = await count_start()
                 heart.tell(starts, *last_heartbeat(is_counted=True))
-                return await self._execute(run, input, starts, partial(heart.tell, starts))
+                return await self._execute_heard(run, input, starts, Telling(heart, starts))
 
     async def check_approval(self, input: activities.JudgeInput) -> GuardrailResult:
         """Whether a person must approve a call, by the tool's own function; see `ToolBox.needs_approval`."""
@@ -95,7 +95,7 @@ class ToolActivities:
             request.name,
             request.arguments,
             run.inputs,
-            _context(request, activity.info().attempt, _no_heartbeat),
+            _known(request, activity.info().attempt),
             timeout=activities.JUDGE_SECONDS,
         )
         return redactor().value(verdict)
@@ -105,7 +105,7 @@ class ToolActivities:
         self._require_tool(run, input.request.name, input.offer)
         most = activities.LOCAL_SECONDS
         bounded = input.model_copy(update={"timeout": min(input.timeout, most)})
-        result = await self._execute(run, bounded, activity.info().attempt, _no_heartbeat)
+        result = await self._execute(run, bounded, _context(input, activity.info().attempt))
         if result.status == "timeout" and input.timeout > most:
             why = f"; it is local, and a local tool has {most:g} seconds: remove `local` from its declaration"
             return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout")
@@ -116,7 +116,7 @@ class ToolActivities:
         request, was_started = input.request, not input.offer or starts_so_far() > 0
         if was_started:
             run = await self._runs.current()
-            context = self._context(input, activity.info().attempt, _no_heartbeat)
+            context = _context(input, activity.info().attempt)
             await self._toolbox.abandon(run.agent, request.name, request.arguments, run.inputs, context)
         return activities.ended_unseen(request.name, was_started=was_started)
 
@@ -126,26 +126,42 @@ class ToolActivities:
         except ToolNotRegisteredError as error:
             raise refusal(lacking_tool(name, error, self._toolbox), offer) from None
 
-    async def _execute(
-        self, run: KnownRun, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]
+    async def _execute_heard(
+        self, run: KnownRun, input: activities.ToolInput, attempt: int, telling: Telling
     ) -> ToolResult:
-        request, context = input.request, self._context(input, attempt, heartbeat)
+        cancellation = Cancellation()
+        context = replace(
+            _context(input, attempt),
+            heartbeat=telling.heartbeat,
+            report=telling.report,
+            is_cancelled=cancellation.is_cancelled,
+        )
+        try:
+            return await self._execute(run, input, context)
+        finally:
+            cancellation.stop()
+
+    async def _execute(self, run: KnownRun, input: activities.ToolInput, context: ToolContext) -> ToolResult:
+        request = input.request
         most = result_limits(request)
         result = await self._toolbox.execute(
             run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout, limits=most
         )
         return recordable(redactor().value(result), most)
 
-    def _context(self, input: activities.ToolInput, attempt: int, heartbeat: Callable[..., None]) -> ToolContext:
-        return replace(
-            _context(input.request, input.earlier + attempt, heartbeat),
-            last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
-            handed_on=handed_on,
-            kept_results=run_results(),
-        )
+
+def _context(input: activities.ToolInput, attempt: int) -> ToolContext:
+    """What the tool may know, without what it has only while it is executed and heard."""
+    return replace(
+        _known(input.request, input.earlier + attempt),
+        last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
+        handed_on=handed_on,
+        kept_results=run_results(),
+    )
 
 
-def _context(request: ToolRequest, attempt: int, heartbeat: Callable[..., None]) -> ToolContext:
+def _known(request: ToolRequest, attempt: int) -> ToolContext:
+    """What is known of the call, whoever asks."""
     workflow_id, run_id = current_link()
     return ToolContext(
         run_id=workflow_id,
@@ -153,12 +169,7 @@ def _context(request: ToolRequest, attempt: int, heartbeat: Callable[..., None])
         call_id=request.call_id,
         idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
         attempt=attempt,
-        heartbeat=heartbeat,
     )
-
-
-def _no_heartbeat(*details: object) -> None:
-    """For a local activity, which has none, and for one that does nothing any more."""
 
 
 def has_dynamic(activities: Sequence[Callable[..., Any]]) -> bool:

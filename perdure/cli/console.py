@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TextIO
 
 import typer
@@ -104,6 +104,13 @@ def describe_call(name: str, arguments: Any) -> str:
     """`name(arguments)` on one short line; the arguments are JSON text or any value."""
     text = arguments if isinstance(arguments, str) else to_json(arguments, indent=None)
     return f"{name}({one_line(text)})"
+
+
+def describe_progress(data: Mapping[str, Any]) -> str:
+    """`name: done/total text` on one short line, for the data of a `tool_progress` event."""
+    total = data.get("total")
+    far = f"{data['done']:,.10g}" + ("" if total is None else f"/{total:,.10g}")
+    return one_line(f"{data['name']}: {far} {data.get('text', '')}")
 
 
 def _is_coloured() -> bool:

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..excerpt import counted, one_line
 from .approvals import command_for
-from .console import describe_call, say, to_json
+from .console import describe_call, describe_progress, say, to_json
 
 if TYPE_CHECKING:
     from ..events import RunEvent
+
+PROGRESS_SECONDS = 1.0
+"""Between two lines about how far a tool is."""
 
 
 class Progress:
@@ -19,6 +24,7 @@ class Progress:
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
         self._mid_line = False
+        self._told: dict[str | None, float] = {}
 
     def show(self, event: RunEvent) -> None:
         """Write the event; types that matter to programs only are left out."""
@@ -27,9 +33,19 @@ class Progress:
         if event.type in ("token", "thinking"):
             say(str(event.data.get("token", "")), "faint", end="")
             self._mid_line = True
+        elif event.type == "tool_progress":
+            self._show_progress(event)
         elif write := _WRITERS.get(event.type):
             self.end_line()
             write(event, event.run_id or self._run_id)
+
+    def _show_progress(self, event: RunEvent) -> None:
+        """At most one line a second for each call."""
+        now = time.monotonic()
+        if now - self._told.get(event.call_id, -math.inf) >= PROGRESS_SECONDS:
+            self._told[event.call_id] = now
+            self.end_line()
+            say(f"    {describe_progress(event.data)}", "faint")
 
     def end_line(self) -> None:
         """End the line of streamed text, if one has begun."""

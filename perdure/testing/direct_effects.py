@@ -18,7 +18,7 @@ from ..agent import Agent
 from ..conversation import Conversation
 from ..errors import ModelError
 from ..event_data import EventType, LoggedData
-from ..events import CONVERSATION_EVENTS
+from ..events import CONVERSATION_EVENTS, progress_data
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
 from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Cancelled, Effects
@@ -32,7 +32,7 @@ from ..prompty.prepare import prepare
 from ..protocol.activities import JUDGE_SECONDS
 from ..questions import Asked, misfit
 from ..result_sizes import SizeLimits
-from ..tool_calls import Approval, ToolRequest, ToolSpec
+from ..tool_calls import Approval, ToolProgress, ToolRequest, ToolSpec
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from .direct_model import PROVIDER, ModelFunction, read_reply
@@ -102,10 +102,15 @@ class DirectEffects(Effects):
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         if self.on_event is None:
-            return
+            return  # without the cost of a copy
         seen: dict[str, Any] = {**data}
         if type in CONVERSATION_EVENTS:
             seen["messages"] = list(self.conversation.messages)
+        self._deliver(type, seen)
+
+    def _deliver(self, type: str, seen: Any) -> None:
+        if self.on_event is None:
+            return
         try:
             self.on_event(type, seen)
         except Exception:
@@ -146,7 +151,13 @@ class DirectEffects(Effects):
             request.name,
             request.arguments,
             self.inputs,
-            ToolContext(iteration=request.iteration, call_id=request.call_id, kept_results=self.results.find),
+            ToolContext(
+                iteration=request.iteration,
+                call_id=request.call_id,
+                report=self._report,
+                is_cancelled=self.cancelled,
+                kept_results=self.results.find,
+            ),
             timeout=self.specs[request.name].timeout or self.options.tool_timeout,
             limits=SizeLimits().for_one_of(request.calls),
         )
@@ -154,6 +165,9 @@ class DirectEffects(Effects):
             return self.results.add(request, await self.waits.until(execution, grace=self.options.cancel_grace))
         except Cancelled:
             return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+
+    def _report(self, progress: ToolProgress) -> None:
+        self._deliver("tool_progress", progress_data(progress))
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         if self.call_agent is None:

@@ -2,17 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+import logging
+import math
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..kept_results import KeptResults
+from ..logs import get_logger
+from ..redaction import redact
+from ..tool_calls import ToolProgress
+from ..valid_text import bounded_text
 
 T = TypeVar("T")
+
+MAX_PROGRESS_BYTES = 1000
+"""For the text of one report of progress."""
+
+if TYPE_CHECKING:
+    _Adapter = logging.LoggerAdapter[logging.Logger]
+else:
+    _Adapter = logging.LoggerAdapter
 
 
 def _no_heartbeat(*details: object) -> None:
     """Outside a worker nobody listens."""
+
+
+def _not_cancelled() -> bool:
+    """Outside a worker nobody cancels."""
+    return False
 
 
 async def _by_nobody() -> bool:
@@ -31,6 +50,8 @@ class ToolContext:
     """The same for every attempt of one tool call, and for no other call: pass it to services that deduplicate."""
     attempt: int = 1
     """1 for the first execution; more for one that repeats an execution which was lost with its worker."""
+    tool: str = ""
+    """The tool's name."""
     heartbeat: Callable[..., None] = _no_heartbeat
     """Tells Temporal that a long execution is alive, with details or without. May be called from any thread."""
     last_heartbeat: tuple[Any, ...] = ()
@@ -39,6 +60,10 @@ class ToolContext:
     """Once the execution is cancelled: whether another attempt goes on with the call, since this worker stops or was
     taken for lost. If not, the run was cancelled or the call's time is over: then work begun elsewhere is to be ended.
     """
+    report: Callable[[ToolProgress], None] = _no_heartbeat
+    """Where `progress` goes."""
+    is_cancelled: Callable[[], bool] = _not_cancelled
+    """What `cancelled` asks."""
     kept_results: KeptResults | None = field(default=None, repr=False)
     """For perdure's own tools: the results of the run's calls, whole."""
     resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
@@ -57,3 +82,58 @@ class ToolContext:
             raise found
         opened: T = found
         return opened
+
+    @property
+    def logger(self) -> _Adapter:
+        """The logger `perdure.tools`; its records have `run`, `tool`, `call` and `attempt`, and no known secret."""
+        return _AboutCall(get_logger("perdure.tools"), about(self.tool, self))
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether the run was cancelled, or nobody waits for this execution any longer; from any thread.
+
+        On a worker, the first question makes the server be asked each second from then on. A `local` tool only learns
+        that it was given up.
+        """
+        return self.is_cancelled()
+
+    def progress(self, done: float, total: float | None = None, text: str = "") -> None:
+        """Tell those who watch the run how far the call is; from any thread, as often as you like.
+
+        Raises TypeError for what is no number, and ValueError for a number without a finite value.
+        """
+        told = ToolProgress(
+            name=self.tool,
+            call_id=self.call_id,
+            iteration=self.iteration,
+            done=_number("done", done),
+            total=None if total is None else _number("total", total),
+            text=bounded_text(str(text), MAX_PROGRESS_BYTES),
+        )
+        self.report(told)
+
+
+def about(name: str, context: ToolContext) -> dict[str, object]:
+    """What a log record about an execution says beside its text."""
+    return {
+        "run": context.run_id,
+        "tool": name,
+        "call": context.call_id,
+        "attempt": context.attempt,
+    }
+
+
+class _AboutCall(_Adapter):
+    """Adds which call it is to each record; what the tool itself adds is redacted."""
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        added = kwargs.get("extra") or {}
+        clean = {name: redact(value) if isinstance(value, str) else value for name, value in added.items()}
+        return msg, {**kwargs, "extra": {**clean, **(self.extra or {})}}
+
+
+def _number(what: str, value: float) -> float:
+    number = value if type(value) is int else float(value)
+    if not math.isfinite(number):
+        raise ValueError(f"{what} is {value!r}, expected a finite number")
+    return number

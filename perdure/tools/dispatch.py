@@ -29,6 +29,7 @@ from .resources import Factory, Resources
 from .results import to_result
 from .signature import InvalidArguments, is_async, signature_of
 from .threads import Ended
+from .under_way import under_way
 from .user_loop import ThisLoop, UserLoop, why_unheard
 
 _log = get_logger("perdure.tools")
@@ -163,8 +164,8 @@ class ToolBox:
             title = f"approval check of tool {name}"
             async with deadline:
                 opened = await self._resources.opened(self._resources.types if signature_of(check).context_name else ())
-                given = _for_threads(replace(context or ToolContext(), resources=opened))
-                ended = await self._loop.end_of(check_call(check, bound, given), title, is_async=is_async(check))
+                with under_way(replace(context or ToolContext(), tool=name, resources=opened)) as given:
+                    ended = await self._loop.end_of(check_call(check, bound, given), title, is_async=is_async(check))
             return verdict_of(ended.result())
         except Exception as error:
             problem = f"no answer within {timeout:g} s" if deadline.expired() else with_advice(describe(error))
@@ -200,8 +201,9 @@ class ToolBox:
         """How the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
         opened = await self._resources.opened(call.needs)
-        bound = call.with_context(_for_threads(replace(context, resources=opened) if opened else context))
-        return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)
+        with under_way(replace(context, tool=name, resources=opened or context.resources)) as given:
+            bound = call.with_context(given)
+            return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)
 
     def _raised(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:
         log_raised(name, error, context)
@@ -211,13 +213,3 @@ class ToolBox:
     def _failure(self, text: str, kind: str) -> ToolResult:
         limits = replace(self._limits, text_bytes=min(self._limits.text_bytes, SHOWN_BYTES))
         return to_result(ToolResult.failure(text, kind=kind), limits)
-
-
-def _for_threads(context: ToolContext) -> ToolContext:
-    """The context with a heartbeat that may be called from other threads than the event loop's."""
-    loop = asyncio.get_running_loop()
-
-    def beat(*details: object) -> None:
-        loop.call_soon_threadsafe(context.heartbeat, *details)
-
-    return replace(context, heartbeat=beat)

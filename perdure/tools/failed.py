@@ -9,7 +9,7 @@ from pathlib import Path
 from traceback import extract_tb
 
 from ..logs import get_logger
-from .context import ToolContext
+from .context import ToolContext, about
 
 _BELOW = (
     str(Path(__file__).parents[1]),
@@ -49,7 +49,7 @@ def log_raised(name: str, error: BaseException, context: ToolContext) -> None:
         "Tool %r raised %s%s%s",
         *(name, describe(error), _place(own), _which(context)),
         exc_info=own,
-        extra=fields(name, context),
+        extra=about(name, context),
     )
 
 
@@ -58,13 +58,8 @@ def log_timeout(name: str, seconds: float, context: ToolContext) -> None:
     _log.warning(
         "Tool %r timed out after %g s%s",
         *(name, seconds, _which(context)),
-        extra=fields(name, context),
+        extra=about(name, context),
     )
-
-
-def fields(name: str, context: ToolContext) -> dict[str, object]:
-    """What a log record about an execution says beside its text."""
-    return {"run": context.run_id, "tool": name, "call": context.call_id, "attempt": context.attempt}
 
 
 def _which(context: ToolContext) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
-from typing import Literal
+from typing import Any, Literal
 
 from ...event_data import EventType
-from ...events import RunEvent
+from ...events import RunEvent, progress_data
+from ...tool_calls import ToolProgress
 from .live_text import Speech
 
 _POSITION = re.compile(
@@ -48,6 +49,7 @@ class Cursor:
 
     def __init__(self, after: int | str = 0) -> None:
         self.seq, self._shown = _parsed(after)
+        self._told: tuple[ToolProgress, ...] = ()
 
     @property
     def position(self) -> str:
@@ -77,6 +79,18 @@ class Cursor:
         yield from self._more("thinking", speech)
         yield from self._more("token", speech)
 
+    def is_news(self, progress: Collection[ToolProgress]) -> bool:
+        """Whether the reader was not told of it yet."""
+        return any(each not in self._told for each in progress)
+
+    def progress(self, told: tuple[ToolProgress, ...]) -> Iterator[RunEvent]:
+        """What tools have told since the last time. It moves nothing: who goes on from there is told it again."""
+        before, self._told = self._told, told
+        for each in told:
+            if each not in before:
+                event = self._event("tool_progress", each.iteration, **progress_data(each))
+                yield event.model_copy(update={"call_id": each.call_id})
+
     def _whole(self, event: RunEvent, shown: Shown) -> Iterator[RunEvent]:
         """The recorded text, of which a part was shown, or a part of what an earlier attempt said."""
         text = event.data["token"]
@@ -101,7 +115,7 @@ class Cursor:
             self._shown = replace(self._shown, text=len(said), digest=_digest(said))
         yield self._event(type, speech.said.iteration, token=said[known:])
 
-    def _event(self, type: EventType, iteration: int, **data: str) -> RunEvent:
+    def _event(self, type: EventType, iteration: int, **data: Any) -> RunEvent:
         return RunEvent(seq=self.seq + 1, type=type, iteration=iteration, data=data, position=self.position)
 
 

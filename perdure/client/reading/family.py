@@ -158,7 +158,7 @@ class _Family:
             of, event = news
             if of is None and event.type == "child_started":
                 place.called[branch_of(event.data["run_id"])] = "0"
-            elif of is None and (ended := self._ended.pop(event.seq, None)):
+            elif event.type == "tool_result" and of is None and (ended := self._ended.pop(event.seq, None)):
                 place.called.pop(branch_of(ended), None)
             yield place.moved(event, of)
         await self._own

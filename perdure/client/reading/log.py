@@ -14,6 +14,8 @@ from ...protocol.names import EVENTS
 from .query import ask
 from .replay import replay
 
+_ABOUT_CALLS = ("tool_call_start", "permission_requested", "permission_completed", "child_started", "tool_result")
+
 
 class RunLog:
     """Every event of a run, as of the last `refresh`.
@@ -55,6 +57,20 @@ class RunLog:
             if event.type in ("llm_start", "llm_complete"):
                 return event.iteration if event.type == "llm_start" else None
         return None
+
+    @property
+    def tools_under_way(self) -> set[tuple[int, str | None]]:
+        """The tool calls that are being executed, as of the last event, by iteration and id.
+
+        Neither those that wait for a person, nor those that other runs execute.
+        """
+        last: dict[tuple[int, str | None], str] = {}
+        for event in reversed(self.events):
+            if event.type == "llm_start":
+                break
+            if event.type in _ABOUT_CALLS:
+                last.setdefault((event.iteration, event.call_id), event.type)
+        return {call for call, type in last.items() if type in ("tool_call_start", "permission_completed")}
 
     @property
     def link(self) -> RecordedLink:

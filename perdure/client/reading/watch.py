@@ -15,12 +15,15 @@ from ...history.chain import Chain
 from ...history.link import CLOSING_EVENTS
 from ...protocol.activities import STREAM_SECONDS
 from .cursor import Cursor
-from .live_text import Speech, listen
+from .live_text import Heard, listen
 from .log import RunLog
 from .patience import RETRY_SECONDS, Patience, is_away
 
 RINGING_EVENTS = CLOSING_EVENTS | {EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
 """Run events can only come from these: whatever a workflow emits, it emits in a workflow task."""
+
+FIRST_LOOK, LAST_LOOK = 0.25, 2.0
+"""Seconds until a watcher looks whether a tool tells how far it is; the pause doubles for as long as none does."""
 
 
 async def watch(chain: Chain, log: RunLog, patience: Patience, after: int | str) -> AsyncGenerator[RunEvent, None]:
@@ -54,28 +57,46 @@ class _Watcher:
 
     async def next_events(self) -> list[RunEvent]:
         """Wait until there may be news, and return them."""
-        speech = await self._patience(self._wait)
-        # The log is read after the speech: it says which call of the model is the last one that has begun.
+        heard = await self._patience(self._wait)
+        # The log is read afterwards: it says which call of the model is the last one that has begun, and which tools.
         await self._patience(self._log.refresh)
         log, cursor = self._log, self._cursor
         events = [seen for event in log.events_after(cursor.seq) for seen in cursor.recorded(event)]
-        if speech and speech.said.iteration == log.calling:
-            events += cursor.live(speech)
+        if heard.speech and heard.speech.said.iteration == log.calling:
+            events += cursor.live(heard.speech)
+        if heard.progress:
+            under_way = log.tools_under_way
+            told = [each for each in heard.progress if (each.iteration, each.call_id) in under_way]
+            events += cursor.progress(tuple(told))
         return events
 
-    async def _wait(self) -> Speech | None:
-        """Wait until the log may have grown; returns what the model has said."""
+    async def _wait(self) -> Heard:
+        """Wait until the log may have grown; returns what is being told."""
         if not self._log.is_open:
-            return None
+            return Heard()
         link = self._log.link
         if self._bell is None or self._bell.run_id != link.run_id:
             # The history may have grown before it was listened to: the caller looks once more, then waits.
             await self.close()
             self._bell = Doorbell(self._chain, link.run_id)
-            return None
-        is_live = link.input.options.stream
-        await self._bell.wait(STREAM_SECONDS if is_live else None)
-        return await listen(self._chain, link.run_id) if is_live else None
+            return Heard()
+        if link.input.options.stream:
+            await self._bell.wait(STREAM_SECONDS)
+            return await listen(self._chain, link.run_id)
+        return await self._wait_beside_tools(self._bell)
+
+    async def _wait_beside_tools(self, bell: Doorbell) -> Heard:
+        """Wait for the bell; while tools are under way, look now and then whether they tell how far they are."""
+        pause = FIRST_LOOK
+        while self._log.tools_under_way:
+            if await bell.wait(pause):
+                return Heard()
+            heard = await listen(self._chain, bell.run_id)
+            if self._cursor.is_news(heard.progress):
+                return heard
+            pause = min(pause * 2, LAST_LOOK)
+        await bell.wait(None)
+        return Heard()
 
     async def close(self) -> None:
         if self._bell:
@@ -91,17 +112,19 @@ class Doorbell:
         self._rung = asyncio.Event()
         self._listening = asyncio.create_task(self._listen())
 
-    async def wait(self, seconds: float | None) -> None:
-        """Return when it has rung since the last time, or after so many seconds; None waits for as long as it takes.
+    async def wait(self, seconds: float | None) -> bool:
+        """Whether it has rung since the last time, within so many seconds; None waits for as long as it takes.
 
         Raises what listening has raised: `RPCError` when the link is gone.
         """
         with suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._rung.wait()
+        has_rung = self._rung.is_set()
         self._rung.clear()
         if self._listening.done():
             self._listening.result()
+        return has_rung
 
     async def close(self) -> None:
         """Listen no longer."""

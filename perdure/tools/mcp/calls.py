@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -185,11 +186,8 @@ class _Progress:
         self._context = context
 
     async def __call__(self, progress: float, total: float | None, message: str | None) -> None:
-        text = redact(one_line(message or "", 500))
-        if tell := getattr(self._context, "progress", None):
-            tell(progress, total, text)
-        else:
-            self._context.heartbeat({"progress": progress, "total": total, "text": text})
+        if all(map(math.isfinite, (progress, total or 0))):
+            self._context.progress(progress, total, redact(one_line(message or "", 500)))
 
 
 def _is_lost(error: mcp.MCPError) -> bool:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from perdure.messages import AudioPart, FilePart, ImagePart, TextPart, ToolResult
+from perdure.tool_calls import ToolProgress
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.kind import McpKind
@@ -90,11 +91,11 @@ async def test_fifty_calls_at_once_share_one_connection(shared: Tools, tmp_path:
     assert (await waiting).status == "success"
 
 
-async def test_progress_is_a_heartbeat_and_a_cancellation_reaches_the_server(shared: Tools, tmp_path: Path) -> None:
-    beats: list[Any] = []
-    waiting = asyncio.create_task(shared.call("wait", ToolContext(heartbeat=beats.append), text=str(tmp_path)))
-    await wait_for(_that(lambda: len(beats) > 1))
-    assert beats[1] == {"progress": 1.0, "total": None, "text": "step 1"}
+async def test_progress_is_told_and_a_cancellation_reaches_the_server(shared: Tools, tmp_path: Path) -> None:
+    told: list[ToolProgress] = []
+    waiting = asyncio.create_task(shared.call("wait", ToolContext(report=told.append), text=str(tmp_path)))
+    await wait_for(_that(lambda: len(told) > 1))
+    assert (told[1].done, told[1].total, told[1].text) == (1.0, None, "step 1")
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting
