@@ -40,10 +40,16 @@ async def call_to_decide(handle: RunHandle, call_id: str | None) -> DecidedCall:
         [each] = found
         run = handle.called(each.run_id) if each.run_id else handle
         return DecidedCall(each.call_id, each.digest, describe_call(each.name, each.arguments), run)
-    if call_id is not None:
+    if call_id is not None and not found:
         return DecidedCall(call_id, None, call_id, handle)
-    waiting = "".join(f"\n  {each.call_id}  {describe_call(each.name, each.arguments)}" for each in pending) or " none"
-    raise Failure(f"run {handle.id}: expected the id of a tool call that waits for approval. Waiting:{waiting}")
+    waiting = "".join(
+        f"\n  {each.call_id}  {describe_call(each.name, each.arguments)}  of run {each.run_id or handle.id}"
+        for each in found
+    )
+    raise Failure(
+        f"run {handle.id}: expected the id of a tool call that waits for approval, in the run that it waits in. "
+        f"Waiting:{waiting or ' none'}"
+    )
 
 
 def command_for(run_id: str, call_id: str, kind: str) -> str:

@@ -80,6 +80,7 @@ class InProcessRun:
         output_type: type | None = None,
     ) -> None:
         loaded = with_delegates(agent if isinstance(agent, Agent) else load(agent, defer_environment=True))
+        loaded = loaded.model_copy()
         loaded._others = loaded._others or recorded_agents(loaded)
         self._output_type = output_type
         if output_type is not None:

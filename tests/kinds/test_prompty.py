@@ -303,7 +303,7 @@ async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path:
         family_script(
             {
                 "chief": [asks(call("delegate_to_clerk", task="Count ships.")), says("3")],
-                "clerk": [says("three " * 50_000)],
+                "clerk": [says("three " * 50_000, delay=1.2)],
             }
         )
     )
@@ -311,7 +311,9 @@ async def test_delegates_take_a_task(stage: Stage, scripted: Scripted, tmp_path:
     chief = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": {"agents": agents}})
     write_agent(tmp_path, "clerk.prompty", model)
     async with stage.worker():
-        run = await start_run(stage.client, chief, task_queue=stage.task_queue)
+        # The time-out of functions is not for agents.
+        options = RunOptions(tool_timeout=1.0)
+        run = await start_run(stage.client, chief, task_queue=stage.task_queue, options=options)
         result = await run.result()
         clerk = await child_of(stage, run, "1-0")
         whole = await run.tool_result("call_delegate_to_clerk")
