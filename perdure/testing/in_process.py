@@ -79,8 +79,8 @@ class InProcessRun:
         threads: bool = True,
         output_type: type | None = None,
     ) -> None:
-        loaded = with_delegates(agent if isinstance(agent, Agent) else load(agent, defer_environment=True))
-        loaded = loaded.model_copy()
+        given = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
+        loaded = with_delegates(given).model_copy()
         loaded._others = loaded._others or recorded_agents(loaded)
         self._output_type = output_type
         if output_type is not None:
@@ -180,9 +180,8 @@ class InProcessRun:
         assert isinstance(call, ChildRun)
         run = self._nested(call, prepared, child_options(effects.options, allowance, single=call.mode == "single"))
         run._depth = self._depth + 1
-        place = f"{request.iteration}-{request.index}"
-        emitted = ChildStartedData(name=request.name, run_id=place, first_run_id="")
-        effects.emit("child_started", request.iteration, emitted, call_id=request.call_id)
+        data = ChildStartedData(name=request.name, run_id=f"{request.iteration}-{request.index}", first_run_id="")
+        effects.emit("child_started", request.iteration, data, call_id=request.call_id)
         self._called.add(run)
         if effects.cancelled():
             run.cancel()
