@@ -11,7 +11,7 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
@@ -72,6 +72,13 @@ class Stage:
 
     @cached_property
     def agent(self) -> Agent:
+        return self._agent()
+
+    @cached_property
+    def agent_with_local_tools(self) -> Agent:
+        return self._agent(perdure={"local": True})
+
+    def _agent(self, **of_tool: Any) -> Agent:
         return Agent.model_validate(
             {
                 "name": "bench",
@@ -81,6 +88,7 @@ class Stage:
                         "name": "look_up",
                         "kind": "function",
                         "parameters": [{"name": "round", "kind": "integer"}, {"name": "part", "kind": "integer"}],
+                        **of_tool,
                     }
                 ],
             }
@@ -97,11 +105,18 @@ class Stage:
             process.last_line = await process.stop()
 
     async def start(
-        self, task_queue: str, rounds: int, *, calls: int = 1, context_budget: int | None = None
+        self,
+        task_queue: str,
+        rounds: int,
+        *,
+        calls: int = 1,
+        context_budget: int | None = None,
+        agent: Agent | None = None,
     ) -> RunHandle:
         messages = [Message.system(f"rounds={rounds} calls={calls}"), Message.user("Go on.")]
         options = RunOptions(max_iterations=rounds + 1, parallel_tool_calls=calls > 1, context_budget=context_budget)
-        return await start_run(self.client, self.agent, messages=messages, task_queue=task_queue, options=options)
+        agent = agent or self.agent
+        return await start_run(self.client, agent, messages=messages, task_queue=task_queue, options=options)
 
     async def growth(self, run_id: str) -> Growth:
         """What the run's histories hold."""
