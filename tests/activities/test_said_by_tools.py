@@ -1,0 +1,55 @@
+"""What the next attempt of a tool's activity finds in the heartbeats of the one before."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from temporalio.testing import ActivityEnvironment
+
+from perdure.activities.attempts import last_heartbeat
+from perdure.activities.heartbeat import heartbeats
+from perdure.activities.said_by_tools import Telling
+from perdure.tool_calls import ToolProgress
+
+PROGRESS = ToolProgress(name="work", call_id="c", iteration=1, done=1)
+
+
+@pytest.mark.parametrize("starts", [None, 2])
+async def test_progress_takes_no_detail_s_place(starts: int | None) -> None:
+    beats: list[tuple[Any, ...]] = []
+    counted = () if starts is None else (starts,)
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *details: beats.append(details)
+    told = [*counted, {"row": 7}, PROGRESS.model_dump(mode="json")]
+    environment.info = replace(environment.info, heartbeat_details=told)
+
+    async def work() -> tuple[Any, ...]:
+        before = last_heartbeat(is_counted=starts is not None)
+        async with heartbeats() as heart:
+            telling = Telling(heart, starts)
+            telling.report(PROGRESS)
+            await asyncio.sleep(0.15)
+            telling.heartbeat({"row": 8})
+            await asyncio.sleep(0.15)
+        return before
+
+    assert await environment.run(work) == ({"row": 7},)
+    assert beats == [(*counted, {"row": 7}, PROGRESS), (*counted, {"row": 8}, PROGRESS)]
+
+
+async def test_what_is_told_after_the_end_is_not_heard() -> None:
+    beats: list[tuple[Any, ...]] = []
+    environment = ActivityEnvironment()
+    environment.on_heartbeat = lambda *details: beats.append(details)
+
+    async def work() -> None:
+        async with heartbeats() as heart:
+            pass
+        heart.tell("late")
+        await asyncio.sleep(0.05)
+
+    await environment.run(work)
+    assert beats == []

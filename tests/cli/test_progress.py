@@ -1,0 +1,27 @@
+"""How `perdure run` and `perdure events` show how far a tool is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perdure.cli.console import describe_progress
+from perdure.cli.progress import Progress
+from perdure.events import RunEvent
+
+
+def told(done: float, call: str = "c1", **more: Any) -> RunEvent:
+    data = {"name": "work", "callId": call, "done": done, "total": 2000, "text": "step\nby step", **more}
+    return RunEvent(seq=2, type="tool_progress", iteration=1, data=data, call_id=call)
+
+
+def test_a_line_for_each_call_and_second(capsys: pytest.CaptureFixture[str]) -> None:
+    progress = Progress("r")
+    for event in (told(1), told(2), told(0.5, "c2", total=None, text="")):
+        progress.show(event)
+    assert capsys.readouterr().err.split("\n") == ["    work: 1/2,000 step by step", "    work: 0.5", ""]
+
+
+def test_what_it_says() -> None:
+    assert describe_progress(told(1999).data) == "work: 1,999/2,000 step by step"
