@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import re
+import sys
 import uuid
 from collections.abc import AsyncIterator, Callable
 from pathlib import Path
@@ -16,7 +18,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 from temporalio.testing import WorkflowEnvironment
 
-from perdure import RunCancelled, RunError
+from perdure import RunCancelled, RunError, load
 from perdure.client import RunHandle
 from perdure.protocol.run import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
@@ -100,6 +102,21 @@ async def test_two_runs_share_the_connections_of_their_worker(stage: Stage, scri
     types = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
     assert types.count("perdure.inventory") == 1
     assert types.count("perdure.tool.web_echo") == 1
+
+
+async def test_the_agent_of_the_page(
+    stage: Stage, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "tools-mcp.md").read_text(encoding="utf-8")
+    server, prompty = (re.findall(rf"```{language}\n(.*?)```", page, re.DOTALL)[0] for language in ("python", "yaml"))
+    (tmp_path / "shop.py").write_text(server)
+    (tmp_path / "clerk.prompty").write_text(prompty.replace("command: python", f"command: {sys.executable}"))
+    monkeypatch.chdir(tmp_path)
+    model = scripted([asks(call("find_price", title="Dracula")), says("12 euros.")])
+    agent = load("clerk.prompty").model_copy(update={"model": scripted_agent(model).model})
+    async with stage.worker():
+        run = await stage.start(agent)
+        assert tool_texts(await run.result()) == ["12 euros"]
 
 
 async def test_no_secret_is_recorded(stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,6 +62,7 @@ class HostClient(httpx2.AsyncClient):
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
         """The response; an answer with a JSON-RPC error instead of one that can't be used."""
+        await request.aread()  # A redirected request has to be read once more.
         try:
             async with asyncio.timeout(None if _asks(request) else NOTICE_SECONDS):
                 return await self._usable(request, await super().send(request, **options))

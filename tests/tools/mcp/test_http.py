@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from tests.conftest import wait_for
 
 from .hosts import serving
 from .server import make_server
-from .stage import Tools, on_http
+from .stage import ROOT, Tools, on_http
 
 SECRET = "s3cret-of-the-tests"
 HELLO = [{"name": "hello", "inputSchema": {"type": "object"}}]
@@ -57,6 +59,8 @@ class Scripted:
             return JSONResponse({"jsonrpc": "2.0", "id": message["id"], "error": error}, 404)
         self.calls.append(request.headers.get("mcp-session-id"))
         assert self.answer is not None
+        if message["params"]["arguments"].get("wait"):
+            await asyncio.Event().wait()
         return self.answer(request, message)
 
 
@@ -214,6 +218,67 @@ async def test_odd_answers_become_error_results(name: str, scripted: Scripted) -
     assert (await tools.call("hello")).text == "goes on"
     assert scripted.sessions == sessions + 1
     await tools.kind.close()
+
+
+async def test_redirects_are_followed_on_the_server_s_own_host() -> None:
+    async def move(request: Request) -> Response:
+        return RedirectResponse("/mcp", 307)
+
+    server = Scripted()
+    server.app.add_route("/old", move, methods=["POST"])
+    with serving(server.app) as url:
+        tools = await Tools(on_http(f"{url}/old")).ask()
+        assert tools.names == ["hello"]
+        await tools.kind.close()
+
+
+async def test_a_key_is_not_carried_to_another_host() -> None:
+    async def move(request: Request) -> Response:
+        return RedirectResponse(elsewhere, 307)
+
+    other = Scripted()
+    with serving(other.app) as there, serving(Starlette(routes=[Route("/mcp", move, methods=["POST"])])) as url:
+        elsewhere = f"{there}/mcp"
+        tools = Tools(on_http(f"{url}/mcp", connection={"apiKey": SECRET}))
+        with pytest.raises(ToolOfferError, match=f"Redirect to {elsewhere} not followed"):
+            await tools.ask()
+        await tools.kind.close()
+    assert other.headers == []
+
+
+def test_without_the_package() -> None:
+    code = (
+        "import asyncio, sys; sys.modules['mcp'] = None; from tests.tools.mcp.stage import Tools, on_http; "
+        "asyncio.run(Tools(on_http('http://localhost/mcp')).ask())"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)
+    assert "ToolOfferError: kind: mcp needs the package mcp on the worker: pip install 'perdure[mcp]'" in done.stderr
+
+
+@pytest.mark.trial
+async def test_calls_go_on_while_a_cancellation_is_not_accepted() -> None:
+    """The server takes no notification any more, behind which others would wait."""
+
+    async def stuck(scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http" and scope["method"] == "POST":
+            message = await receive()
+            if b'"notifications/cancelled"' in message["body"]:
+                await asyncio.Event().wait()
+
+            async def again() -> Any:
+                return message
+
+            return await server.app(scope, again, send)
+        return await server.app(scope, receive, send)
+
+    server = Scripted(lambda request, message: text(message, "hi"))
+    with serving(stuck) as url:
+        tools = await Tools(on_http(f"{url}/mcp")).ask()
+        waiting = asyncio.create_task(tools.call("hello", wait=True))
+        await wait_for(_that(lambda: len(server.calls) == 1))
+        waiting.cancel()
+        assert (await asyncio.wait_for(tools.call("hello"), 10)).text == "hi"
+        await tools.kind.close()
 
 
 async def test_a_server_that_is_gone_and_comes_back() -> None:
