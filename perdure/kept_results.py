@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from .messages import ToolResult
+if TYPE_CHECKING:
+    from .messages import ToolResult
 
 MAX_NAMED = 20
 """How many calls an error names at most."""
