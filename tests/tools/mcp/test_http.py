@@ -16,6 +16,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from perdure.tool_calls import ToolProgress
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import ToolOfferError
 from tests.conftest import wait_for
@@ -104,10 +105,10 @@ async def test_the_tools_of_a_server(shared: Tools) -> None:
 
 
 async def test_fifty_calls_at_once_while_one_waits(shared: Tools, tmp_path: Path) -> None:
-    beats: list[Any] = []
-    waiting = asyncio.create_task(shared.call("wait", ToolContext(heartbeat=beats.append), text=str(tmp_path)))
-    await wait_for(_that(lambda: len(beats) > 1))
-    assert beats[1]["text"] == "step 1"
+    told: list[ToolProgress] = []
+    waiting = asyncio.create_task(shared.call("wait", ToolContext(report=told.append), text=str(tmp_path)))
+    await wait_for(_that(lambda: len(told) > 1))
+    assert told[1].text == "step 1"
     answers = await asyncio.gather(*(shared.call("echo", text=str(number)) for number in range(50)))
     assert [answer.text for answer in answers] == [str(number) for number in range(50)]
     waiting.cancel()
