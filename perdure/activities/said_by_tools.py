@@ -54,7 +54,7 @@ class Cancellation:
         self._own = activity._Context.current().cancelled_event
         self._loop = asyncio.get_running_loop()
         self._handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
-        self._is_asked = self._is_known = False
+        self._is_asked = self._is_known = self._has_ended = False
         self._asking: asyncio.Task[None] | None = None
 
     def is_cancelled(self) -> bool:
@@ -66,12 +66,13 @@ class Cancellation:
 
     def stop(self) -> None:
         """Ask no more."""
-        self._is_asked = True
+        self._has_ended = True
         if self._asking is not None:
             self._asking.cancel()
 
     def _begin(self) -> None:
-        self._asking = self._loop.create_task(self._ask())
+        if not self._has_ended:
+            self._asking = self._loop.create_task(self._ask())
 
     async def _ask(self) -> None:
         while not self._is_known:
