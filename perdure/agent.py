@@ -136,8 +136,6 @@ class Agent(Node):
     _others: Mapping[str, Agent] = PrivateAttr(default_factory=dict)
     """The agents of other files that its run has recorded, by path."""
 
-    _agents: dict[str, Agent] | None = PrivateAttr(default=None)
-    """The agents that a run of this one records, by path, where that is known already."""
     _sources: dict[str, Tool] = PrivateAttr(default_factory=dict)
     """Name → declared tool, for those whose offered functions stand in their place."""
 

@@ -121,7 +121,7 @@ def _with_script(agent: Agent, model: ScriptedModel) -> Agent:
 
     others = recorded_agents(with_delegates(agent))
     scripted = _with_endpoint(agent, model)
-    scripted._agents = {path: _with_endpoint(other, model) for path, other in others.items()}
+    scripted._others = {path: _with_endpoint(other, model) for path, other in others.items()}
     return scripted
 
 

@@ -25,11 +25,18 @@ class Golden(BaseModel):
 
 async def outline(history: dict[str, Any]) -> list[str]:
     """The events that the replay of a history gives, without their data."""
-    recorded = WorkflowHistory.from_json("golden", history)
-    run = await replay("golden", recorded.events, perdure_data_converter)
+    id = id_of(history)
+    recorded = WorkflowHistory.from_json(id, history)
+    run = await replay(id, recorded.events, perdure_data_converter)
     lines: list[str] = []
     after = 0
     while (page := run.events(after)).events:
         after = page.events[-1].seq
         lines += [f"{event.seq} {event.iteration} {event.type} {event.call_id or ''}".strip() for event in page.events]
     return lines
+
+
+def id_of(history: dict[str, Any]) -> str:
+    """The workflow id of the recorded run, from which those of its children are derived."""
+    id: str = history["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"]
+    return id

@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+from temporalio import activity, workflow
 from temporalio.client import Client
+from temporalio.worker import Worker
 
+from perdure.agent import Property, Tool
 from perdure.client import RunHandle
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ToolCall
-from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools import tool
+from perdure.tools import Asking, KindCall, Offering, ToolKind, tool
 from tests.conftest import wait_for
+from tests.kinds.foreign_tools import activity as foreign_activity
+from tests.kinds.foreign_tools import workflow as foreign_workflow
 from tests.workflows.agents import scripted_agent
 from tests.workflows.gates import Gate
 from tests.workflows.stage import Stage
@@ -42,14 +47,25 @@ class Scene:
 
     @asynccontextmanager
     async def running(
-        self, script: Script, tools: Any = (), *, messages: Sequence[Message] | None = None, **options: Any
+        self,
+        script: Script,
+        tools: Any = (),
+        *,
+        messages: Sequence[Message] | None = None,
+        files: Sequence[Mapping[str, Any]] = (),
+        worker: Mapping[str, Any] | None = None,
+        **options: Any,
     ) -> AsyncIterator[RunHandle]:
-        """A run on a worker with these tools and `HOOKS`; at the end, the run has ended."""
+        """A run on a worker with these tools and `HOOKS`; at the end, the run has ended.
+
+        `files` are declarations of further tools, or of these in full; `worker` is for `create_worker`.
+        """
         declared = [getattr(it, "__name__", "gate") for it in tools]
+        named = {each["name"] for each in files}
         hooks = {"guardrails": self.guardrails(), "compactors": {"plain": lambda dropped: f"{len(dropped)} messages"}}
         with ScriptedModel(script) as model:
-            agent = scripted_agent(model, declared)
-            async with self.stage.worker(dict(zip(declared, tools, strict=True)), **hooks):
+            agent = scripted_agent(model, [*(name for name in declared if name not in named), *files])
+            async with self.stage.worker(dict(zip(declared, tools, strict=True)), **hooks, **(worker or {})):
                 run = await self.stage.start(agent, messages, id=self.stage.task_queue, **options)
                 yield run
                 await end_of(run)
@@ -91,6 +107,36 @@ def broken(text: str = "") -> str:
 def risky(text: str = "") -> str:
     """Do something that a person must agree to."""
     return text
+
+
+@tool(approval=lambda arguments: len(arguments["text"]) > 5)
+def large(text: str = "") -> str:
+    """Do something that a person must agree to where it is large."""
+    return text
+
+
+class Spoken(ToolKind):
+    """Offers one function, which it has to ask for."""
+
+    asks_others = True
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        return [Offering("say", parameters={"type": "object", "properties": {"text": {"type": "string"}}})]
+
+    async def execute(self, call: KindCall) -> str:
+        return str(call.arguments["text"])
+
+
+@activity.defn
+async def shout(arguments: dict[str, str]) -> str:
+    return arguments["text"].upper()
+
+
+@workflow.defn(sandboxed=False)
+class Relay:
+    @workflow.run
+    async def run(self, arguments: dict[str, str]) -> str:
+        return arguments["text"]
 
 
 def step(number: int, text: str = "x") -> ScriptedReply:
@@ -229,6 +275,82 @@ async def approval(scene: Scene) -> RunHandle:
         await wait_for(lambda: _is_asked(run, "call_2"))
         await run.deny("call_2", "no")
         return run
+
+
+@scenario
+async def approval_by_function(scene: Scene) -> RunHandle:
+    both = asks(call("large", "call_1", text="a" * 9), call("large", "call_2", text="b"))
+    async with scene.running([both, says("done")], [large]) as run:
+        await wait_for(lambda: _is_asked(run, "call_1"))
+        await run.approve("call_1")
+        return run
+
+
+@scenario
+async def question(scene: Scene) -> RunHandle:
+    asked = asks(call("ask_user", "call_1", question="Which?", choices=["this", "that"]))
+    builtin = [{"name": "ask_user", "kind": "builtin"}]
+    async with scene.running([asked, says("done")], files=builtin) as run:
+        await wait_for(lambda: _is_asked(run, "call_1"))
+        await run.answer("call_1", "that")
+        return run
+
+
+@scenario
+async def offered_functions(scene: Scene) -> RunHandle:
+    """What the model is offered is asked in an activity, and recorded."""
+    kinds = {"spoken": Spoken()}
+    async with scene.running(
+        [asks(call("say", text="a")), says("done")],
+        files=[{"name": "speaker", "kind": "spoken"}],
+        worker={"tool_kinds": kinds},
+    ) as run:
+        return run
+
+
+@scenario
+async def local_and_repeated(scene: Scene) -> RunHandle:
+    files = [
+        {"name": "echo", "perdure": {"local": True}},
+        {"name": "broken", "perdure": {"retries": 1}},
+    ]
+    both = asks(call("echo", "call_1", text="a"), call("broken", "call_2"))
+    async with scene.running([both, says("done")], [echo, broken], files=files) as run:
+        return run
+
+
+@scenario
+async def of_others(scene: Scene) -> RunHandle:
+    """An activity and a workflow of somebody else's worker."""
+    queue = f"{scene.stage.task_queue}-abroad"
+    files = [foreign_activity("shout", queue, "text:string!"), foreign_workflow("Relay", queue, "text:string!")]
+    both = asks(call("shout", "call_1", text="a"), call("Relay", "call_2", text="b"))
+    client = await Client.connect(scene.stage.client.service_client.config.target_host)
+    async with (
+        Worker(client, task_queue=queue, activities=[shout], workflows=[Relay]),
+        scene.running([both, says("done")], files=files) as run,
+    ):
+        return run
+
+
+@scenario
+async def called_agent(scene: Scene) -> RunHandle:
+    """The history of the run that calls; the called run's own is like any other."""
+
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        if request.messages[0].text == "You read.":
+            return says("page 3")
+        return [asks(call("reader", "call_1", page=3)), says("done")][request.step]
+
+    with ScriptedModel(script) as model:
+        reader = scripted_agent(model, name="reader", instructions="system:\nYou read.\n\nuser:\n{{page}}\n")
+        reader.inputs = [Property(name="page", kind="integer", required=True)]
+        chief = scripted_agent(model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}])
+        chief._others = {"reader.prompty": reader}
+        async with scene.stage.worker():
+            run = await scene.stage.start(chief, id=scene.stage.task_queue)
+            await end_of(run)
+            return run
 
 
 @scenario

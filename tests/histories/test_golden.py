@@ -13,7 +13,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 from perdure.payloads.converter import perdure_data_converter
 from perdure.workflows.agent_run import AgentRun
 
-from .golden import FOLDER, Golden, outline
+from .golden import FOLDER, Golden, id_of, outline
 from .scenarios import SCENARIOS
 
 RECORDED = sorted(FOLDER.glob("*.json"))
@@ -22,9 +22,9 @@ SANDBOXED = ("tools-1", "plain_guardrails-1", "cancelled_in_a_tool-1", "compacti
 
 
 async def failures(paths: Iterable[Path], runner: WorkflowRunner) -> dict[str, Exception]:
-    """Name → why the history does not replay."""
+    """Workflow id → why the history does not replay."""
     goldens = {path.stem: Golden.model_validate_json(path.read_bytes()) for path in paths}
-    histories = [WorkflowHistory.from_json(name, golden.history) for name, golden in goldens.items()]
+    histories = [WorkflowHistory.from_json(id_of(golden.history), golden.history) for golden in goldens.values()]
     replayer = Replayer(workflows=[AgentRun], data_converter=perdure_data_converter, unsandboxed_workflow_runner=runner)
     async with replayer.workflow_replay_iterator(_each(histories)) as results:
         return {result.history.workflow_id: result.replay_failure async for result in results if result.replay_failure}

@@ -23,8 +23,8 @@ def recorded_agents(agent: Agent) -> dict[str, Agent]:
 
     Those that are absent there are left to the workers. Raises as `AgentFiles.find` does.
     """
-    if agent._agents is not None:
-        return agent._agents
+    if agent._others:
+        return dict(agent._others)
     if agent._base_dir is None or not any(child_tools(agent)):
         return {}
     files = AgentFiles(agent._base_dir, agent._file_roots)
