@@ -90,7 +90,11 @@ def ledger() -> Iterator[Ledger]:
         def log_message(self, *arguments: Any) -> None:
             """Silent."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    class Server(ThreadingHTTPServer):
+        def handle_error(self, request: Any, client_address: Any) -> None:
+            """A client was killed while it was answered: that is what the tests do."""
+
+    server = Server(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     threading.Thread(target=server.serve_forever, daemon=True).start()
     noted.url = f"http://127.0.0.1:{server.server_port}"
