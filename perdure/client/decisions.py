@@ -27,6 +27,8 @@ from .reading.query import ask
 
 ANSWER_SECONDS = 10.0
 """A decision that no worker has answered within these seconds is unconfirmed."""
+ATTEMPT_SECONDS = 1.0
+"""After these it is sent again: one that comes as its link ends may never be answered, and is due to the next link."""
 PAUSE_SECONDS = 0.1
 """Before a decision is sent again that found the run between two histories, or too busy."""
 
@@ -78,8 +80,7 @@ class Decision:
         """Whether the run has accepted; False when it is to be asked once more."""
         link = await self.chain.known()
         try:
-            await self.chain.handle(link).execute_update(APPROVAL, self.approval, id=self.approval.id)
-            return True
+            return await self._attempt(link)
         except WorkflowUpdateFailedError as error:
             cause = error.cause
             if isinstance(cause, ApplicationError) and cause.type == _BETWEEN_LINKS:
@@ -95,6 +96,21 @@ class Decision:
                 raise
             self._obstacle = error.message if error.status is RPCStatusCode.FAILED_PRECONDITION else ""
             return False
+
+    async def _attempt(self, link: str) -> bool:
+        """Send it to that link; False if there is no answer within `ATTEMPT_SECONDS`. Raises what the update does."""
+        handle = self.chain.handle(link)
+        attempt = asyncio.ensure_future(handle.execute_update(APPROVAL, self.approval, id=self.approval.id))
+        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may end unheard.
+        try:
+            await asyncio.wait([attempt], timeout=ATTEMPT_SECONDS)
+            if attempt.done():
+                attempt.result()
+                return True
+        finally:
+            attempt.cancel()
+        await self.chain.describe()
+        return False
 
     async def _refused(self, cause: BaseException) -> ApprovalError:
         kind = "unreadable"
