@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from perdure.errors import GuardrailError
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.testing import asks, says
+from perdure.testing import asks, call, says
 from perdure.tool_calls import Approval, ToolRequest
 from perdure.tools import tool
 
@@ -88,3 +89,44 @@ async def test_the_person_sees_what_the_guardrail_let_pass() -> None:
     stage = paying(approve=approve, guardrails=Guardrails(tool=lambda name, arguments: False))  # type: ignore[arg-type, return-value]
     await stage.play()
     assert asked == [{"amount": 1}], "what is denied is not asked for"
+
+
+async def test_a_check_that_fails_asks() -> None:
+    """Whoever can't say whether a person must be asked has one asked (the run itself goes on)."""
+
+    async def checks(arguments: dict[str, Any]) -> Any:
+        return {5: False, 6: "six", 7: None}[arguments["amount"]]
+
+    def spend(amount: int) -> str:
+        return f"spent {amount}"
+
+    function = tool(name="spend", approval=checks)(spend)
+    calls = [call("spend", f"c{amount}", amount=amount) for amount in (5, 6, 7, 8)]
+    stage = Stage(
+        asks(*calls), says("Done"), tools={"spend": function}, approve=lambda request: Approval(approved=False)
+    )
+    await stage.play()
+    seen = [data["reason"] for data in stage.data("permission_requested")]
+    cannot = "the tool can't say whether it needs an approval"
+    assert seen == ["six", f"{cannot}: TypeError: expected True, False or a reason, got None", f"{cannot}: KeyError: 8"]
+    assert stage.results() == ["spent 5", *["Tool denied: no reason was given"] * 3]
+
+
+async def test_only_calls_can_be_approved() -> None:
+    """An input or output guardrail that wants a person asked denies."""
+    asking = GuardrailResult(allowed=True, ask="hm")
+    with pytest.raises(GuardrailError, match="only tool calls can be approved"):
+        await Stage(says("Done"), guardrails=Guardrails(output=lambda message: asking)).play()
+
+
+async def test_nobody_decides_in_time() -> None:
+    async def approve(request: ToolRequest) -> Approval:
+        await asyncio.sleep(10)
+        return Approval(approved=True)
+
+    function = tool(name="spend", approval="always", approval_timeout=0.01)(lambda: "spent")
+    stage = Stage(asks("spend"), says("Done"), tools={"spend": function}, approve=approve)
+    await stage.play()
+    assert stage.results() == ["Tool denied: nobody has decided within 0.01 s (approvalTimeout)"]
+    [requested] = stage.data("permission_requested")
+    assert requested["deadline"] == stage.effects.now() + 0.01

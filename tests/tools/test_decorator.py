@@ -11,6 +11,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from perdure.agent import FunctionTool, Property
+from perdure.errors import ConfigurationError
 from perdure.schema import object_schema
 from perdure.tools import ToolContext, clear_tools, get_tool, tool
 
@@ -200,3 +201,20 @@ def test_methods_are_described_without_self() -> None:
             return float(len(item))
 
     assert [prop.name for prop in Shop().price.__tool__.parameters] == ["item"]  # type: ignore[attr-defined]
+
+
+def test_approval_is_always_never_or_a_function() -> None:
+    def check(arguments: dict[str, Any]) -> bool:
+        return True
+
+    def spec(**options: Any) -> Any:
+        return tool(**options)(lambda: None).__tool_spec__  # type: ignore[attr-defined]
+
+    assert (spec(approval=check).needs_approval, spec(approval=check).approval_check) == (False, "plain")
+    assert (spec(approval="always").needs_approval, spec(approval="never").needs_approval) == (True, False)
+    stricter = spec(approval=check, needs_approval=True, approval_timeout=5)
+    assert (stricter.needs_approval, stricter.approval_check, stricter.approval_timeout) == (True, None, 5)
+    with pytest.raises(ConfigurationError, match="approval is 'maybe': expected 'always', 'never', or a function"):
+        tool(approval="maybe")(lambda: None)  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="approval='never' contradicts needs_approval=True"):
+        tool(approval="never", needs_approval=True)(lambda: None)
