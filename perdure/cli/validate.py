@@ -97,7 +97,7 @@ def _specs(
         for tool in agent.tools or []
         if tool.name not in known and (tool.name in found.missing or tool.name in found.unasked)
     ]
-    fields = {"name", *ToolPolicy.model_fields, "needs_approval"}
+    fields = {"name", *ToolPolicy.model_fields, "needs_approval", "approval_check"}
     return [spec.model_dump(include=fields) for spec in [*found.tools, *rest]]
 
 
@@ -124,6 +124,8 @@ def _in_words(spec: Mapping[str, Any]) -> str:
             "idempotent" if spec["idempotent"] else "not idempotent",
             *([] if spec["parallel_safe"] else ["never beside others"]),
             *(["needs an approval"] if spec["needs_approval"] else []),
+            *(["needs an approval where its function says so"] if spec["approval_check"] else []),
+            *([f"denied after {spec['approval_timeout']:g} s"] if spec["approval_timeout"] else []),
             *(["local"] if spec["local"] else []),
             *([f"at most {most:,} bytes of a result"] if most else []),
         ]
