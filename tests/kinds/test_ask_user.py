@@ -48,7 +48,7 @@ def told(run_result: Any) -> list[str]:
 
 
 async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(call("ask_user", **WHERE)), says("Bon voyage")])
+    model = scripted([asks(call("ask_user", **WHERE)), says("Bon voyage", delay=1.0)])
     async with stage.worker():
         run = await stage.start(scripted_agent(model, [ASK]))
         pending = await question(run)
@@ -77,7 +77,7 @@ async def test_the_answer_is_the_result(stage: Stage, scripted: Scripted) -> Non
 
 
 async def test_only_the_choices(stage: Stage, scripted: Scripted) -> None:
-    model = scripted([asks(call("ask_user", **WHERE, allow_other=False)), says("Bon voyage")])
+    model = scripted([asks(call("ask_user", **WHERE, allow_other=False)), says("Bon voyage", delay=1.0)])
     async with stage.worker():
         run = await stage.start(scripted_agent(model, [ASK]))
         await question(run)

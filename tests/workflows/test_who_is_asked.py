@@ -123,26 +123,26 @@ async def test_what_nobody_decides_in_time_is_denied(stage: Stage, scripted: Scr
     """Also where the time passes while no worker runs."""
     agent = scripted_agent(
         scripted([asks(call("pay", amount=7)), asks(call("pay", "late", amount=8)), says("done")]),
-        [{**PAY, "perdure": {"approval": "always", "approvalTimeout": 1}}],
+        [{**PAY, "perdure": {"approval": "always", "approvalTimeout": 2}}],
     )
     async with stage.worker([pay]):
         run = await stage.start(agent)
         [pending] = await waiting(run)
         await run.approve("call_pay")
         await wait_for(lambda: is_waiting_for(run, "late"))
-    await asyncio.sleep(1)
+    await asyncio.sleep(2)
     async with stage.worker([pay]):
-        assert await told(run) == ["paid 7", "Tool denied: nobody has decided within 1 s (approvalTimeout)"]
+        assert await told(run) == ["paid 7", "Tool denied: nobody has decided within 2 s (approvalTimeout)"]
     [first, last] = [event.data for event in await run.events() if event.type == "permission_completed"]
     assert first["approved"]
     assert (last["approved"], last["by"]) == (False, None)
-    assert "nobody has decided within 1 s" in last["reason"]
-    assert pending.deadline == pending.since + 1
+    assert "nobody has decided within 2 s" in last["reason"]
+    assert pending.deadline == pending.since + 2
 
 
 async def test_a_decision_after_the_deadline_is_refused(stage: Stage, scripted: Scripted) -> None:
     calls = [call("pay", amount=7), call("pay", "second", amount=8)]
-    policy = {"approval": "always", "approvalTimeout": 1}
+    policy = {"approval": "always", "approvalTimeout": 2}
     async with stage.worker([pay]):
         model = scripted([asks(*calls), says("done")])
         run = await stage.start(scripted_agent(model, [{**PAY, "perdure": policy}]))
