@@ -9,12 +9,13 @@ from pydantic.alias_generators import to_camel
 
 from .asset_nodes import Binding, Connection, Node, Property
 from .json_types import JsonObject
+from .options import MAX_SECONDS, MIN_SECONDS
 
 
 class ToolPolicy(Node):
     """How calls of a tool are executed: its key `perdure` in the file. What is absent is left to the tool's code."""
 
-    timeout: float | None = Field(default=None, gt=0)
+    timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds for one execution."""
     retries: int | None = Field(default=None, ge=0, le=100)
     """How often an execution that has failed is repeated."""
@@ -24,7 +25,7 @@ class ToolPolicy(Node):
     """False for a tool beside which no other one may run."""
     approval: Literal["always", "never"] | None = None
     """Whether a person must approve each call."""
-    approval_timeout: float | None = Field(default=None, gt=0)
+    approval_timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds until a call that nobody has decided about is denied."""
     local: bool | None = None
     """True for a fast, pure function, which is then executed as a local activity."""

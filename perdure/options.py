@@ -17,6 +17,8 @@ from pydantic_core import PydanticCustomError
 
 MAX_SECONDS = 10 * 365 * 24 * 3600
 """Ten years: Temporal can time no more than some hundred years, and nothing infinite."""
+MIN_SECONDS = 0.001
+"""Of the time-outs of tools: Temporal takes what is nothing in its own unit for no time-out at all."""
 DEFAULT_ANSWER_BYTES = 16 * 1024 * 1024
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..agent import ToolPolicy
 from ..errors import ConfigurationError
+from ..options import MAX_SECONDS, MIN_SECONDS
 from ..tool_calls import ToolSpec
 
 
@@ -12,7 +13,7 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
 
     The stricter of file and code wins, except that a file may say of a tool without code of its own that it is
     idempotent or parallel-safe after all: nobody else can know. Raises ConfigurationError for a policy that
-    contradicts itself.
+    contradicts itself, and for numbers that can't be.
     """
     if policy is not None:
         strict = {
@@ -26,6 +27,7 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
             "parallel_safe": _both(spec.parallel_safe, policy.parallel_safe, is_function=is_function),
         }
         spec = spec.model_copy(update=strict)
+    _check_numbers(spec)
     if spec.needs_approval:
         spec = spec.model_copy(update={"approval_check": None})
     if spec.local and not spec.idempotent:
@@ -34,6 +36,18 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
             "was lost. Leave out one of the two"
         )
     return spec
+
+
+def _check_numbers(spec: ToolSpec) -> None:
+    for name in ("timeout", "approval_timeout"):
+        value = getattr(spec, name)
+        if value is not None and not MIN_SECONDS <= value <= MAX_SECONDS:
+            text = f"expected seconds, from {MIN_SECONDS:g} to {MAX_SECONDS:,} (ten years)"
+            raise ConfigurationError(f"tool {spec.name!r}: {name} is {value!r}: {text}")
+    for name, least in (("retries", 0), ("max_result", 1)):
+        value = getattr(spec, name)
+        if value is not None and value < least:
+            raise ConfigurationError(f"tool {spec.name!r}: {name} is {value!r}: expected at least {least}")
 
 
 def _least(*values: float | None) -> float | None:

@@ -6,17 +6,17 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from jsonschema import Draft202012Validator, ValidationError, validators
-from jsonschema.exceptions import UnknownType
-from referencing import Registry
+from jsonschema import Draft202012Validator, ValidationError
 from referencing.exceptions import Unresolvable
 
 from ..agent import Property
 from ..excerpt import one_line
 from ..schema import LENIENT, object_schema
+from .strangers_schema import strangers_errors
 
 MAX_PROBLEMS = 5
 _SHOWN_CHARACTERS = 60
+_SHOWN_RULE_CHARACTERS = 200
 _SCALARS: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "integer": (int,),
@@ -40,42 +40,43 @@ def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) 
 def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
     """What is wrong with arguments that a person wrote, by the schema that the model is told; [] when nothing is.
 
-    An optional argument may be null, as strict schemas make models write (§7.1); an unknown one is a mistake.
+    An optional argument may be null, as strict schemas make models write (§7.1); an unknown one is a mistake. The
+    schema may be a stranger's: see `schema_problems`.
     """
-    known, required = schema.get("properties", {}), schema.get("required", [])
-    given = {name: value for name, value in arguments.items() if value is not None or name in required}
+    known, given = schema.get("properties") or {}, _without_nulls(schema, arguments)
     names = ", ".join(known) or "there are none"
     unknown = [f"{_shown(name)} is not a parameter ({names})" for name in given if name not in known]
-    errors = sorted(Draft202012Validator(schema).iter_errors(given), key=_path)
-    return [*unknown, *dict.fromkeys(text for error in errors for text in _explain(error))][:MAX_PROBLEMS]
+    if schema.get("additionalProperties") or schema.get("patternProperties"):
+        unknown = []
+    return list(dict.fromkeys([*unknown, *_problems(schema, given)]))[:MAX_PROBLEMS]
 
 
 def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
     """The arguments, and what is wrong with them by a JSON Schema that comes from others; [] when nothing is.
 
-    Nulls that mean "not given" are left out where the schema does not take them. References lead nowhere else, and
-    patterns are left to whoever has written them: an expression of a stranger's may take for ever.
+    Nulls that mean "not given" are left out where the schema does not take them. References lead nowhere else, and what
+    may take for ever, such as a stranger's patterns, is left to whoever has written it: see `strangers_errors`.
     """
-    required = schema.get("required", [])
-    validator = _OfOthers(schema, registry=Registry())
     given = dict(arguments)
-    try:
-        if problems := _problems(validator, given):
-            given = {name: value for name, value in arguments.items() if value is not None or name in required}
-            problems = _problems(validator, given)
-    except (Unresolvable, UnknownType, RecursionError) as error:
-        return given, [f"the tool's own schema can't be used: {one_line(str(error))}"]
+    if problems := _problems(schema, given):
+        given = _without_nulls(schema, arguments)
+        problems = _problems(schema, given) if len(given) < len(arguments) else problems
     return given, problems
 
 
-def _problems(validator: Any, arguments: dict[str, Any]) -> list[str]:
-    errors = sorted(validator.iter_errors(arguments), key=_path)
-    return list(dict.fromkeys(text for error in errors for text in _explain(error)))[:MAX_PROBLEMS]
+def _without_nulls(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> dict[str, Any]:
+    required = schema.get("required")
+    kept = required if isinstance(required, list) else ()
+    return {name: value for name, value in arguments.items() if value is not None or name in kept}
 
 
-_OfOthers: Any = validators.extend(  # type: ignore[no-untyped-call]
-    Draft202012Validator, dict.fromkeys(["pattern", "patternProperties"], lambda *_: iter(()))
-)
+def _problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
+    try:
+        errors = sorted(strangers_errors(schema, arguments), key=_path)
+        return list(dict.fromkeys(text for error in errors for text in _explain(error)))[:MAX_PROBLEMS]
+    except Exception as error:  # Whatever a stranger's schema leads to.
+        why = str(error) if isinstance(error, Unresolvable | ValueError) else f"{type(error).__name__}: {error}"
+        return [f"the tool's own schema can't be used: {one_line(why)}"]
 
 
 def _path(error: ValidationError) -> list[str]:
@@ -106,11 +107,22 @@ def _explain(error: ValidationError) -> Iterator[str]:
     elif error.validator == "enum":
         allowed = ", ".join(_shown(value) for value in schema["enum"] if value is not None)
         yield f"'{place}' must be one of {allowed}, got {_shown(instance)}"
+    elif error.validator not in ("type", "oneOf", "anyOf"):
+        rule = _rule(error)
+        yield f"'{place}': {rule}" if place else rule
     else:
         yield f"'{place}' must be {_expected(schema)}, got {_shown(instance)}"
 
 
-def _expected(schema: Mapping[str, Any]) -> str:
+def _rule(error: ValidationError) -> str:
+    if len(error.message) <= _SHOWN_RULE_CHARACTERS:
+        return error.message
+    return f"{_shown(error.instance)} does not fit {_shown({str(error.validator): error.validator_value})}"
+
+
+def _expected(schema: Mapping[str, Any] | bool) -> str:
+    if isinstance(schema, bool):
+        return "any value"
     alternatives = schema.get("oneOf") or schema.get("anyOf")
     if alternatives:
         names = [_expected(option) for option in alternatives if option != {"type": "null"}]

@@ -15,7 +15,7 @@ from temporalio.workflow import ActivityCancellationType, ChildWorkflowHandle, P
 from ..loop.effects import Cancelled
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
-from ..options import RunOptions
+from ..options import MIN_SECONDS, RunOptions
 from ..protocol import activities
 from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
 from ..tools.foreign.arguments import as_sent, complete_arguments
@@ -228,4 +228,4 @@ async def _end_unstarted(handle: Handle) -> activities.Unstarted:
 
 
 def _duration(seconds: float | None) -> timedelta | None:
-    return None if seconds is None else timedelta(seconds=seconds)
+    return None if seconds is None else timedelta(seconds=max(seconds, MIN_SECONDS))

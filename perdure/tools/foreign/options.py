@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
 
 from ...agent import Node, Property
-from ...options import MAX_SECONDS
+from ...options import MAX_SECONDS, MIN_SECONDS
 from ...spelling import did_you_mean
 
 DEFAULT_WAIT = 60.0
@@ -26,15 +26,16 @@ _PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]*)\s*\}\}")
 def seconds(value: Any) -> float:
     """A duration of the file: a number of seconds, or a text such as `30s`, `5m`, `1h30m`, `500ms`.
 
-    Raises ValueError for anything else, and for what is not above 0 and at most ten years.
+    Raises ValueError for anything else, and for less than a millisecond and more than ten years.
     """
     found: float | None = None
     if isinstance(value, int | float) and not isinstance(value, bool):
         found = float(value)
     elif isinstance(value, str) and _DURATION.fullmatch(value.strip()):
         found = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value))
-    if found is None or not 0 < found <= MAX_SECONDS:
-        raise ValueError("expected a number of seconds or a text such as '30s', '5m', '1h30m', more than 0")
+    if found is None or not MIN_SECONDS <= found <= MAX_SECONDS:
+        text = "expected a number of seconds or a text such as '30s', '5m', '1h30m', from 0.001 s to ten years"
+        raise ValueError(text)
     return found
 
 
