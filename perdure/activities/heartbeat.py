@@ -68,15 +68,18 @@ def _heartbeat_from_anywhere() -> None:
     """Let user code call `temporalio.activity.heartbeat` in this activity on whatever event loop and thread it runs.
 
     The SDK's own function is for the worker's event loop alone. No detail of any heartbeat has a known secret in it;
-    what a model says, which has seen none, is not searched at each beat.
+    what a model says, which has seen none, is not searched at each beat. Details that can't be sent raise where they
+    are told: later, that would end the activity, to be repeated.
     """
     loop, context = asyncio.get_running_loop(), activity._Context.current()
+    converter = activity.payload_converter()
     beat = context.heartbeat
     assert beat is not None
 
     def heartbeat(*details: object) -> None:
         if details and not isinstance(details[0], StreamedText):
             details = tuple(map(redactor().encoded, details))
+            converter.to_payloads(details)
         if asyncio._get_running_loop() is loop:
             beat(*details)
         else:

@@ -87,10 +87,12 @@ class Resources:
         kept = self._kept.get(kind)
         if kept is None or not kept.is_usable:
             kept = self._kept[kind] = _Kept(kind, self._factories[kind])
-        try:
-            return await asyncio.shield(kept.value)
-        except Exception as error:
+        await asyncio.wait([kept.value])
+        if kept.value.cancelled():
+            return ResourceError(f"the resource {kind.__name__} can't be opened: it was cancelled")
+        if error := kept.value.exception():
             return ResourceError(f"the resource {kind.__name__} can't be opened: {describe(error)}")
+        return kept.value.result()
 
 
 class _Kept:
@@ -127,11 +129,11 @@ class _Kept:
         except asyncio.CancelledError:
             self.value.cancel()
             raise
-        except Exception as error:
+        except BaseException as error:  # SystemExit would end the event loop that all tools share.
             if self.value.done():
                 _log.exception("The resource %s failed to close", self._kind.__name__)
             else:
-                self.value.set_exception(error)
+                self.value.set_exception(error if isinstance(error, Exception) else RuntimeError(describe(error)))
 
 
 @contextlib.asynccontextmanager

@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from pydantic_core import to_json
+
 from ..tool_calls import ToolProgress
 from .context import ToolContext
 
@@ -55,6 +57,7 @@ class _UnderWay:
         return self._has_ended or self._given.is_cancelled()
 
     def _heartbeat(self, *details: object) -> None:
+        _require_json(details)
         if not self._has_ended:
             self._soon(self._given.heartbeat, *details)
 
@@ -76,3 +79,14 @@ class _UnderWay:
     def _soon(self, call: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # The loop was closed: nobody waits any more.
             self._loop.call_soon_threadsafe(call, *arguments)
+
+
+def _require_json(details: tuple[object, ...]) -> None:
+    """Here, where the tool learns of it: a beat that can't be sent would end the execution, to be repeated.
+
+    Raises TypeError.
+    """
+    try:
+        to_json([detail for detail in details if not isinstance(detail, bytes)])
+    except (ValueError, RecursionError) as error:
+        raise TypeError(f"heartbeat details need a JSON form: {error}") from None

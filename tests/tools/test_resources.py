@@ -164,3 +164,30 @@ async def test_a_type_that_the_worker_does_not_have() -> None:
 def test_a_factory_that_is_none() -> None:
     with pytest.raises(ConfigurationError, match="expected a class, and a function without parameters"):
         ToolBox(resources={Database: Database()})  # type: ignore[dict-item]
+
+
+async def test_a_factory_that_ends_or_cancels_itself_is_an_error_and_the_loop_goes_on() -> None:
+    def ends() -> Database:
+        raise SystemExit("no database")
+
+    async def cancels() -> Cache:
+        raise asyncio.CancelledError
+
+    def find_nothing(cache: Cache) -> str:
+        return "found"
+
+    loop = UserLoop()
+    async with loop.held():
+        box = ToolBox(
+            {"find": find, "find_nothing": find_nothing}, resources={Database: ends, Cache: cancels}, loop=loop
+        )
+        thread = loop.get()
+        for name, why in (
+            ("find", "Database can't be opened: RuntimeError: SystemExit: no database"),
+            ("find_nothing", "Cache can't be opened: it was cancelled"),
+        ):
+            agent = Agent(name="a", tools=[{"name": name, "kind": "function"}])
+            result = await box.execute(agent, name, {"name": "x"} if name == "find" else {}, {}, timeout=10)
+            assert why in result.text, result.text
+        assert loop.get() is thread
+        await box.close()
