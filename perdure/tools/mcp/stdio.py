@@ -25,6 +25,8 @@ from ...logs import get_logger
 from .declaration import Server
 from .limits import MAX_MESSAGE_BYTES
 
+LOOK_SECONDS = 0.25
+"""Between two looks whether the process is still there."""
 ENDING_SECONDS = 1.5
 """How long a server may take to end when its input ends, and again when it is told to terminate."""
 _LINES_PER_MINUTE = 300
@@ -87,6 +89,7 @@ class ServerProcess:
             asyncio.create_task(self._read(process, to_session)),
             asyncio.create_task(self._write(process, from_session)),
             asyncio.create_task(self._listen(process)),
+            asyncio.create_task(self._watch(process, to_session)),
         ]
         try:
             yield incoming, outgoing
@@ -109,13 +112,28 @@ class ServerProcess:
                     await self._receive(line, to_session)
         except ValueError:
             self._why = f"it sent a message of more than {MAX_MESSAGE_BYTES:,} bytes"
+        self._note_end(to_session)
+        # Until it has said everything, it may not notice that it is to end.
+        while await process.stdout.read(65536):
+            await asyncio.sleep(0)
+
+    async def _watch(self, process: asyncio.subprocess.Process, to_session: Incoming) -> None:
+        """Note the end of a process that has failed also where another one, which it has started, holds its output.
+
+        One that ends in order may have left its work to that other one.
+        """
+        while process.returncode is None:  # Its `wait` waits for the other one, too.
+            await asyncio.sleep(LOOK_SECONDS)
+        await asyncio.sleep(LOOK_SECONDS)  # For its last words.
+        if process.returncode and not self.is_over:
+            _signal_all(process, signal.SIGKILL)
+            self._note_end(to_session)
+
+    def _note_end(self, to_session: Incoming) -> None:
         self.is_over = True
         self._on_end()
         # What waits for answers hears of the end by this.
         to_session.close()
-        # Until it has said everything, it may not notice that it is to end.
-        while await process.stdout.read(65536):
-            await asyncio.sleep(0)
 
     async def _receive(self, line: bytes, to_session: Incoming) -> None:
         if not line.strip():
@@ -186,9 +204,15 @@ async def _end(process: asyncio.subprocess.Process) -> None:
     process.stdin.close()
     for force in (None, signal.SIGTERM, signal.SIGKILL):
         if force is not None:
-            with suppress(ProcessLookupError, PermissionError):
-                os.killpg(process.pid, force)
+            _signal_all(process, force)
         with suppress(TimeoutError):
             async with asyncio.timeout(ENDING_SECONDS):
                 await process.wait()
-                return
+                break
+    _signal_all(process, signal.SIGKILL)  # What it has left behind.
+
+
+def _signal_all(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+    """Send a signal to the process and all that it has started."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(process.pid, number)
