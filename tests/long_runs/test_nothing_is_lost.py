@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.service import RPCError, RPCStatusCode
 
-from perdure import RunNotFound
 from perdure.client import RunHandle, get_run
 from perdure.events import RunEvent
 from perdure.messages import Message
@@ -192,7 +192,9 @@ async def _forget(stage: Stage, run: RunHandle, run_id: str) -> None:
     async def is_gone() -> bool:
         try:
             await stage.client.get_workflow_handle(run.id, run_id=run_id).describe()
-        except RunNotFound:
+        except RPCError as error:
+            if error.status != RPCStatusCode.NOT_FOUND:
+                raise
             return True
         return False
 

@@ -41,6 +41,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def validate(folder: Path, parameters: str, *arguments: str) -> tuple[int, str, str]:
     (folder / "agent.prompty").write_text(AGENT % parameters)
     done = CliRunner().invoke(app, ["validate", "agent.prompty", *arguments])
+    if done.exception is not None and not isinstance(done.exception, SystemExit):
+        raise done.exception
     return done.exit_code, done.stdout, done.stderr
 
 
