@@ -6,6 +6,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
+from .excerpt import one_line, visible
+
 if TYPE_CHECKING:
     from .messages import ToolResult
 
@@ -52,6 +54,9 @@ def chosen(places: Iterable[CallPlace], call_id: str, iteration: int | None) -> 
 def _named(known: Sequence[CallPlace]) -> str:
     if not known:
         return "there is none yet"
-    shown = [f"{place.call_id} ({place.name}, iteration {place.iteration})" for place in known[-MAX_NAMED:]]
+    shown = [
+        f"{one_line(visible(place.call_id))} ({place.name}, iteration {place.iteration})"
+        for place in known[-MAX_NAMED:]
+    ]
     before = f"{len(known) - len(shown)} earlier ones, " if len(known) > len(shown) else ""
     return f"there are {before}{', '.join(shown)}"
