@@ -11,6 +11,7 @@ from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from ..errors import ConfigurationError, ToolNotRegisteredError
+from ..excerpt import one_line
 from ..guardrails import GuardrailPoint
 from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, TOOL_PREFIX, Offer
@@ -74,11 +75,17 @@ async def _take_stock(
 def _lacking_offers(texts: Sequence[str]) -> Lacking:
     """What tools offer, where that could not be found out: another worker may be able to."""
     return Lacking(
-        what=[text.partition(":")[0] for text in texts],
+        what=[_unasked_tool(text) for text in texts],
         kind=CONFIGURATION_ERROR,
         text="\n".join(redact(text) for text in texts),
         task_queue=activity.info().task_queue,
     )
+
+
+def _unasked_tool(text: str) -> str:
+    """From `tool 'd' (kind: mcp): WHY`."""
+    tool, _, why = text.partition("): ")
+    return f"{tool}), which the first worker could not offer: {one_line(redact(why), 240)}"
 
 
 def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:

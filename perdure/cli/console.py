@@ -106,6 +106,15 @@ def describe_call(name: str, arguments: Any) -> str:
     return f"{name}({one_line(text)})"
 
 
+def describe_decision(data: Mapping[str, Any]) -> str:
+    """What a person has decided about a call, for the data of a `permission_completed` event."""
+    by = f" by {data['by']}" if data.get("by") else ""
+    edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
+    reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
+    word = ("approved" if data.get("answer") is None else "answered") if data.get("approved") else "denied"
+    return f"{data['name']} {word}{by}{edited}{reason}"
+
+
 def describe_progress(data: Mapping[str, Any]) -> str:
     """`name: done/total text` on one short line, for the data of a `tool_progress` event."""
     total = data.get("total")

@@ -10,7 +10,7 @@ import typer
 
 from ..excerpt import one_line
 from . import options
-from .console import answer, describe_call, describe_progress, to_json
+from .console import answer, describe_call, describe_decision, describe_progress, to_json
 from .problems import UsageProblem
 from .running import execute
 from .session import open_run
@@ -85,6 +85,8 @@ def _line(event: RunEvent) -> str:
 
 def _summary(data: dict[str, Any]) -> str:
     if "arguments" in data:
+        if "approved" in data:
+            return describe_decision(data)
         return describe_call(data["name"], data["arguments"])
     if "done" in data:
         return describe_progress(data)

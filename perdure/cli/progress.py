@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from ..excerpt import counted, one_line
 from .approvals import command_for
-from .console import describe_call, describe_progress, say, to_json
+from .console import describe_call, describe_decision, describe_progress, say
 
 if TYPE_CHECKING:
     from ..events import RunEvent
@@ -95,12 +95,7 @@ def _show_request(event: RunEvent, run_id: str) -> None:
 
 
 def _show_approval(event: RunEvent, run_id: str) -> None:
-    data = event.data
-    by = f" by {data['by']}" if data.get("by") else ""
-    edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
-    reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
-    word = ("approved" if data.get("answer") is None else "answered") if data.get("approved") else "denied"
-    say(f"  {data['name']} {word}{by}{edited}{reason}", "strong")
+    say(f"  {describe_decision(event.data)}", "strong")
 
 
 def _show_reset(event: RunEvent, run_id: str) -> None:

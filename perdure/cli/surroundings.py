@@ -117,7 +117,7 @@ def _no_handler(place: Place, name: str, kind: str) -> Finding:
     from ..tools.kinds import BUILT_IN
 
     known = ("function", *BUILT_IN)
-    hint = did_you_mean(kind, known)
+    hint = did_you_mean(kind.lower(), known)
     text = (
         f"nothing executes tools of kind {kind!r} here{hint}. Expected {', '.join(known)}, or a worker that has a "
         f"function named {name!r} or the kind: create_worker(tool_kinds={{{kind!r}: …}}), or a package that adds it"

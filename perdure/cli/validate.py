@@ -92,13 +92,15 @@ def _specs(
     asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
     found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))
     known = {spec.name for spec in found.tools}
-    rest = [
-        with_policy(ToolSpec(name=tool.name), tool.perdure, is_function=False)
-        for tool in agent.tools or []
-        if tool.name not in known and (tool.name in found.missing or tool.name in found.unasked)
-    ]
     fields = {"name", *ToolPolicy.model_fields, "needs_approval", "approval_check"}
-    return [spec.model_dump(include=fields) for spec in [*found.tools, *rest]]
+    specs = [spec.model_dump(include=fields) for spec in found.tools]
+    for tool in agent.tools or []:
+        if tool.name in known or not (tool.name in found.missing or tool.name in found.unasked):
+            continue
+        spec = with_policy(ToolSpec(name=tool.name), tool.perdure, is_function=False)
+        said = {"name", "needs_approval", *(tool.perdure.model_fields_set if tool.perdure else ())}
+        specs.append(spec.model_dump(include=fields & said if tool.name in found.unasked else fields))
+    return specs
 
 
 def _print(
@@ -116,20 +118,22 @@ def _print(
 
 
 def _in_words(spec: Mapping[str, Any]) -> str:
-    seconds, most = spec["timeout"], spec["max_result"]
-    return ", ".join(
-        [
-            f"{seconds:g} s" if seconds else "the run's time-out",
-            f"{spec['retries']} retries" if spec["retries"] else "no retries",
-            "idempotent" if spec["idempotent"] else "not idempotent",
-            *([] if spec["parallel_safe"] else ["never beside others"]),
-            *(["needs an approval"] if spec["needs_approval"] else []),
-            *(["needs an approval where its function says so"] if spec["approval_check"] else []),
-            *([f"denied after {spec['approval_timeout']:g} s"] if spec["approval_timeout"] else []),
-            *(["local"] if spec["local"] else []),
-            *([f"at most {most:,} bytes of a result"] if most else []),
-        ]
-    )
+    seconds, most = spec.get("timeout"), spec.get("max_result")
+    words = {
+        "timeout": f"{seconds:g} s" if seconds else "the run's time-out",
+        "retries": f"{spec['retries']} retries" if spec.get("retries") else "no retries",
+        "idempotent": "idempotent" if spec.get("idempotent") else "not idempotent",
+        "parallel_safe": "" if spec.get("parallel_safe") else "never beside others",
+        "needs_approval": "needs an approval" if spec.get("needs_approval") else "",
+        "approval_check": "needs an approval where its function says so" if spec.get("approval_check") else "",
+        "approval_timeout": f"denied after {spec['approval_timeout']:g} s" if spec.get("approval_timeout") else "",
+        "local": "local" if spec.get("local") else "",
+        "max_result": f"at most {most:,} bytes of a result" if most else "",
+    }
+    said = ", ".join(word for name, word in words.items() if name in spec and word)
+    if spec.keys() >= words.keys():
+        return said
+    return f"{said}; what its kind says when a run begins" if said else "what its kind says when a run begins"
 
 
 def _as_dict(problem: Problem) -> dict[str, Any]:

@@ -15,6 +15,8 @@ POLL_SECONDS = 70.0
 """A worker polls at least once a minute; the server lists one that has left for longer than that."""
 PATIENCE_SECONDS = 3.0
 """A task that has waited for longer is one that nobody takes."""
+OWN_PREFIX = "perdure."
+"""How the types of the activities begin that the workers of a run execute."""
 
 
 async def somebody_polls(client: Client, task_queue: str) -> bool:
@@ -38,8 +40,12 @@ async def queue_without_worker(client: Client, run: WorkflowExecutionDescription
 
 
 def has_waited(run: WorkflowExecutionDescription) -> bool:
-    """Whether a task of the run waits for a worker, and has done so for `PATIENCE_SECONDS`."""
-    return decision_has_waited(run) or any(map(_execution_has_waited, run.raw_description.pending_activities))
+    """Whether a task of the run waits for a worker, and has done so for `PATIENCE_SECONDS`.
+
+    Not an activity of others that a tool calls: the run's own workers do not execute it.
+    """
+    own = [each for each in run.raw_description.pending_activities if each.activity_type.name.startswith(OWN_PREFIX)]
+    return decision_has_waited(run) or any(map(_execution_has_waited, own))
 
 
 def decision_has_waited(run: WorkflowExecutionDescription) -> bool:

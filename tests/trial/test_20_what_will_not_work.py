@@ -64,6 +64,10 @@ REFUSED: dict[str, tuple[str | bytes, str]] = {
         tool("{name: fs, kind: mcp, serverName: s}"),
         "a.prompty:5: error: tools[0]: expected either connection.endpoint (streamable HTTP) or",
     ),
+    "a kind of tool in capitals": (
+        tool("{name: fs, kind: MCP}"),
+        "a.prompty:5: error: tools[0].kind: nothing executes tools of kind 'MCP' here (did you mean 'mcp'?)",
+    ),
     "a misspelt kind of tool": (
         tool("{name: fs, kind: functoin}"),
         "a.prompty:5: error: tools[0].kind: nothing executes tools of kind 'functoin' here (did you mean 'function'?)",

@@ -180,3 +180,16 @@ def test_validate_shows_what_holds(tmp_path: Path) -> None:
     assert "tool pay: 5 s, no retries, idempotent, never beside others" in done.stderr
     told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60).stdout)
     assert (told["tools"][0]["timeout"], told["tools"][0]["parallel_safe"]) == (5, False)
+
+
+def test_validate_claims_nothing_of_tools_that_are_asked_later(tmp_path: Path) -> None:
+    file = tmp_path / "a.prompty"
+    server = "kind: mcp\n    connection: {kind: anonymous, endpoint: 'http://127.0.0.1:1/mcp'}"
+    file.write_text(
+        f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools:\n  - name: store\n    {server}\n"
+        f"  - name: depot\n    {server}\n    perdure: {{timeout: 5, approval: always}}\n---\nHi.\n"
+    )
+    command = [sys.executable, "-m", "perdure", "validate", str(file), "--show-request"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+    assert "tool store: what its kind says when a run begins\n" in shown
+    assert "tool depot: 5 s, needs an approval; what its kind says when a run begins\n" in shown
