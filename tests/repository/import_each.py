@@ -1,7 +1,7 @@
 """Imports every module of perdure in a process of its own and writes what that did, as JSON: run by a test.
 
-The libraries that perdure uses are loaded before, so that what is seen is perdure's own doing. So are the layers below a
-module's own: they know nothing of it, so no circle leads through them (test_house.py).
+The libraries that perdure uses are loaded before, so that what is seen is perdure's own doing. So are the layers below
+a module's own: they know nothing of it, so no circle leads through them (test_house.py).
 """
 
 from __future__ import annotations
