@@ -12,9 +12,9 @@ from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.client import RunHandle, get_run
+from perdure.conversation import Conversation
 from perdure.events import RunEvent
 from perdure.messages import Message
-from perdure.operations import Append
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
@@ -175,10 +175,14 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
         await _forget(stage, run, link.run_id)
     reader = get_run(stage.client, run.id)
     kept = await reader.events()
+    # Nobody can know any more what was there before: the first change that is left says it all.
     first = next(event for event in kept if event.operations)
-    whole = [Append(messages=first.data["messages"])]  # Nobody can know any more what was there before.
-    expected = [e if e.seq != first.seq else e.model_copy(update={"operations": whole}) for e in events[-len(kept) :]]
-    assert kept == expected
+    whole = Conversation([])
+    for operation in first.operations:
+        whole.apply(operation)
+    assert whole.messages == first.data["messages"]
+    changes = {"operations": first.operations}
+    assert kept == [e.model_copy(update=changes) if e.seq == first.seq else e for e in events[-len(kept) :]]
     assert chain[2].input.carried is not None
     assert kept[0].seq == chain[2].input.carried.last_seq + 1
     assert [event async for event in get_run(stage.client, run.id).stream(after=kept[-3].seq)] == kept[-2:]
