@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from perdure.cli.console import give_stdout_back
 from perdure.cli.user_code import load_user_code
 from perdure.client import RunHandle
 from perdure.errors import RunCancelled, RunError, ToolNotRegisteredError
@@ -252,5 +253,7 @@ async def test_a_worker_that_names_its_tools_has_no_others(stage: Stage, scripte
             assert (await run.result()).output == "done"
     finally:
         clear_tools()
+        give_stdout_back()
     assert not load_user_code([str(file)]).names_its_tools
+    give_stdout_back()
     clear_tools()

@@ -47,7 +47,8 @@ def validate(folder: Path, parameters: str, *arguments: str) -> tuple[int, str, 
 
 
 def test_a_declaration_by_name_alone_is_completed(folder: Path) -> None:
-    code, stdout, _ = validate(folder, "", "--tools", "tools.py", "--show-request")
+    code, stdout, stderr = validate(folder, "", "--tools", "tools.py", "--show-request")
+    assert code == 0, stderr
     function = json.loads(stdout)["tools"][0]["function"]
     assert code == 0
     assert function["description"] == "Finds books on a topic."

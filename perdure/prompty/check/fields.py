@@ -25,6 +25,8 @@ from ..secrets import (
 )
 from .findings import Finding, warning
 
+OWN_METADATA = ("agents",)
+"""What `metadata.perdure` may have."""
 _REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
 
 
@@ -34,6 +36,8 @@ def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iter
     yield from _unknown_keys(asset)
     yield from _maps_without_kind(written.get("inputs"))
     yield from _bindings(asset)
+    yield from _policies(asset)
+    yield from _own_metadata(asset)
     named = places_named_secret(asset)
     for place, text in strings({key: value for key, value in asset.items() if key != "instructions"}):
         if not isinstance(text, FromEnvironment):
@@ -94,6 +98,25 @@ def _bindings(asset: Mapping[str, Any]) -> Iterator[Finding]:
         if parameters and parameter not in parameters:
             hint = did_you_mean(parameter, parameters)
             yield warning(place, f"the tool has no parameter {parameter!r}{hint}")
+
+
+def _policies(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        policy = tool.get("perdure")
+        if isinstance(policy, Mapping) and policy.get("local") is True and policy.get("idempotent") is False:
+            text = "a local tool can't be `idempotent: false`: it may be executed again after its worker was lost"
+            yield Finding((*place, "perdure", "local"), text)
+
+
+def _own_metadata(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    """Misspelt keys of `metadata.perdure`, which would have no effect."""
+    metadata = asset.get("metadata")
+    settings = metadata.get("perdure") if isinstance(metadata, Mapping) else None
+    for key in settings if isinstance(settings, Mapping) else ():
+        if key not in OWN_METADATA:
+            place = ("metadata", "perdure", str(key))
+            hint = did_you_mean(str(key), OWN_METADATA)
+            yield warning(place, f"unknown property {key!r} has no effect{hint}. Expected {', '.join(OWN_METADATA)}")
 
 
 def _environment(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:

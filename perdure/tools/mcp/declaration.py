@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...agent import Connection, CustomTool, McpTool, Tool
+from ...agent import Connection, CustomTool, McpApprovalMode, McpTool, Tool
 from ...excerpt import one_line
 from ...prompty.secrets import is_env_reference
 from ...redaction import redact
+from ...spelling import did_you_mean
 
 DISCOVERY_SECONDS = 10.0
 """How long a server may take until it is connected and has listed its tools."""
@@ -96,9 +97,22 @@ def problems_of(tool: Tool) -> Iterator[str]:
         yield from _problems_of_http(connection.kind if connection else "", endpoint, options)
     elif options.get("command"):
         yield from _problems_of_stdio(options)
+    yield from _problems_of_approvals(getattr(tool, "approval_mode", None))
     seconds = options.get("discoveryTimeout")
     if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= MAX_DISCOVERY_SECONDS):
         yield f"options.discoveryTimeout is {seconds!r}: expected seconds, at most {MAX_DISCOVERY_SECONDS:g}"
+
+
+def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:
+    """A misspelt list would let tools run that a person was to approve, so it is no mere warning."""
+    if mode is None:
+        return
+    known = ("alwaysRequireApprovalTools", "neverRequireApprovalTools")
+    for name in mode.model_extra or ():
+        yield f"approvalMode.{name} is unknown{did_you_mean(name, known)}: expected kind, {', '.join(known)}"
+    named = (mode.always_require_approval_tools, mode.never_require_approval_tools)
+    if mode.kind == "specify" and named == (None, None):
+        yield f"approvalMode.kind is 'specify': expected {' or '.join(known)} beside it"
 
 
 def _problems_of_http(kind: str, endpoint: str, options: Mapping[str, Any]) -> Iterator[str]:

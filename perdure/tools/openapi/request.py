@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import unquote
+from urllib.parse import quote, unquote
 
 from .bodies import Content, Unfit, content_of
 from .operation import Operation, Parameter
@@ -17,6 +17,8 @@ from .styles import label, matrix, query_pairs, quoted, quoted_but_reserved, sim
 
 MAX_URL = 16 * 1024
 """Characters; few servers take more."""
+_IN_HEADERS = "".join(chr(code) for code in range(33, 127) if chr(code) != "%")
+"""What a header's value may have as it is."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 
 
@@ -48,7 +50,7 @@ def request_of(
     if cookies := [*_cookies(given), *(f"{name}={value}" for name, value in credentials.cookies)]:
         headers.append(("Cookie", "; ".join(cookies).encode()))
     if operation.key_header and idempotency_key:
-        headers.append((operation.key_header, quoted(idempotency_key).encode()))
+        headers.append((operation.key_header, quote(idempotency_key, safe=_IN_HEADERS).encode()))
     headers += [(name, value.encode()) for name, value in credentials.headers]
     content = content_of(operation.body, arguments) if operation.body else Content()
     if content.media:

@@ -82,3 +82,19 @@ def test_what_is_told_of_a_server_has_no_secret() -> None:
     http = server_of(tool({"connection": connection}))
     process = server_of(tool({"options": {"command": "uvx", "args": ["--key", "abc"], "env": {"A": "abc"}}}))
     assert (str(http), repr(process)) == ("https://host:8443/mcp", "Server(uvx …)")
+
+
+@pytest.mark.parametrize(
+    ("mode", "problem"),
+    [
+        ({"kind": "specify"}, "approvalMode.kind is 'specify': expected alwaysRequireApprovalTools or never"),
+        (
+            {"kind": "specify", "alwaysRequireApprovalTool": ["pay"]},
+            "approvalMode.alwaysRequireApprovalTool is unknown (did you mean 'alwaysRequireApprovalTools'?)",
+        ),
+    ],
+)
+def test_a_misspelt_approval_is_an_error(mode: dict[str, Any], problem: str) -> None:
+    declared = {"name": "shop", "kind": "mcp", "connection": {"endpoint": "http://127.0.0.1:1/mcp"}}
+    [tool] = Agent.model_validate({"tools": [{**declared, "approvalMode": mode}]}).tools or []
+    assert any(found.startswith(problem) for found in problems_of(tool)), list(problems_of(tool))
