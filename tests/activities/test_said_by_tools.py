@@ -12,6 +12,7 @@ from temporalio.testing import ActivityEnvironment
 from perdure.activities.attempts import last_heartbeat
 from perdure.activities.heartbeat import heartbeats
 from perdure.activities.said_by_tools import Telling
+from perdure.payloads.converter import perdure_data_converter
 from perdure.tool_calls import ToolProgress
 
 PROGRESS = ToolProgress(name="work", call_id="c", iteration=1, done=1)
@@ -22,6 +23,7 @@ async def test_progress_takes_no_detail_s_place(starts: int | None) -> None:
     beats: list[tuple[Any, ...]] = []
     counted = () if starts is None else (starts,)
     environment = ActivityEnvironment()
+    environment.payload_converter = perdure_data_converter.payload_converter
     environment.on_heartbeat = lambda *details: beats.append(details)
     told = [*counted, {"row": 7}, PROGRESS.model_dump(mode="json")]
     environment.info = replace(environment.info, heartbeat_details=told)

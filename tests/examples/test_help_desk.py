@@ -39,8 +39,8 @@ def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     server = module.serve(0)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     monkeypatch.setenv("SHOP_URL", f"http://127.0.0.1:{server.server_port}")
-    monkeypatch.setenv("HELP_DESK_PYTHON", sys.executable)
-    monkeypatch.setenv("HELP_DESK_FOLDER", str(EXAMPLE))
+    monkeypatch.setenv("PATH", os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]]))
+    monkeypatch.chdir(REPOSITORY)
     yield module
     server.shutdown()
     server.server_close()
@@ -80,7 +80,12 @@ def test_the_command_of_its_page(shop: ModuleType, address: str, tmp_path: Path)
     ]
     environment = {**os.environ, "TEMPORAL_ADDRESS": address, "PERDURE_HOME": str(tmp_path)}
     process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        command,
+        cwd=REPOSITORY,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
 
     def decide() -> bool:
