@@ -72,11 +72,11 @@ async def compare(server: Stage, repeats: int) -> None:
         shown = ", ".join(f"{kind} {statistics.median(values[kind]):.1f}" for kind in KINDS)
         print(f"  {what:12} {shown} {unit}")
     time_ratio, rate_ratio = statistics.median(slower), statistics.median(faster)
-    print(f"  time       {time_ratio:.2f} × floor (at most {MAX_TIME})  {_all(slower)}")
-    print(f"  throughput {rate_ratio:.2f} × floor (at least {MIN_THROUGHPUT})  {_all(faster)}", flush=True)
+    print(f"  time       {time_ratio:.2f} × floor (at most {MAX_TIME})  {listed(slower)}")
+    print(f"  throughput {rate_ratio:.2f} × floor (at least {MIN_THROUGHPUT})  {listed(faster)}", flush=True)
 
 
-def _all(ratios: list[float]) -> str:
+def listed(ratios: list[float]) -> str:
     return "[" + " ".join(f"{ratio:.2f}" for ratio in sorted(ratios)) + "]"
 
 

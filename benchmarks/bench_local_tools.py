@@ -6,7 +6,7 @@ import argparse
 import asyncio
 import statistics
 
-from benchmarks.bench_floor import ITERATIONS, REST_SECONDS, SHORT, Runs, floor, time_per_iteration
+from benchmarks.bench_floor import ITERATIONS, REST_SECONDS, SHORT, Runs, floor, listed, time_per_iteration
 from benchmarks.stage import Stage, run, stage
 
 MAX_TIME, MAX_EVENTS = 0.75, 8
@@ -39,12 +39,11 @@ async def compare(server: Stage, repeats: int) -> None:
             for kind, begin in list(KINDS.items())[:: 1 if repeat % 2 == 0 else -1]:
                 await asyncio.sleep(REST_SECONDS)
                 times[kind].append(await time_per_iteration(server, begin, queues[kind]))
-    ratios = sorted(ours / bare for ours, bare in zip(times["local tools"], times["floor"], strict=True))
+    ratios = [ours / bare for ours, bare in zip(times["local tools"], times["floor"], strict=True)]
     shown = ", ".join(f"{kind} {statistics.median(values):.1f}" for kind, values in times.items())
     print(f"  one run  {shown} ms/iteration")
     print(f"  events   {events:.2f} per iteration (at most {MAX_EVENTS})")
-    listed = " ".join(f"{ratio:.2f}" for ratio in ratios)
-    print(f"  time     {statistics.median(ratios):.2f} × floor (at most {MAX_TIME})  [{listed}]")
+    print(f"  time     {statistics.median(ratios):.2f} × floor (at most {MAX_TIME})  {listed(ratios)}")
     best = min(times["local tools"]) / min(times["floor"])
     print(f"  the quickest run of each: {best:.2f} × floor", flush=True)
 

@@ -11,12 +11,12 @@ import pytest
 from temporalio import workflow
 from temporalio.client import Client, WorkflowExecutionStatus
 from temporalio.exceptions import ChildWorkflowError
-from temporalio.service import RPCError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from perdure.loop.effects import Cancelled
 from perdure.workflows.children import child_result
 from tests.conftest import wait_for
+from tests.kinds.foreign_tools import is_at_last_link
 
 
 @workflow.defn
@@ -84,14 +84,7 @@ async def test_cancelling_the_parent(client: Client, task_queue: str, links: int
     parent = await client.start_workflow("Parent", args=[links, then], id=task_queue, task_queue=task_queue)
     child = client.get_workflow_handle(f"{task_queue}/child")
 
-    async def last_link_runs() -> bool:
-        try:
-            description = await child.describe()
-        except RPCError:  # It is not there yet.
-            return False
-        return not links or description.raw_description.workflow_execution_info.first_run_id != description.run_id
-
-    await wait_for(last_link_runs)
+    await wait_for(lambda: is_at_last_link(child, links))
     await parent.cancel()
     assert await parent.result() == expected
 

@@ -13,7 +13,6 @@ from jsonschema import Draft202012Validator
 from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowFailureError
 from temporalio.exceptions import CancelledError
-from temporalio.service import RPCError
 
 from perdure.client import get_run
 from perdure.errors import RunCancelled
@@ -21,7 +20,7 @@ from perdure.testing import ScriptedReply, asks, call, says
 from tests.conftest import wait_for
 from tests.workflows.stage import Stage
 
-from .foreign_tools import Scripted, activity, agent_with, answer, answer_of, started, workflow
+from .foreign_tools import Scripted, activity, agent_with, answer, answer_of, is_at_last_link, started, workflow
 from .typescript_worker import TypeScript
 
 ABROAD = "typescript"
@@ -154,14 +153,7 @@ async def test_a_cancelled_run_cancels_the_child(home: Stage, scripted: Scripted
     run = await started(home, scripted, workflow("patient", ABROAD, "links:integer!"), links=links)
     child = client.get_workflow_handle(f"{run.id}/1-0")
 
-    async def runs() -> bool:
-        try:
-            description = await child.describe()
-        except RPCError:  # It is not there yet.
-            return False
-        return not links or description.raw_description.workflow_execution_info.first_run_id != description.run_id
-
-    await wait_for(runs)
+    await wait_for(lambda: is_at_last_link(child, links))
     await run.cancel()
     with pytest.raises(RunCancelled):
         await asyncio.wait_for(run.result(), 5)
