@@ -54,13 +54,14 @@ async def take_inventory(
     """
     found = ToolInventory()
     entries = list(_entries(handlers, asking, found))
-    offers = await asyncio.gather(*(_offer(handler, asking, loop, found, may_ask=may_ask) for handler in entries))
+    of_kinds = [_offer(handler, asking, loop, found, may_ask=may_ask) for handler in entries if handler.kind]
+    offers = iter(await asyncio.gather(*of_kinds) if of_kinds else ())
     taken = {handler.tool.name for handler in entries if not handler.kind}
-    for handler, offerings in zip(entries, offers, strict=True):
+    for handler in entries:
         if handler.kind is None:
             _take_function(handler, found, resources)
         else:
-            _take_offerings(handler, offerings, found, taken)
+            _take_offerings(handler, next(offers), found, taken)
     size = sum(len(tool.model_dump_json()) for tool in found.offered)
     if size > MAX_OFFERED_BYTES:
         found.problems.append(
@@ -82,8 +83,7 @@ async def _offer(
     handler: Handler, asking: Asking, loop: UserLoop, found: ToolInventory, *, may_ask: bool
 ) -> Sequence[Offering]:
     kind, tool = handler.kind, handler.tool
-    if kind is None:
-        return ()
+    assert kind is not None
     if problems := kind.problems(tool):
         found.problems += [f"tool {tool.name!r}: {problem}" for problem in problems]
         return ()
