@@ -54,8 +54,8 @@ if TYPE_CHECKING:
     from .prompty.prepare import validate_inputs as validate_inputs
     from .prompty.render import render as render
     from .prompty.rendered import Rendered as Rendered
-    from .protocol.run import RunResult as RunResult
-    from .protocol.run import RunStatus as RunStatus
+    from .protocol.outcome import RunResult as RunResult
+    from .protocol.outcome import RunStatus as RunStatus
     from .providers.conversion import format_tool_messages as format_tool_messages
     from .providers.conversion import process_response as process_response
     from .providers.conversion import to_request as to_request
@@ -90,7 +90,7 @@ else:
             ".prompty.prepare": "prepare validate_inputs",
             ".prompty.render": "render",
             ".prompty.rendered": "Rendered",
-            ".protocol.run": "RunResult RunStatus",
+            ".protocol.outcome": "RunResult RunStatus",
             ".providers.conversion": "format_tool_messages process_response to_request",
             ".tools.binding": "bind_tools",
             ".tools.context": "ToolContext",

@@ -19,7 +19,7 @@ from .waiting import waiting_shown
 if TYPE_CHECKING:
     from ..client import RunHandle
     from ..events import RunEvent
-    from ..protocol.run import RunResult
+    from ..protocol.outcome import RunResult
     from .session import Session
 
 _LAST_EVENTS_SECONDS = 5.0

@@ -8,8 +8,8 @@ if TYPE_CHECKING:
     # What type checkers read; at runtime the table below says the same.
     from ..events import RunEvent as RunEvent
     from ..options import RunOptions as RunOptions
-    from ..protocol.run import RunResult as RunResult
-    from ..protocol.run import RunStatus as RunStatus
+    from ..protocol.outcome import RunResult as RunResult
+    from ..protocol.outcome import RunStatus as RunStatus
     from .connection import connect as connect
     from .handle import RunHandle as RunHandle
     from .runs import get_run as get_run
@@ -22,7 +22,7 @@ else:
         {
             "..events": "RunEvent",
             "..options": "RunOptions",
-            "..protocol.run": "RunResult RunStatus",
+            "..protocol.outcome": "RunResult RunStatus",
             ".connection": "connect",
             ".handle": "RunHandle",
             ".runs": "get_run start_run",

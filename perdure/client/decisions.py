@@ -20,7 +20,8 @@ from ..errors import ApprovalError
 from ..history.chain import Chain
 from ..payloads.limits import require_sendable
 from ..protocol.names import APPROVAL, REFUSED, STATUS
-from ..protocol.run import CallApproval, PendingApproval, RunStatus
+from ..protocol.outcome import RunStatus
+from ..protocol.run import CallApproval, PendingApproval
 from ..redaction import redactor
 from ..valid_text import valid_json
 from .reading.query import ask

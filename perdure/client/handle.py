@@ -7,24 +7,23 @@ from contextlib import aclosing
 from typing import Any, Generic
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
 from temporalio.service import RPCError, RPCStatusCode
 from typing_extensions import TypeVar
 
-from ..errors import RUN_ERRORS, OutputError, RunCancelled, RunError
 from ..events import RunEvent
-from ..history.chain import Chain, cancel_reason
+from ..history.chain import Chain
 from ..messages import Message, ToolResult
 from ..payloads.limits import require_sendable
-from ..payloads.storage.missing import STORAGE_ERROR
 from ..protocol.names import STEER
-from ..protocol.run import RunFailure, RunOutput, RunResult, RunStatus, SteeringMessage
+from ..protocol.outcome import RunOutput, RunResult, RunStatus
+from ..protocol.run import SteeringMessage
 from ..redaction import redactor
 from ..valid_text import valid_text
 from .decisions import send_decision
 from .output_type import typed_output
-from .reading.conversation import complete_messages, conversation_at_end
+from .reading.conversation import complete_messages
 from .reading.cursor import Cursor
+from .reading.ending import error_of_end
 from .reading.family import family_events, family_stream, with_called
 from .reading.found import found
 from .reading.log import RunLog
@@ -73,7 +72,7 @@ class RunHandle(Generic[T]):
                 output = await self._patience(self._output)
             except WorkflowFailureError as failure:
                 cause = failure.cause
-                raise await self._patience(lambda: self._error_of(cause)) from failure
+                raise await self._patience(lambda: error_of_end(self._chain, self._status, cause)) from failure
             result = await self._patience(lambda: complete_result(self._chain, output))
         if self._output_type is not None:
             result.output = typed_output(result, self._output_type)
@@ -209,41 +208,3 @@ class RunHandle(Generic[T]):
         """
         with found(self._chain):
             return await with_called(self, await self._status.read())
-
-    async def _error_of(self, cause: BaseException) -> RunError:
-        """How the run ended, as an error with its conversation, as far as that can be read."""
-        try:
-            return await self._complete_error(cause)
-        except ApplicationError as error:
-            if error.type != STORAGE_ERROR or not isinstance(cause, ApplicationError):
-                raise
-            # What was said in the run was stored outside Temporal and is lost: its last error is all that is left.
-            kind = cause.type or "failed"
-            return RUN_ERRORS.get(kind, RunError)(cause.message, kind=kind)
-
-    async def _complete_error(self, cause: BaseException) -> RunError:
-        link = await self._chain.last()
-        messages = await conversation_at_end(self._client, self.id, link)
-        if isinstance(cause, ApplicationError) and cause.details:
-            return _failed(cause.message, RunFailure.model_validate(cause.details[0]), messages)
-        iterations = (await self._status.read()).model_calls
-        if isinstance(cause, CancelledError):
-            reason = cancel_reason(link)
-            text = f"The run {self.id!r} was cancelled" + (f": {reason}" if reason else "")
-            return RunCancelled(text, reason=reason, messages=messages, iterations=iterations)
-        return RunError(
-            f"The run {self.id!r} ended: {cause}", kind=_kind_of(cause), messages=messages, iterations=iterations
-        )
-
-
-def _failed(text: str, failure: RunFailure, messages: list[Message]) -> RunError:
-    error_type = RUN_ERRORS.get(failure.kind, RunError)
-    error = error_type(text, kind=failure.kind, reason=failure.reason, messages=messages, iterations=failure.iterations)
-    if isinstance(error, OutputError):
-        error.text = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
-    return error
-
-
-def _kind_of(cause: BaseException) -> str:
-    kinds: dict[type, str] = {TerminatedError: "terminated", TimeoutError: "timed_out"}
-    return next((kind for type_, kind in kinds.items() if isinstance(cause, type_)), "failed")

@@ -12,7 +12,7 @@ from pydantic.errors import PydanticUserError
 from ..agent import Agent, Property
 from ..errors import ConfigurationError, OutputError
 from ..excerpt import excerpt
-from ..protocol.run import RunResult
+from ..protocol.outcome import RunResult
 from ..providers.structured import StructuredResult, cast
 from ..schema import object_schema
 from ..tools.properties import property_of

@@ -17,7 +17,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import ConversationRef
-from ..protocol.run import RunFailure, RunOutput
+from ..protocol.outcome import RunFailure, RunOutput
 from .decode import decode
 from .link import RecordedLink, read_input, read_link, read_start
 

@@ -18,7 +18,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..kept_results import CallPlace, UnknownCallError, chosen
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities, names
-from ..protocol.run import RunOutput
+from ..protocol.outcome import RunOutput
 from ..tool_calls import ToolRequest
 from .decode import decode
 

@@ -1,24 +1,23 @@
-"""The types of the workflow: its input, what it carries from link to link, its result, its signals and queries."""
+"""The types of the workflow: its input, what it carries from link to link, its signals."""
 
 from __future__ import annotations
 
 import operator
-from typing import Any, Generic, Literal
+from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, field_serializer, field_validator, model_validator
-from typing_extensions import TypeVar
+from pydantic import ConfigDict, Field, field_serializer, field_validator, model_validator
 
 from ..agent import Agent, documents_of
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
 from ..loop.state import LoopState
-from ..messages import Message, Usage
+from ..messages import Message
 from ..options import RunOptions
 from ..tool_calls import Approval
 from ..tool_calls import PendingApproval as PendingApproval
 from ..valid_text import valid_text
-from .inventory import Inventory, Missing
+from .inventory import Inventory
 
 
 class SteeringMessage(Exchanged):
@@ -162,78 +161,3 @@ class RunInput(Exchanged):
     def _without_absent_fields(self, agent: Agent) -> JsonObject:
         """Omit absent fields, because people read this in the Temporal UI."""
         return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
-
-
-class RunOutput(Exchanged):
-    """The workflow's result: plain JSON, for any SDK. What grows with the run is in its history."""
-
-    output: Any = None
-    iterations: int = 0
-    usage: Usage = Usage()
-    is_incomplete: bool = False
-    messages: list[Message] | None = None
-    """The conversation, if it is small; None otherwise."""
-    tail: ConversationRef | None = None
-    """The end of the conversation, which no activity's input has recorded; None if it is too large for a result."""
-    iteration: int = 0
-    """The last one."""
-    last_seq: int = 0
-    """The `seq` of the last event; 0 in results that were recorded before there was this field."""
-    tool_calls: int = Field(default=0, exclude_if=operator.not_)
-    """Tool executions that were started; only told to a run that has called this one."""
-    unread_steering: int = Field(default=0, exclude_if=operator.not_)
-    """How many of the last messages are steering messages that came too late for a model call."""
-
-
-class RunFailure(Exchanged):
-    """The details of the `ApplicationError` that ends a failed run; what `RunOutput` has too is as there."""
-
-    kind: str
-    reason: str | None = None
-    text: str | None = None
-    """The beginning of the answer, of a run that failed for the sake of it (`OutputError`)."""
-    iterations: int = 0
-    tail: ConversationRef | None = None
-    usage: Usage = Usage()
-    iteration: int = 0
-    last_seq: int = 0
-    tool_calls: int = Field(default=0, exclude_if=operator.not_)
-
-
-class RunStatus(Exchanged):
-    """Where a run stands."""
-
-    status: Literal["running", "waiting_for_approval", "done", "failed", "cancelled", "terminated", "timed_out"]
-    iteration: int = 0
-    model_calls: int = 0
-    usage: Usage = Usage()
-    pending_approvals: list[PendingApproval] = []
-    last_seq: int = 0
-    """The `seq` of the last event."""
-    pending_steering: int = 0
-    """How many steering messages the run has not read yet."""
-    queue_without_worker: str | None = None
-    """The run's task queue, when the run waits for a worker and no worker takes it up; readers find this out."""
-    children: list[str] = Field(default=[], exclude_if=operator.not_)
-    """The ids of the runs that it has called and waits for."""
-    missing: Missing | None = None
-    """Set while the run is offered to other workers, because one of them lacks something."""
-
-
-T = TypeVar("T", default=Any)
-
-
-class RunResult(BaseModel, Generic[T]):
-    """The result of a run."""
-
-    output: T
-    iterations: int
-    messages: list[Message]
-    """The conversation as the model would see it next; a next turn may start with it (§14)."""
-    usage: Usage
-    is_incomplete: bool = False
-    """Whether a limit ended the run (`RunOptions.on_limit`)."""
-    iteration_usage: list[Usage] = []
-    """The usage of each model call."""
-    unread_steering: list[str] = []
-    """The steering messages that came too late for a model call; they are the last of `messages`, too."""

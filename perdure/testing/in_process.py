@@ -25,7 +25,7 @@ from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..protocol.activities import CONFIGURATION_ERROR
-from ..protocol.run import RunResult
+from ..protocol.outcome import RunResult
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking, ToolKind

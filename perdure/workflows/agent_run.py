@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from temporalio import workflow
-from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
 from ..conversation import Conversation
 from ..errors import RunCancelled, RunError
-from ..event_data import FailedData, StatusData
+from ..event_data import StatusData
 from ..events import EventLog, EventPage
 from ..loop.limits import deadline
 from ..loop.loop import AgentLoop
@@ -22,13 +21,14 @@ from ..operations import Operation
 from ..protocol import names
 from ..protocol.features import KNOWN_FEATURES
 from ..protocol.inventory import Inventory
-from ..protocol.run import CallApproval, RunInput, RunOutput, RunStatus, SteeringMessage
+from ..protocol.outcome import RunOutput, RunStatus
+from ..protocol.run import CallApproval, RunInput, SteeringMessage
 from .approvals import dropped_if_refused, read_decision
 from .child_runs import ChildRuns
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
 from .ending import Ending
-from .failures import describe_failure
+from .failures import BUGS
 from .features import require_features
 from .inbox import Inbox, understood
 from .offers import Offers, take_inventory
@@ -37,10 +37,6 @@ from .ui import Display, ShownStatus
 
 IDLE_BYTES = 64 * 1024
 """What a run takes in a worker's cache, however short it is."""
-
-BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
-"""What a bug of perdure raises: it fails the run, with its text. Any other exception, such as non-determinism after a
-bad deployment, fails only the workflow task: the run waits for a worker that can go on."""
 
 
 @workflow.defn(name=names.WORKFLOW, sandboxed=False, failure_exception_types=BUGS)
@@ -117,7 +113,7 @@ class AgentRun:
             raise
         except Exception as error:
             self._end("failed")
-            raise self._unforeseen(error) from error
+            raise self._ending.unforeseen(error, workflow.time()) from error
         self._end("done")
         return self._ending.output(outcome, self._inbox.unread)
 
@@ -177,13 +173,6 @@ class AgentRun:
     def _measure_memory(self) -> int:
         # The history's size stands for the events, and for what trimming has dropped: readers of events still need it.
         return IDLE_BYTES + 2 * self._conversation.recorded_bytes + workflow.info().get_current_history_size()
-
-    def _unforeseen(self, error: Exception) -> ApplicationError:
-        """The failure of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
-        kind, text = describe_failure(error)
-        data = FailedData(kind=kind, message=text)
-        self._events.append("failed", self._state.iteration, data, time=workflow.time())
-        return self._ending.failure(RunError(text, kind=kind))
 
     def _emit_status(self, text: str) -> None:
         self._events.append("status", self._state.iteration, StatusData(message=text), time=workflow.time())

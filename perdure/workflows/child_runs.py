@@ -25,7 +25,8 @@ from ..loop.called import answered, child_options, failed_run, too_deep
 from ..loop.effects import Cancelled
 from ..messages import ToolResult
 from ..protocol import names
-from ..protocol.run import Lineage, RunFailure, RunInput, RunOutput
+from ..protocol.outcome import RunFailure, RunOutput
+from ..protocol.run import Lineage, RunInput
 from ..protocol.search_attributes import AGENT, STATUS, TENANT
 from ..protocol.shown import details_of, shown_name, summary_of
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec

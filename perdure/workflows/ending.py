@@ -8,12 +8,14 @@ from temporalio.exceptions import ApplicationError
 
 from ..conversation import Conversation, ConversationRef
 from ..errors import OutputError, RunError
+from ..event_data import FailedData
 from ..events import EventLog
 from ..loop.outputs import Outcome
 from ..loop.state import LoopState
 from ..operations import operation_bytes
-from ..protocol.run import RunFailure, RunOutput
+from ..protocol.outcome import RunFailure, RunOutput
 from ..valid_text import MAX_TEXT_BYTES, bounded_text
+from .failures import describe_failure
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
@@ -73,6 +75,12 @@ class Ending:
         return ApplicationError(
             bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True
         )
+
+    def unforeseen(self, error: Exception, time: float) -> ApplicationError:
+        """The error of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
+        kind, text = describe_failure(error)
+        self.events.append("failed", self.state.iteration, FailedData(kind=kind, message=text), time=time)
+        return self.failure(RunError(text, kind=kind))
 
     def _tail(self) -> ConversationRef | None:
         """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then."""

@@ -11,6 +11,10 @@ from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..protocol.activities import CONFIGURATION_ERROR, INTERNAL_ERROR, MODEL_ERROR, ModelFailure, lost_tool
 
+BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+"""What a bug of perdure raises: it fails the run, with its text. Any other exception, such as non-determinism after a
+bad deployment, fails only the workflow task: the run waits for a worker that can go on."""
+
 
 def timed_out(error: ActivityError) -> bool:
     """Whether the activity took too long, although its worker was alive."""

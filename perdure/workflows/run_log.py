@@ -16,7 +16,7 @@ from temporalio.worker import (
 )
 from temporalio.workflow import ContinueAsNewError
 
-from ..protocol.run import RunOutput
+from ..protocol.outcome import RunOutput
 from .agent_run import AgentRun
 from .log_lines import log
 

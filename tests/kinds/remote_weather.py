@@ -10,7 +10,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import RunHandle
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
 from tests.conftest import wait_for
 from tests.tools.a2a.agents import RemoteAgent

@@ -20,7 +20,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure import RunCancelled, RunError, load
 from perdure.client import RunHandle
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.conftest import wait_for

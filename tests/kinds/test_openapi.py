@@ -15,7 +15,7 @@ from perdure.client.run_input import run_input
 from perdure.errors import RunCancelled, RunError
 from perdure.messages import ImagePart, Message
 from perdure.prompty.load import load
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.conftest import wait_for

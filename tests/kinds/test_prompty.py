@@ -19,7 +19,7 @@ from perdure.client import RunHandle, RunOptions, get_run, start_run
 from perdure.events import RunEvent
 from perdure.messages import Message
 from perdure.prompty.load import load
-from perdure.protocol.run import RunStatus
+from perdure.protocol.outcome import RunStatus
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 

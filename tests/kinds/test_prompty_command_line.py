@@ -11,7 +11,7 @@ import yaml
 from perdure.cli.surroundings import further_checks
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
-from perdure.protocol.run import RunStatus
+from perdure.protocol.outcome import RunStatus
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.testing.script import Script
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure.prompty.load import load
-from perdure.protocol.run import RunStatus
+from perdure.protocol.outcome import RunStatus
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 

@@ -15,7 +15,7 @@ from perdure.agent import Agent
 from perdure.client import RunHandle, start_run
 from perdure.messages import Message, ToolCall
 from perdure.options import RunOptions
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import ScriptedRequest
 

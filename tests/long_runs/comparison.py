@@ -14,7 +14,7 @@ from perdure.history.chain import read_links
 from perdure.history.link import RecordedLink
 from perdure.messages import Message, ModelReply
 from perdure.options import RunOptions
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.providers.registry import provider_for
 from perdure.testing import ScriptedModel
 from perdure.testing.in_process import InProcessRun

@@ -16,7 +16,7 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.state import LoopState
 from perdure.messages import ImagePart, Message
 from perdure.options import RunOptions
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedReply, asks, says
 from perdure.tool_calls import Approval, ToolRequest
 from perdure.tools import tool

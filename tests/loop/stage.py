@@ -13,7 +13,7 @@ from perdure.event_data import EventType, LoggedData
 from perdure.events import EventLog
 from perdure.messages import Message, ModelReply, ToolCall
 from perdure.options import RunOptions
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.testing import InProcessRun, ScriptedReply
 from perdure.testing.direct_effects import DirectEffects
 

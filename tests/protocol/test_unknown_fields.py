@@ -14,6 +14,7 @@ from perdure.messages import FilePart, Message, ToolCall, Usage
 from perdure.options import RunOptions
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import activities
+from perdure.protocol.outcome import RunFailure, RunOutput, RunStatus
 from perdure.protocol.run import (
     CallApproval,
     Carried,
@@ -21,10 +22,7 @@ from perdure.protocol.run import (
     Inventory,
     PendingApproval,
     RecordedOptions,
-    RunFailure,
     RunInput,
-    RunOutput,
-    RunStatus,
     SteeringMessage,
 )
 from perdure.tool_calls import ToolRequest, ToolSpec

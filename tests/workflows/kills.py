@@ -16,7 +16,7 @@ from perdure.agent import Agent
 from perdure.client import RunHandle, start_run
 from perdure.messages import Message
 from perdure.options import RunOptions
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from tests.conftest import wait_for
 

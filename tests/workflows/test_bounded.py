@@ -17,7 +17,7 @@ from perdure.errors import ExecuteError, MaxIterationsError, PayloadTooLargeErro
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import ImagePart, Message, ToolCall
 from perdure.protocol.names import APPROVAL, STEER, WORKFLOW
-from perdure.protocol.run import RunResult
+from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 

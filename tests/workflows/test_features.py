@@ -16,7 +16,8 @@ from temporalio.worker import Worker
 from perdure.messages import Message
 from perdure.protocol.features import KNOWN_FEATURES
 from perdure.protocol.names import WORKFLOW
-from perdure.protocol.run import RunInput, RunOutput
+from perdure.protocol.outcome import RunOutput
+from perdure.protocol.run import RunInput
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 from perdure.worker import PerdurePlugin

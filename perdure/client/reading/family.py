@@ -11,7 +11,7 @@ from typing import Protocol
 
 from ...errors import RunNotFound
 from ...events import TERMINAL_EVENTS, RunEvent
-from ...protocol.run import RunStatus
+from ...protocol.outcome import RunStatus
 from .place import Place, branch_of
 
 logger = logging.getLogger("perdure")

@@ -10,7 +10,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from ...history.chain import Chain
 from ...history.usage import usage_of_calls
 from ...messages import Message
-from ...protocol.run import RunOutput, RunResult
+from ...protocol.outcome import RunOutput, RunResult
 from .conversation import conversation_at_end
 
 

@@ -7,7 +7,7 @@ from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionSta
 from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...protocol.names import STATUS
-from ...protocol.run import RunOutput, RunStatus
+from ...protocol.outcome import RunOutput, RunStatus
 from ..task_queues import decision_has_waited, queue_without_worker
 from .query import ask
 from .replay import replay
