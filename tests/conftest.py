@@ -21,6 +21,8 @@ from perdure.protocol import search_attributes
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 
+from .browser import browser as browser
+from .browser import page as page
 from .workflows.stage import Stage
 
 T = TypeVar("T")

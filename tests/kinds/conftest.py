@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
+from ..needs import lacking
 from .remote_weather import KilledWeather
 from .typescript_worker import TypeScript, node_modules
 
@@ -17,7 +18,7 @@ def typescript(tmp_path_factory: pytest.TempPathFactory) -> TypeScript:
     """The sources in TypeScript, ready to run."""
     modules = node_modules()
     if modules is None:
-        pytest.skip("needs node, and NODE_PATH with `npm install @temporalio/worker`")
+        lacking("node, and NODE_PATH with `npm install @temporalio/worker`")
     return TypeScript.prepared(tmp_path_factory.mktemp("typescript"), modules)
 
 

@@ -1,0 +1,28 @@
+"""What some tests need and a machine may lack: Chromium, tmux, node. They are skipped there, and fail where CI runs."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+
+VARIABLE = "PERDURE_TESTS_NEED_ALL"
+"""Set by `.ci/run`: there, what a test needs and does not find is an error."""
+
+
+def lacking(what: str) -> NoReturn:
+    """Skip the test that asks, or fail it where everything is to be there; `what` is missing, and how to get it."""
+    if os.environ.get(VARIABLE):
+        pytest.fail(f"needs {what}; it must be there because {VARIABLE} is set", pytrace=False)
+    pytest.skip(f"needs {what}")
+
+
+def program(*names: str, package: str) -> Path:
+    """The first of these programs that is found; `package` is what `apt-get install` calls it."""
+    found = next(filter(None, map(shutil.which, names)), None)
+    if found is None:
+        lacking(f"{' or '.join(names)} (apt-get install {package})")
+    return Path(found)
