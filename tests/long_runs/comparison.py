@@ -10,6 +10,7 @@ from typing import Any
 from temporalio.client import Client
 
 from perdure.agent import Agent
+from perdure.events import RunEvent
 from perdure.history.chain import read_links
 from perdure.history.link import RecordedLink
 from perdure.messages import Message, ModelReply
@@ -32,6 +33,12 @@ async def run_in_process(
         return provider.reply(asked, await provider.call(asked, provider.to_request(asked, conversation), timeout=60))
 
     return await InProcessRun(agent, messages, model=ask, tools=tools, options=RunOptions(**options)).run()
+
+
+def without_clock(events: Sequence[RunEvent]) -> list[RunEvent]:
+    """The events without their times: where a local activity ends in one workflow task and the workflow hears of it in
+    the next one, Temporal's SDK gives a replay the time of the first, and gave the run that of the second."""
+    return [event.model_copy(update={"time": 0.0}) for event in events]
 
 
 def fingerprints(model: ScriptedModel) -> list[str]:
