@@ -26,6 +26,7 @@ from ..protocol.shown import details_of, shown_name, summary_of
 from ..providers.availability import require_model
 from ..redaction import redactor
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
+from .caller_span import current_traceparent
 from .handle import RunHandle
 from .output_type import with_output_type
 from .run_input import new_run
@@ -64,6 +65,7 @@ async def start_run(
     """
     client = with_converter(client)
     input = new_run(agent, inputs, options, messages)
+    input.traceparent = current_traceparent()
     known = redactor(input.agent)
     require_no_secret(known, start, id=id or "", task_queue=task_queue)
     require_model(input.agent)

@@ -129,6 +129,8 @@ class Lineage(Exchanged):
     """The tool call there."""
     depth: int = 1
     """How many runs are above it."""
+    trace: str = Field(default="", exclude_if=operator.not_)
+    """The trace that the run belongs to, and the call's span in it, as a W3C `traceparent`."""
 
 
 class RunInput(Exchanged):
@@ -150,6 +152,8 @@ class RunInput(Exchanged):
     """The agents of other files that this one can reach, by path; they have no secrets either."""
     lineage: Lineage | None = Field(default=None, exclude_if=operator.not_)
     """Set if another run has called this one as a tool."""
+    traceparent: str = Field(default="", exclude_if=operator.not_)
+    """The span in which the caller has started the run (W3C Trace Context), if there was one: the trace links to it."""
     carried: Carried | None = None
     """None for the first link of a run."""
 

@@ -30,6 +30,7 @@ from ..protocol.run import Lineage, RunInput
 from ..protocol.search_attributes import AGENT, STATUS, TENANT
 from ..protocol.shown import details_of, shown_name, summary_of
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
+from ..trace_ids import TraceIds
 from .children import PATIENCE, child_id, child_result
 from .inbox import Inbox
 from .policies import WORKFLOW_TASK_TIMEOUT
@@ -121,7 +122,8 @@ def child_input(
     """What the called run starts with."""
     agents = {**caller.agents, **call.agents}
     agent, is_single = agents[call.path], call.mode == "single"
-    above = caller.lineage.depth if caller.lineage else 0
+    info, above = workflow.info(), caller.lineage
+    ids = TraceIds.of(info.namespace, info.workflow_id, info.first_execution_run_id, above.trace if above else "")
     return RunInput(
         agent=agent.model_copy(update={"tools": None}) if is_single else agent,
         messages=prepared.messages or [],
@@ -130,7 +132,12 @@ def child_input(
         features=caller.features,
         search_attributes=caller.search_attributes,
         agents={} if is_single else agents_for(agent, agents),
-        lineage=Lineage(parent=workflow.info().workflow_id, call_id=request.call_id, depth=above + 1),
+        lineage=Lineage(
+            parent=info.workflow_id,
+            call_id=request.call_id,
+            depth=above.depth + 1 if above else 1,
+            trace=ids.called(request.iteration, request.index),
+        ),
     )
 
 
