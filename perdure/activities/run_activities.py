@@ -87,7 +87,8 @@ class RunActivities:
     async def _inventory(self, input: activities.InventoryInput, *, may_ask: bool) -> Inventory:
         link = current_link()
         begun = input.beginning or await read_input(activity.client(), *link)
-        run = KnownRun(link.run_id, begun.agent, begun.inputs, begun.options, begun.agents)
+        caller = begun.lineage.trace if begun.lineage else ""
+        run = KnownRun(link.run_id, begun.agent, begun.inputs, begun.options, begun.agents, caller=caller)
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)

@@ -55,8 +55,15 @@ class KnownRun:
         inputs: dict[str, Any],
         options: RunOptions,
         agents: Mapping[str, Agent] | None = None,
+        *,
+        first_run_id: str = "",
+        caller: str = "",
     ) -> None:
         self.run_id = run_id
+        self.first_run_id = first_run_id or run_id
+        """Of the run's first link."""
+        self.caller = caller
+        """Where the run belongs in its caller's trace (`Lineage.trace`); "" for one that no run has called."""
         self.recorded_agent = agent
         self.inputs = inputs
         self.options = options
@@ -175,7 +182,15 @@ class RunCache:
     def _remember(self, key: LinkKey, input: RunInput, inventory: Inventory | None) -> KnownRun:
         if inventory is None:
             raise DigestMismatchError(f"the history of {key.workflow_id!r} does not show the run's inventory yet")
-        run = KnownRun(key.run_id, input.agent, input.inputs, input.options, input.agents)
+        run = KnownRun(
+            key.run_id,
+            input.agent,
+            input.inputs,
+            input.options,
+            input.agents,
+            first_run_id=input.carried.first_run_id if input.carried else "",
+            caller=input.lineage.trace if input.lineage else "",
+        )
         run.offer(inventory)
         _keep(self._runs, key.workflow_id, run)
         return run

@@ -15,7 +15,7 @@ from ..json_types import JsonObject
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ToolResult
 from ..tool_calls import ToolRequest
-from .run import RecordedOptions
+from .run import Lineage, RecordedOptions
 
 INVENTORY = "perdure.inventory"
 CALL_MODEL = "perdure.call_model"
@@ -60,6 +60,7 @@ class Beginning(Exchanged):
     options: RecordedOptions
     messages: list[Message]
     agents: dict[str, Agent] = {}
+    lineage: Lineage | None = None
 
 
 class Offer(Exchanged):
@@ -90,6 +91,8 @@ class ModelInput(ConversationInput):
 
     iteration: int
     with_tools: bool = True
+    earlier: int = Field(default=0, exclude_if=operator.not_)
+    """How often the model was called before this in the same iteration."""
 
 
 class CompactInput(ConversationInput):
@@ -119,6 +122,8 @@ class ToolInput(Exchanged):
     """In seconds."""
     earlier: int = Field(default=0, exclude_if=operator.not_)
     """How often it was executed before this, and has failed (`ToolSpec.retries`)."""
+    prepares: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it is prepared only, for a run of another agent that executes it."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 

@@ -33,6 +33,7 @@ from .features import require_features
 from .inbox import Inbox, understood
 from .offers import Offers, take_inventory
 from .recording import load_conversation
+from .run_record import RunRecord
 from .ui import Display, ShownStatus
 
 IDLE_BYTES = 64 * 1024
@@ -181,6 +182,11 @@ class AgentRun:
     def has_ended(self) -> bool:
         """Whether the run is over, not only this link of it."""
         return self._ended is not None
+
+    @property
+    def record(self) -> RunRecord:
+        """What this link has done so far, for the run's trace."""
+        return RunRecord(self._input, self._state, self._events, self._children.delegated)
 
     @property
     def conversation(self) -> list[Message]:

@@ -35,6 +35,7 @@ from .children import PATIENCE, child_id, child_result
 from .inbox import Inbox
 from .policies import WORKFLOW_TASK_TIMEOUT
 from .recording import CERTAIN_BYTES, uncompressed_bytes
+from .run_record import DelegatedCall
 
 Prepare = Callable[[ToolRequest, ToolSpec], Awaitable[ToolResult]]
 
@@ -48,6 +49,8 @@ class ChildRuns:
         self._events = events
         self.running: list[str] = []
         """Their ids, while they are awaited."""
+        self.delegated: list[DelegatedCall] = []
+        """All calls of this link that others have executed."""
 
     async def run(self, request: ToolRequest, spec: ToolSpec, allowance: Allowance, prepare: Prepare) -> ChildEnd:
         """Start the run that the call asks for, and await it. Never raises for what it does."""
@@ -72,10 +75,13 @@ class ChildRuns:
         except WorkflowAlreadyStartedError:
             return _failed(request, f"a run of the id {id!r} is under way already", "already_started")
         self.running.append(id)
-        data = ChildStartedData(name=request.name, run_id=id, first_run_id=handle.first_execution_run_id or "")
+        first_run_id = handle.first_execution_run_id or ""
+        call = DelegatedCall(request, workflow.time(), id, first_run_id)
+        self.delegated.append(call)
+        data = ChildStartedData(name=request.name, run_id=id, first_run_id=first_run_id)
         self._events.append("child_started", request.iteration, data, time=workflow.time(), call_id=request.call_id)
         try:
-            return await self._end_of(handle, request, spec)
+            return await call.ended(self._end_of(handle, request, spec))
         finally:
             self.running.remove(id)
 

@@ -72,11 +72,11 @@ class TemporalEffects:
         self._events = events
         self._inbox = inbox
         self._offers = offers
-        self._children = children
         self._deadline = deadline
         self._on_checkpoint = on_checkpoint
-        self._tool_runs = ToolRuns(options, tools, inbox, offers)
+        self._tool_runs = ToolRuns(options, tools, inbox, offers, children)
         self._failed_call: ModelError | None = None
+        self._tried = (0, 0)
 
     def cancelled(self) -> bool:
         return self._inbox.cancelled
@@ -114,7 +114,12 @@ class TemporalEffects:
         self._inbox.unread = 0
         handle = workflow.start_activity(
             activities.CALL_MODEL,
-            activities.ModelInput(conversation=conversation.ref(), iteration=iteration, with_tools=with_tools),
+            activities.ModelInput(
+                conversation=conversation.ref(),
+                iteration=iteration,
+                with_tools=with_tools,
+                earlier=self._count_try(iteration),
+            ),
             result_type=ModelReply,
             start_to_close_timeout=timedelta(seconds=self._options.llm_timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
@@ -129,11 +134,17 @@ class TemporalEffects:
                 raise known from error
             raise
 
+    def _count_try(self, iteration: int) -> int:
+        """How often the model was called before in this iteration."""
+        last, earlier = self._tried
+        self._tried = (iteration, earlier + 1 if iteration == last else 0)
+        return self._tried[1]
+
     async def run_tool(self, request: ToolRequest) -> ToolResult:
         return await self._tool_runs.run(request)
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
-        return await self._tool_runs.run_agent(request, allowance, self._children)
+        return await self._tool_runs.run_agent(request, allowance)
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         async def start(offer: activities.Offer | None) -> GuardrailResult:

@@ -91,7 +91,12 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
     worker has, and `ActivityError`.
     """
     beginning = Beginning(
-        agent=input.agent, inputs=input.inputs, options=input.options, messages=input.messages, agents=input.agents
+        agent=input.agent,
+        inputs=input.inputs,
+        options=input.options,
+        messages=input.messages,
+        agents=input.agents,
+        lineage=input.lineage,
     )
     inventory: Inventory = await workflow.execute_local_activity(
         INVENTORY,

@@ -23,6 +23,7 @@ from .foreign import ForeignCall
 from .inbox import Inbox
 from .offers import Offers
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, OFFERED_RETRIES, TOOL_RETRIES
+from .run_record import DelegatedCall
 from .ui import call_summary
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
@@ -35,15 +36,18 @@ NEVER_REPEATED = ("invalid_arguments", "configuration", "input_required", "auth_
 class ToolRuns:
     """Executes the tool calls of one link; what a tool does never raises."""
 
-    def __init__(self, options: RunOptions, tools: Mapping[str, ToolSpec], inbox: Inbox, offers: Offers) -> None:
+    def __init__(
+        self, options: RunOptions, tools: Mapping[str, ToolSpec], inbox: Inbox, offers: Offers, children: ChildRuns
+    ) -> None:
         self._options = options
         self._tools = tools
         self._inbox = inbox
         self._offers = offers
+        self._children = children
 
-    async def run_agent(self, request: ToolRequest, allowance: Allowance, runs: ChildRuns) -> ChildEnd:
+    async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         """How the run of another agent ends. Raises as `run` does."""
-        return await runs.run(request, self._tools[request.name], allowance, self._by_activity)
+        return await self._children.run(request, self._tools[request.name], allowance, self._by_activity)
 
     async def run(self, request: ToolRequest) -> ToolResult:
         """The result of one call. Raises the `RunError` of a tool that no worker has."""
@@ -52,12 +56,20 @@ class ToolRuns:
             case None:
                 return await self._by_activity(request, spec)
             case ForeignActivity() as execution:
-                return await ForeignCall(request, spec, self._options, self._inbox).by_activity(execution)
+                return await self._delegated(request, self._foreign(request, spec).by_activity(execution))
             case ChildWorkflow() as execution:
-                return await ForeignCall(request, spec, self._options, self._inbox).by_workflow(execution)
+                return await self._delegated(request, self._foreign(request, spec).by_workflow(execution))
             case other:
                 text = f"Error: Tool '{request.name}' can't be executed: this version does not know {other.by!r}"
                 return ToolResult.failure(text, kind="configuration")
+
+    def _foreign(self, request: ToolRequest, spec: ToolSpec) -> ForeignCall:
+        return ForeignCall(request, spec, self._options, self._inbox)
+
+    async def _delegated(self, request: ToolRequest, execution: Awaitable[ToolResult]) -> ToolResult:
+        call = DelegatedCall(request, workflow.time())
+        self._children.delegated.append(call)
+        return await call.ended(execution)
 
     async def _by_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
         """The result of the first execution that does not fail, or of the last one that `ToolSpec.retries` allows."""
@@ -76,7 +88,9 @@ class ToolRuns:
         policy = TOOL_RETRIES if spec.idempotent else NO_RETRY
 
         def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
-            input = activities.ToolInput(request=request, timeout=timeout, earlier=earlier, offer=offer)
+            input = activities.ToolInput(
+                request=request, timeout=timeout, earlier=earlier, prepares=_is_run(spec), offer=offer
+            )
             if spec.local and offer is None:
                 return self._within_grace(_start_local(spec, input))
             handle = workflow.start_activity(
@@ -122,8 +136,12 @@ def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
     return spec.idempotent or (result.status == "error" and result.error_kind != WORKER_LOST)
 
 
+def _is_run(spec: ToolSpec) -> bool:
+    return isinstance(spec.execution, ChildRun)
+
+
 def _result_type(spec: ToolSpec) -> type[ToolResult]:
-    return PreparedRun if isinstance(spec.execution, ChildRun) else ToolResult
+    return PreparedRun if _is_run(spec) else ToolResult
 
 
 def _start_local(spec: ToolSpec, input: activities.ToolInput) -> ActivityHandle[ToolResult]:
