@@ -14,7 +14,7 @@ from perdure.client import RunHandle
 from perdure.errors import RunCancelled, RunError, ToolNotRegisteredError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
-from perdure.protocol.run import Missing
+from perdure.protocol.inventory import Missing
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import clear_tools, get_tool, tool
