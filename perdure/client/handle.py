@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
+from os import PathLike
 from typing import Any, Generic
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
-from temporalio.service import RPCError, RPCStatusCode
 from typing_extensions import TypeVar
 
+from ..agent import Agent
 from ..events import RunEvent
 from ..history.chain import Chain
 from ..messages import Message, ToolResult
-from ..payloads.limits import require_sendable
-from ..protocol.names import STEER
-from ..protocol.outcome import RunOutput, RunResult, RunStatus
-from ..protocol.run import SteeringMessage
-from ..redaction import redactor
-from ..valid_text import valid_text
-from .decisions import send_decision
+from ..options import RunOptions
+from ..protocol.outcome import ForkOf, RunOutput, RunResult, RunStatus
+from .controls import Controls
+from .fork import Changes, fork_of, fork_origin
 from .output_type import typed_output
 from .reading.conversation import complete_messages
 from .reading.cursor import Cursor
@@ -32,12 +30,12 @@ from .reading.result import complete_result
 from .reading.status import StatusReader
 from .reading.tool_results import whole_result
 from .reading.watch import watch
+from .starting import start_workflow
 
-Sent = TypeVar("Sent")
 T = TypeVar("T", default=Any)
 
 
-class RunHandle(Generic[T]):
+class RunHandle(Controls, Generic[T]):
     """Follows, steers and reads one run: that run, also when a later one is given its id.
 
     `start_run` gives the handle on the run that it has started. That of `get_run` speaks of the latest run of the id at
@@ -87,74 +85,6 @@ class RunHandle(Generic[T]):
         output: RunOutput = await typed.result()
         return output
 
-    async def steer(self, text: str | Sequence[str], *, by: str | None = None) -> None:
-        """Send the agent a message, which it reads before its next model call (§13.5); a running tool goes on.
-
-        Several texts become as many messages, which the agent reads together. `by` says who sends it, for those who
-        read the history. Raises `PayloadTooLargeError` when that does not fit into one message to Temporal.
-        """
-        texts = [valid_text(each) for each in ([text] if isinstance(text, str) else text)]
-        if not texts:
-            return
-        message = redactor().value(SteeringMessage(text=texts[0], further=texts[1:], by=by and valid_text(by)))
-        await require_sendable(self._client, message, "The steering message", lambda: "Send less")
-        await self._send(lambda link: link.signal(STEER, message))
-
-    async def cancel(self, reason: str = "") -> None:
-        """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish."""
-        text = redactor().text(valid_text(reason))
-        with found(self._chain):
-            origin = await self._chain.origin()
-            try:
-                await self._client.get_workflow_handle(self.id, first_execution_run_id=origin).cancel(reason=text)
-            except RPCError as error:
-                # When another run has this id by now, this one has ended: there is nothing to cancel.
-                if error.status is not RPCStatusCode.NOT_FOUND or (await self._chain.describe()).close_time is None:
-                    raise
-
-    async def approve(
-        self,
-        call_id: str,
-        *,
-        arguments: dict[str, Any] | None = None,
-        digest: str | None = None,
-        by: str | None = None,
-    ) -> None:
-        """Let a tool call that waits for approval be executed, with other arguments if any are given.
-
-        With the `digest` of the `PendingApproval` that was looked at, it counts for exactly that call. `by` says who
-        approves. The same approval once more succeeds and changes nothing.
-
-        Raises `ApprovalError` when it is not accepted, and the call goes on waiting: for a call that does not wait, or
-        was decided in another way, a stale digest, arguments that do not fit the tool's parameters or that the tool
-        guardrail denies, and when no worker answers within 10 s. Raises `PayloadTooLargeError` when the arguments do
-        not fit into one message to Temporal.
-        """
-        await self._decide(call_id=call_id, approved=True, arguments=arguments, digest=digest, by=by)
-
-    async def deny(self, call_id: str, reason: str, *, digest: str | None = None, by: str | None = None) -> None:
-        """Refuse a tool call that waits for approval, or to answer a question; the model is told the reason.
-
-        Raises like `approve`.
-        """
-        await self._decide(call_id=call_id, approved=False, reason=reason, digest=digest, by=by)
-
-    async def answer(self, call_id: str, text: str, *, digest: str | None = None, by: str | None = None) -> None:
-        """Answer a question that the model has put with the built-in tool `ask_user`; the text is the call's result.
-
-        Raises like `approve`, also for an answer that is not among the choices of a question that takes no other.
-        """
-        await self._decide(call_id=call_id, approved=True, answer=text, digest=digest, by=by)
-
-    async def _decide(self, **decision: Any) -> None:
-        with found(self._chain):
-            await send_decision(self._chain, decision)
-
-    async def _send(self, send: Callable[[WorkflowHandle[Any, Any]], Awaitable[Sent]]) -> Sent:
-        """Send something to the link that the run is at, which may change meanwhile."""
-        with found(self._chain):
-            return await self._chain.at_current(send)
-
     def called(self, id: str, first_run_id: str | None = None) -> RunHandle:
         """The handle on a run that this one has called, by its id: `RunEvent.run_id`, `PendingApproval.run_id`."""
         return RunHandle(self._client, id, origin=first_run_id)
@@ -186,6 +116,47 @@ class RunHandle(Generic[T]):
             async with aclosing(source) as events:
                 async for event in events:
                     yield event
+
+    async def fork(
+        self,
+        at: int,
+        *,
+        steer: str | None = None,
+        model: str | None = None,
+        agent: Agent | str | PathLike[str] | None = None,
+        options: RunOptions | Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        id: str | None = None,
+    ) -> RunHandle[T]:
+        """Start a new run with the conversation as it stood before iteration `at` (from 1), repeating nothing.
+
+        The run may be open or closed; after the end, `at` may be one more than its last iteration. `steer` is appended
+        as a user's message. `model` is another model's id, or `PROVIDER/ID`. `agent` replaces the agent, with new
+        instructions where they differ; `inputs` are for its prompt. `options` are fields that differ. Task queue,
+        inputs, tenant and memo stay; limits and counts begin anew; what waits for a person is not carried over.
+
+        Raises ValueError for an iteration that the run does not have or the namespace does not keep any more,
+        ConfigurationError for an agent without a tool that the conversation has called, and what `start_run` raises.
+        """
+        fields = options.model_dump(exclude_unset=True) if isinstance(options, RunOptions) else options
+        with found(self._chain):
+            fork = await fork_of(self._chain, at, Changes(steer, model, agent, fields, inputs))
+        started = await start_workflow(
+            self._client,
+            fork.agent,
+            fork.inputs,
+            fork.start,
+            task_queue=fork.task_queue,
+            id=id,
+            options=fork.options,
+            messages=fork.messages,
+        )
+        return RunHandle(self._client, started.id, origin=started.origin, output_type=self._output_type)
+
+    async def fork_of(self) -> ForkOf | None:
+        """The run that this one is a fork of, and before which iteration; None for any other run."""
+        with found(self._chain):
+            return await fork_origin(await self._chain.describe())
 
     async def messages(self) -> list[Message]:
         """The complete conversation, including what was trimmed from the model's view."""

@@ -32,6 +32,8 @@ class StartOptions(TypedDict, total=False):
     """Whether an id may be used again after its run has ended; by default it may."""
     id_conflict_policy: WorkflowIDConflictPolicy | None
     """What to do while a run of that id is under way; by default the start fails."""
+    origin: str | None
+    """What starts the run, if not its caller: the run that it is a fork of, for example. For perdure's own use."""
 
 
 def start_arguments(options: StartOptions) -> dict[str, Any]:

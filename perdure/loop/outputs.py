@@ -10,6 +10,9 @@ from ..messages import Message, ModelReply
 from ..options import RunOptions
 from .state import LoopState
 
+CORRECTION = "Your answer does not fit the declared output:"
+"""How the message begins that sends an answer back."""
+
 
 @dataclass
 class Outcome:
@@ -44,10 +47,7 @@ def send_back(reply: ModelReply, state: LoopState, options: RunOptions, limit: R
 
 def _correction(reply: ModelReply) -> Message:
     faults = "\n".join(f"- {fault}" for fault in reply.faults)
-    return Message.user(
-        f"Your answer does not fit the declared output:\n{faults}\n"
-        "Answer again, with nothing but a JSON object that fits."
-    )
+    return Message.user(f"{CORRECTION}\n{faults}\nAnswer again, with nothing but a JSON object that fits.")
 
 
 def output_error(reply: ModelReply, state: LoopState, limit: RunError | None) -> OutputError:

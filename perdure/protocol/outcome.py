@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import Any, Generic, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeVar
 
 from ..conversation import ConversationRef
@@ -49,6 +49,18 @@ class RunFailure(Exchanged):
     iteration: int = 0
     last_seq: int = 0
     tool_calls: int = Field(default=0, exclude_if=operator.not_)
+
+
+class ForkOf(Exchanged):
+    """Which run a fork goes on from, and before which of its iterations: an entry of the fork's memo."""
+
+    model_config = ConfigDict(populate_by_name=True, extra="allow")
+
+    run: str
+    """The id of the run."""
+    run_id: str = Field(default="", alias="runId")
+    """Of its first link: another run may have the id by now."""
+    at: int
 
 
 class RunStatus(Exchanged):

@@ -1,0 +1,175 @@
+"""Starts a new run with the conversation of an earlier one, as it stood before one of its iterations."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..agent import Agent
+from ..history.before import Before, conversation_before
+from ..history.chain import Chain
+from ..history.link import RecordedLink, read_input, read_link, read_start
+from ..messages import Message
+from ..options import RunOptions
+from ..protocol.outcome import ForkOf
+from ..protocol.run import RecordedOptions, RunInput
+from ..protocol.search_attributes import ORIGIN, TENANT
+from ..valid_text import valid_text
+from .reading.conversation import conversation_at_end
+from .revised import loaded, new_prompt, require_tools, with_instructions, with_model
+from .start_options import StartOptions
+
+MEMO = "forkOf"
+"""The name in a fork's memo under which its origin stands."""
+_OWN_MEMO = (MEMO, "agent")
+
+
+@dataclass(frozen=True)
+class Fork:
+    """Everything that a fork is started with."""
+
+    agent: Agent
+    inputs: dict[str, Any]
+    messages: list[Message]
+    options: RunOptions
+    task_queue: str
+    start: StartOptions
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What is to be different in the fork."""
+
+    steer: str | None = None
+    model: str | None = None
+    agent: Agent | str | PathLike[str] | None = None
+    options: Mapping[str, Any] | None = None
+    """The fields of `RunOptions` that are to differ."""
+    inputs: Mapping[str, Any] | None = None
+    """For the prompt of another agent."""
+
+
+async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
+    """What a run starts with that goes on as this one stood before iteration `at`.
+
+    Raises ValueError for an iteration that the run does not have, or that the namespace does not keep any more,
+    ConfigurationError for an agent that does not fit the conversation, what `load` raises, and `RPCError` when there is
+    no such run.
+    """
+    described = await chain.describe()
+    link = await _link_with(chain, described.run_id, at)
+    is_closed = described.close_time is not None and link.next_run_id is None
+    messages = await _conversation(chain, link, at, is_closed)
+    input = link.input
+    agent, inputs = _agent(input), {**input.inputs, **(changes.inputs or {})}
+    if changes.agent is not None:
+        replaced = loaded(changes.agent)
+        require_tools(agent, replaced, link.inventory, messages)
+        messages = with_instructions(messages, link.seed, new_prompt(replaced, inputs).instructions)
+        agent = replaced
+    if changes.model is not None:
+        agent = _with_others(with_model(agent, changes.model), agent)
+    if changes.steer is not None:
+        messages = [*messages, Message.user(valid_text(changes.steer))]
+    _require_question(chain, at, messages)
+    return Fork(
+        agent=agent,
+        inputs=inputs,
+        messages=messages,
+        options=RecordedOptions.model_validate({**dict(input.options), **(changes.options or {})}),
+        task_queue=described.task_queue,
+        start=await _start(chain, described, at),
+    )
+
+
+async def fork_origin(description: WorkflowExecutionDescription) -> ForkOf | None:
+    """The run that this one is a fork of, as its memo says; None for any other run."""
+    entry = (await description.memo()).get(MEMO)
+    return ForkOf.model_validate(entry) if isinstance(entry, Mapping) else None
+
+
+async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
+    """The ids of the forks of a run that the namespace keeps, the latest first. Raises `RPCError`.
+
+    They are found by the search attribute `PerdureOrigin`: there are none where that is not registered.
+    """
+    quoted = id.replace("\\", "\\\\").replace("'", "\\'")
+    async for run in client.list_workflows(f"{ORIGIN.name} = '{quoted}' AND ExecutionStatus != 'ContinuedAsNew'"):
+        memo = await run.memo()
+        if isinstance(entry := memo.get(MEMO), Mapping) and entry.get("run") == id:
+            yield run.id
+
+
+async def _link_with(chain: Chain, run_id: str, at: int) -> RecordedLink:
+    """The link with that iteration, or the last one before it. Raises ValueError for one that is not kept."""
+    client, id = chain.client, chain.workflow_id
+    if at < 1:
+        raise ValueError(f"at={at}: expected the number of an iteration, from 1")
+    later = None
+    while True:
+        try:
+            carried = (await read_input(client, id, run_id)).carried
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND or later is None:
+                raise
+            raise ValueError(
+                f"at={at}: the namespace does not keep the beginning of run {id!r} any more; iterations from {later} "
+                "on can be forked"
+            ) from error
+        if carried is None or at > carried.loop.iteration:
+            return await read_link(client, id, run_id)
+        later = carried.loop.iteration + 1
+        run_id = (await read_start(client, id, run_id)).continued_execution_run_id
+
+
+async def _conversation(chain: Chain, link: RecordedLink, at: int, is_closed: bool) -> list[Message]:
+    before = await conversation_before(chain.client, link, at)
+    if before.messages is not None:
+        return before.messages
+    if is_closed and at == before.last + 1:
+        return await conversation_at_end(chain.client, chain.workflow_id, link)
+    raise ValueError(_out_of_range(chain.workflow_id, at, before, is_closed=is_closed))
+
+
+def _out_of_range(id: str, at: int, before: Before, *, is_closed: bool) -> str:
+    last = before.last + 1 if is_closed else before.last
+    if last < 1:
+        return f"at={at}: run {id!r} has not called its model yet: start a run instead"
+    state = f"has ended after iteration {before.last}" if is_closed else f"is at iteration {before.last}"
+    return f"at={at}: run {id!r} {state}; expected an iteration from 1 to {last}"
+
+
+def _require_question(chain: Chain, at: int, messages: list[Message]) -> None:
+    if messages and messages[-1].role == "assistant":
+        raise ValueError(
+            f"at={at}: there, run {chain.workflow_id!r} has given its answer: say what comes next (steer), "
+            "or fork before an earlier iteration"
+        )
+
+
+def _agent(input: RunInput) -> Agent:
+    return _with_others(input.agent, input.agent, input.agents)
+
+
+def _with_others(agent: Agent, like: Agent, others: Mapping[str, Agent] | None = None) -> Agent:
+    copy = agent.model_copy()
+    copy._others = others if others is not None else like._others
+    return copy
+
+
+async def _start(chain: Chain, described: WorkflowExecutionDescription, at: int) -> StartOptions:
+    attributes, memo = described.typed_search_attributes, dict(await described.memo())
+    kept = {name: value for name, value in memo.items() if name not in _OWN_MEMO}
+    origin = ForkOf(run=chain.workflow_id, run_id=await chain.origin(), at=at)
+    priority = described.raw_description.workflow_execution_info.priority
+    return StartOptions(
+        memo={**kept, MEMO: origin.model_dump(by_alias=True)},
+        tenant=attributes.get(TENANT) or priority.fairness_key or None,
+        priority=priority.priority_key or None,
+        origin=chain.workflow_id,
+    )

@@ -1,0 +1,119 @@
+"""Starts the workflow of a run: its input, what it is found by, and what the Temporal UI shows of it."""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from temporalio.client import Client
+from temporalio.common import SearchAttributePair, TypedSearchAttributes
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..agent import Agent
+from ..messages import Message
+from ..options import RunOptions
+from ..payloads.limits import require_sendable
+from ..protocol.names import WORKFLOW
+from ..protocol.run import RunInput
+from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT
+from ..protocol.shown import details_of, shown_name, summary_of
+from ..providers.availability import require_model
+from ..redaction import redactor
+from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
+from .output_type import with_output_type
+from .run_input import new_run
+from .start_options import StartOptions, require_no_secret, start_arguments
+
+_unregistered: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
+"""For a connection, those of perdure's search attributes that are not registered with its namespace."""
+
+
+@dataclass(frozen=True)
+class Started:
+    """A run that was started."""
+
+    id: str
+    origin: str | None
+    """The run id of its first link, if the server says it."""
+
+
+async def start_workflow(
+    client: Client,
+    agent: Agent | str | PathLike[str],
+    inputs: Mapping[str, Any] | None,
+    start: StartOptions,
+    *,
+    task_queue: str,
+    id: str | None = None,
+    options: RunOptions | None = None,
+    messages: Sequence[Message | Mapping[str, Any]] | None = None,
+    output_type: type | None = None,
+) -> Started:
+    """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's converter."""
+    input = new_run(agent, inputs, options, messages)
+    known = redactor(input.agent)
+    require_no_secret(known, start, id=id or "", task_queue=task_queue)
+    require_model(input.agent)
+    if output_type is not None:
+        input.agent = with_output_type(input.agent, output_type)
+    await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
+    workflow_id = id or readable_id(input.agent.name)
+    arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input), **start_arguments(start)}
+    arguments["memo"] = {**known.encoded(start.get("memo") or {}), **arguments["memo"]}
+    return Started(workflow_id, await _start(client, input, start, arguments))
+
+
+def readable_id(name: str) -> str:
+    """A new, random run id that begins with the agent's name."""
+    readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
+    return f"{readable}-{secrets.token_hex(4)}"
+
+
+def _start_from_less(messages: Sequence[Message]) -> str:
+    size = sum(len(message.model_dump_json()) for message in messages)
+    return f"Start from less ({size} bytes of it, before compression, are the conversation)"
+
+
+async def _start(client: Client, input: RunInput, start: StartOptions, arguments: dict[str, Any]) -> str | None:
+    """Start the workflow, with those of perdure's search attributes that the namespace knows.
+
+    Returns the run id of its first link, if the server says it.
+    """
+    given = {pair.key.name: pair for pair in start.get("search_attributes") or ()}
+    while True:
+        unregistered = _unregistered.get(client.service_client, frozenset())
+        own = {name: pair for name, pair in _own_attributes(input, start).items() if name not in unregistered}
+        told = input.model_copy(update={"search_attributes": sorted(own)})
+        attributes = TypedSearchAttributes(list({**own, **given}.values()))
+        try:
+            run = await client.start_workflow(WORKFLOW, told, search_attributes=attributes, **arguments)
+            return run.first_execution_run_id
+        except RPCError as error:
+            unknown = {name for name in own if name not in given and name in error.message}
+            if error.status != RPCStatusCode.INVALID_ARGUMENT or not unknown:
+                raise
+            _unregistered[client.service_client] = unregistered | unknown
+
+
+def _own_attributes(input: RunInput, start: StartOptions) -> dict[str, SearchAttributePair[Any]]:
+    pairs = [SearchAttributePair(AGENT, shown_name(input.agent)), SearchAttributePair(STATUS, "running")]
+    if tenant := start.get("tenant"):
+        pairs.append(SearchAttributePair(TENANT, tenant))
+    if origin := start.get("origin"):
+        pairs.append(SearchAttributePair(ORIGIN, origin))
+    return {pair.key.name: pair for pair in pairs}
+
+
+def _described(input: RunInput) -> dict[str, Any]:
+    """The workflow task's time-out, and what the Temporal UI shows of the run."""
+    return {
+        "task_timeout": WORKFLOW_TASK_TIMEOUT,
+        "static_summary": summary_of(input),
+        "static_details": details_of(input),
+        "memo": {"agent": shown_name(input.agent)},
+    }

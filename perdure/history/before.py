@@ -1,0 +1,74 @@
+"""The conversation of a run as it stood before one of its iterations."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pydantic import BaseModel
+from temporalio.api.enums.v1 import EventType
+from temporalio.client import Client
+
+from ..conversation import Conversation, ConversationRef
+from ..messages import Message
+from ..protocol.activities import CALL_MODEL
+from .decode import decode
+from .link import CONVERSATION_ACTIVITIES, RecordedLink
+from .rounds import end_of_round
+
+
+class _Recorded(BaseModel):
+    conversation: ConversationRef | None = None
+    iteration: int = 0
+
+
+@dataclass
+class Before:
+    """What one link says of the conversation before an iteration."""
+
+    messages: list[Message] | None
+    """The conversation; None when the link has no model call of that iteration."""
+    first: int
+    """The first iteration of the link."""
+    last: int
+    """The last one whose model call the link has, up to the one that was asked for; `first - 1` when it has none."""
+
+
+async def conversation_before(client: Client, link: RecordedLink, at: int) -> Before:
+    """The conversation as it stood when iteration `at` began: after the tool results of the one before it.
+
+    It has what earlier iterations have trimmed or rewritten in the form that their model calls were sent, and nothing
+    that iteration `at` has read itself. Raises like `decode`.
+    """
+    carried = link.input.carried
+    version, first = (carried.version, carried.loop.iteration + 1) if carried else (0, 1)
+    conversation, last = Conversation(link.seed, version=version), first - 1
+    messages = list(link.seed)
+    for recorded, is_call in await _recorded(client, link):
+        if recorded.conversation is not None:
+            reference = recorded.conversation
+            for operation in reference.operations[max(0, conversation.version - reference.base) :]:
+                conversation.apply(operation)
+        if not is_call or recorded.iteration <= last:
+            continue
+        last = recorded.iteration
+        news, conversation.operations = conversation.operations, []
+        conversation.first_version = conversation.version
+        before = Conversation(messages)
+        for operation in news[: end_of_round(news)]:
+            before.apply(operation)
+        if last == at:
+            return Before(before.messages, first, last)
+        messages = list(conversation.messages)
+    return Before(None, first, last)
+
+
+async def _recorded(client: Client, link: RecordedLink) -> list[tuple[_Recorded, bool]]:
+    """The parts of the conversation that the link records, and whether each is a model call's."""
+    found = []
+    for event in link.history:
+        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
+            scheduled = event.activity_task_scheduled_event_attributes
+            if (kind := scheduled.activity_type.name) in CONVERSATION_ACTIVITIES:
+                recorded = await decode(client, scheduled.input.payloads, _Recorded)
+                found.append((recorded, kind == CALL_MODEL))
+    return found
