@@ -31,7 +31,4 @@ async def _answer(run_id: str, call_id: str, text: str, by: str | None) -> None:
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id)
         await call.run.answer(call.id, text, digest=call.digest, by=by or this_user())
-        say(
-            f"Answered {one_line(text)!r} to {call.shown} of run {call.run.id}. "
-            f"Watch it: perdure result {run_id} --follow"
-        )
+        say(f"Answered {one_line(text)!r} to {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")

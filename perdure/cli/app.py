@@ -25,6 +25,7 @@ from .server import server
 from .status import status
 from .steer import steer
 from .validate import validate
+from .watch import watch
 from .worker import worker
 
 app = typer.Typer(
@@ -65,7 +66,7 @@ def perdure(
 
 COMMANDS = (
     *(run, resume, dev, worker, server),
-    *(result, ls, status, events, messages),
+    *(watch, result, ls, status, events, messages),
     *(steer, cancel, approve, deny, answer, validate),
 )
 

@@ -31,4 +31,4 @@ async def _approve(run_id: str, call_id: str | None, changed: dict[str, Any] | N
         call = await call_to_decide(handle, call_id)
         await call.run.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
         shown = call.shown if changed is None else f"{call.shown}, with {to_json(changed, indent=None)} instead,"
-        say(f"Approved {shown} of run {call.run.id}. Watch it: perdure result {run_id} --follow")
+        say(f"Approved {shown} of run {call.run.id}. Watch it: perdure watch {run_id}")

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
-import sys
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
@@ -14,6 +12,7 @@ from ..excerpt import one_line
 from .approvals import DENIED, command_for, read_arguments, this_user
 from .console import describe_call, say
 from .problems import UsageProblem
+from .terminal import Terminal
 
 if TYPE_CHECKING:
     from ..client import RunHandle
@@ -23,16 +22,17 @@ _PROMPT = "    y = yes, n REASON = no, e JSON = yes with these arguments: "
 _ANSWER, _CHOICE = "    your answer: ", "    your answer, or the number of a choice: "
 _SETTLED = ("decided", "stale", "unknown", "ended")
 """Kinds of refusals after which the question is moot."""
-_BACKGROUND_SECONDS = 0.5
+_SHOWN_ARGUMENTS = 2000
+"""Characters: who approves must see what."""
 
 
 @asynccontextmanager
-async def asking(handle: RunHandle) -> AsyncIterator[Asker | None]:
+async def asking(handle: RunHandle, terminal: Terminal | None) -> AsyncIterator[Asker | None]:
     """Within it, the questions of the run are asked on the terminal; None where there is nobody to ask."""
-    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+    if terminal is None:
         yield None
         return
-    asker = Asker(handle)
+    asker = Asker(handle, terminal)
     task = asyncio.create_task(asker.ask_all())
     try:
         yield asker
@@ -45,12 +45,12 @@ async def asking(handle: RunHandle) -> AsyncIterator[Asker | None]:
 class Asker:
     """Asks one question after another, and withdraws one that is answered elsewhere."""
 
-    def __init__(self, handle: RunHandle) -> None:
+    def __init__(self, handle: RunHandle, terminal: Terminal) -> None:
         self._handle = handle
+        self._terminal = terminal
         self._asked: asyncio.Queue[RunEvent] = asyncio.Queue()
         self._current: RunEvent | None = None
         self._settled = asyncio.Event()
-        self._lines: asyncio.Queue[str | None] = asyncio.Queue()
 
     def ask(self, requested: RunEvent) -> None:
         """Ask about a call, when it is its turn."""
@@ -63,27 +63,21 @@ class Asker:
             self._settled.set()
 
     async def ask_all(self) -> None:
-        """Ask until the terminal's input ends or this is cancelled."""
-        terminal = _Terminal(self._lines)
-        terminal.listen()
-        try:
-            while True:
-                self._current = await self._asked.get()
-                self._settled.clear()
-                await self._ask_until_settled(self._current)
-        finally:
-            terminal.leave()
+        """Ask until this is cancelled."""
+        while True:
+            self._current = await self._asked.get()
+            self._settled.clear()
+            await self._ask_until_settled(self._current)
 
     async def _ask_until_settled(self, requested: RunEvent) -> None:
         data = requested.data
         if not await self._waits(requested):
             return
-        prompt = _show(data)
         while not self._settled.is_set():
-            say(prompt, end="")
-            line = await self._next_line()
+            line = await self._terminal.ask(lambda: _show(data), withdrawn=self._settled)
             if line is None:
-                say("")
+                if self._settled.is_set():
+                    return
                 kind = data.get("kind", "approval")
                 say(f"    {command_for(self._run_of(requested).id, str(requested.call_id), kind)}")
                 return
@@ -92,22 +86,18 @@ class Asker:
 
     async def _waits(self, requested: RunEvent) -> bool:
         """Whether the call still waits: it may have been decided while another question was asked."""
-        pending = (await self._run_of(requested).status()).pending_approvals
+        from temporalio.service import RPCError
+
+        try:
+            pending = (await self._run_of(requested).status()).pending_approvals
+        except RPCError as error:
+            say(f"    {error.message}", "bad")
+            return True
         return requested.data["digest"] in [each.digest for each in pending if each.run_id is None]
 
     def _run_of(self, requested: RunEvent) -> RunHandle:
         """The run that takes the decision."""
         return self._handle.called(requested.run_id) if requested.run_id else self._handle
-
-    async def _next_line(self) -> str | None:
-        """What the person types; None at the end of input, and when the call was decided elsewhere."""
-        line, settled = asyncio.create_task(self._lines.get()), asyncio.create_task(self._settled.wait())
-        try:
-            await asyncio.wait([line, settled], return_when=asyncio.FIRST_COMPLETED)
-            return line.result() if line.done() else None
-        finally:
-            line.cancel()
-            settled.cancel()
 
     async def _answered(self, requested: RunEvent, line: str) -> bool:
         """Send the decision that the line expresses; False when the question must be put again."""
@@ -163,40 +153,6 @@ def _show(data: Mapping[str, Any]) -> str:
             say(f"    {number}. {one_line(choice)}")
         return _CHOICE if data["choices"] else _ANSWER
     what = f": {one_line(data['description'])}" if data.get("description") else ""
-    say(f"  {describe_call(data['name'], data['arguments'])} waits for approval{what}{reason}", "strong")
+    call = describe_call(data["name"], data["arguments"], _SHOWN_ARGUMENTS)
+    say(f"  {call} waits for approval{what}{reason}", "strong")
     return _PROMPT
-
-
-class _Terminal:
-    """Reads stdin line by line without blocking, and only in the foreground: a read elsewhere stops the process."""
-
-    def __init__(self, lines: asyncio.Queue[str | None]) -> None:
-        self._lines = lines
-        self._loop = asyncio.get_running_loop()
-        self._file = sys.stdin.fileno()
-        self._typed = b""
-        self._again: asyncio.TimerHandle | None = None
-
-    def listen(self) -> None:
-        self._loop.add_reader(self._file, self._read)
-
-    def leave(self) -> None:
-        self._loop.remove_reader(self._file)
-        if self._again:
-            self._again.cancel()
-
-    def _read(self) -> None:
-        if os.tcgetpgrp(self._file) != os.getpgrp():
-            self._loop.remove_reader(self._file)
-            self._again = self._loop.call_later(_BACKGROUND_SECONDS, self.listen)
-            return
-        try:
-            typed = os.read(self._file, 65536)
-        except OSError:
-            typed = b""
-        *lines, self._typed = (self._typed + typed).split(b"\n")
-        for line in lines:
-            self._lines.put_nowait(line.decode(errors="replace"))
-        if not typed:
-            self._loop.remove_reader(self._file)
-            self._lines.put_nowait(None)

@@ -29,4 +29,4 @@ async def _cancel(run_id: str, reason: str) -> None:
         if await session.has_ended(run_id):
             raise Failure(f"run {run_id} has already ended: perdure result {run_id} shows how")
         await handle.cancel(reason)
-        say(f"Cancellation of run {run_id} requested. See how it ends: perdure result {run_id} --follow")
+        say(f"Cancellation of run {run_id} requested. See how it ends: perdure watch {run_id}")

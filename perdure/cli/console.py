@@ -100,10 +100,27 @@ def to_json(value: Any, *, indent: int | None = 2) -> str:
     return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
 
 
-def describe_call(name: str, arguments: Any) -> str:
+def describe_call(name: str, arguments: Any, limit: int = 100) -> str:
     """`name(arguments)` on one short line; the arguments are JSON text or any value."""
     text = arguments if isinstance(arguments, str) else to_json(arguments, indent=None)
-    return f"{name}({one_line(text)})"
+    return f"{name}({one_line(text, limit)})"
+
+
+def describe_seconds(seconds: float) -> str:
+    """A duration as people say it, such as `0.4 s`, `12 s`, `3 min 4 s`, `2 h 5 min` and `3 d 4 h`."""
+    if seconds < 9.95:
+        return f"{max(seconds, 0.0):.1f} s"
+    whole = round(seconds)
+    for unit, smaller, size, part in (("d", "h", 86400, 3600), ("h", "min", 3600, 60), ("min", "s", 60, 1)):
+        if whole >= size:
+            rest = whole % size // part
+            return f"{whole // size} {unit}" + (f" {rest} {smaller}" if rest else "")
+    return f"{whole} s"
+
+
+def describe_usage(usage: Mapping[str, Any]) -> str:
+    """`1,240 tokens in, 56 out`, for a `Usage` as JSON."""
+    return f"{usage.get('input_tokens', 0):,} tokens in, {usage.get('output_tokens', 0):,} out"
 
 
 def describe_decision(data: Mapping[str, Any]) -> str:

@@ -30,4 +30,4 @@ async def _deny(run_id: str, call_id: str | None, reason: str, by: str | None) -
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id)
         await call.run.deny(call.id, reason, digest=call.digest, by=by or this_user())
-        say(f"Denied {call.shown} of run {call.run.id}. Watch it: perdure result {run_id} --follow")
+        say(f"Denied {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import RunError
 from .asking import asking
 from .console import answer, say
 from .going_on import say_how_to_go_on
+from .menu import Detached, Menu, menu_on_interrupt
 from .problems import DONE, FAILED
 from .progress import Progress
 from .task_queue import mention_missing_worker
+from .terminal import Terminal, open_terminal
 from .waiting import waiting_shown
 
 if TYPE_CHECKING:
@@ -21,31 +24,87 @@ if TYPE_CHECKING:
     from ..events import RunEvent
     from ..protocol.outcome import RunResult
     from .session import Session
+    from .view import View
+
+    Shown: TypeAlias = Progress | View
 
 _LAST_EVENTS_SECONDS = 5.0
-"""What the last events get to be shown after the run has ended."""
+"""After the run has ended, the rest of its events is shown as long as the next one comes within this time."""
 
 
 async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: bool) -> int:
-    """Wait for the run and print its result; returns the exit code. Says so when no worker takes the run up."""
-    progress = Progress(handle.id)
+    """Wait for the run and print its result; returns the exit code. Says so when no worker takes the run up.
+
+    Raises `Detached` when the person at the terminal wants to wait no longer.
+    """
+    shown = Progress(handle.id) if quiet else await _shown_on(session, handle)
     try:
         async with AsyncExitStack() as stack:
             stack.enter_context(waiting_shown())
-            if not quiet:
-                await stack.enter_async_context(
-                    _alongside(_show_events(handle, progress), patience=_LAST_EVENTS_SECONDS)
-                )
             await stack.enter_async_context(_alongside(mention_missing_worker(session.client, handle.id)))
-            result = await handle.result()
+            if quiet:
+                result = await handle.result()
+            else:
+                result = await _watched(handle, shown)
     except RunError as error:
-        progress.end_line()
+        shown.end_line()
         code = _print_failure(handle, error, as_json=as_json)
         await say_how_to_go_on(session.client, handle.id, error)
         return code
-    progress.end_line()
+    finally:
+        shown.end_line()
     _print_result(handle, result, as_json=as_json)
     return DONE
+
+
+async def _shown_on(session: Session, handle: RunHandle) -> Shown:
+    """What shows the run: lines in a pipe, more on a terminal."""
+    if not sys.stderr.isatty():
+        return Progress(handle.id)
+    from ..history.link import read_input
+    from .view import View
+
+    link = await session.client.get_workflow_handle(handle.id).describe()
+    model = (await read_input(session.client, handle.id, link.run_id)).agent.model
+    return View(handle.id, model.id if model else "")
+
+
+async def _watched(handle: RunHandle, shown: Shown) -> RunResult:
+    """The result of the run, whose events are shown; a person at the terminal can be asked, and can ask for more."""
+    from .view import View
+
+    async with AsyncExitStack() as stack:
+        terminal = menu = None
+        if isinstance(shown, View):
+            await stack.enter_async_context(_alongside(shown.animate()))
+            terminal = await stack.enter_async_context(open_terminal(shown))
+            menu = await stack.enter_async_context(menu_on_interrupt(handle, terminal))
+        showing = await stack.enter_async_context(_alongside(_show_events(handle, shown, terminal)))
+        ended = asyncio.ensure_future(handle.result())
+        try:
+            await _first(ended, menu)
+            if not ended.done():
+                raise Detached
+            await _last_events(showing, shown, menu)
+            return ended.result()
+        finally:
+            ended.cancel()
+
+
+async def _first(ended: asyncio.Future[Any], menu: Menu | None, timeout: float | None = None) -> None:
+    """Wait until this has ended, or the person has detached."""
+    detached = asyncio.ensure_future((menu.detached if menu else asyncio.Event()).wait())
+    try:
+        await asyncio.wait([ended, detached], timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        detached.cancel()
+
+
+async def _last_events(showing: asyncio.Task[None], shown: Shown, menu: Menu | None) -> None:
+    before = -1
+    while not showing.done() and shown.shown > before and not (menu and menu.detached.is_set()):
+        before = shown.shown
+        await _first(showing, menu, _LAST_EVENTS_SECONDS)
 
 
 def _print_result(handle: RunHandle, result: RunResult, *, as_json: bool) -> None:
@@ -69,35 +128,30 @@ def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
 
 
 @asynccontextmanager
-async def _alongside(aid: Coroutine[Any, Any, None], *, patience: float = 0.0) -> AsyncIterator[None]:
-    """Do `aid` while the block runs; unless the block is cancelled, it gets `patience` seconds to finish afterwards.
-
-    What goes wrong in it is mentioned, and does not affect the block.
-    """
+async def _alongside(aid: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+    """Do `aid` while the block runs. What goes wrong in it is mentioned, and does not affect the block."""
     task = asyncio.create_task(aid)
     try:
-        yield
-    except asyncio.CancelledError:
-        task.cancel()
-        raise
+        yield task
     finally:
-        await asyncio.wait([task], timeout=patience)
         task.cancel()
-        if task.done() and not task.cancelled() and (error := task.exception()):
+        await asyncio.wait([task])
+        if not task.cancelled() and (error := task.exception()):
             say(f"  the progress can't be shown: {error}", "faint")
 
 
-async def _show_events(handle: RunHandle, progress: Progress) -> None:
-    async with asking(handle) as asker:
+async def _show_events(handle: RunHandle, shown: Shown, terminal: Terminal | None) -> None:
+    async with asking(handle, terminal) as asker:
         async for event in handle.stream(children=True):
             if asker and event.type == "permission_completed":
                 asker.settle(event)
+            shown.show(event)
             if event.type != "permission_requested":
-                progress.show(event)
-            elif asker:
+                continue
+            if asker:
                 asker.ask(event)
             elif await _still_waits(handle, event):
-                progress.show(event)
+                shown.show_request(event)
 
 
 async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:

@@ -6,8 +6,9 @@ import json
 import logging
 import logging.config
 import os
+import sys
 from datetime import UTC, datetime
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TextIO, get_args
 
 from . import console
 from .problems import UsageProblem
@@ -40,6 +41,18 @@ class JsonFormatter(logging.Formatter):
         return json.dumps({**fields, **about, **exception}, ensure_ascii=False, default=str)
 
 
+class StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to what stderr is at the time: while a run is shown on a terminal, that puts log lines above the view."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        """`sys.stderr`."""
+        return sys.stderr
+
+
 def configure(default: Level) -> None:
     """Set up the log of this process as the environment says, which the options have written; `default` is the level.
 
@@ -48,8 +61,7 @@ def configure(default: Level) -> None:
     level = _chosen(LEVEL_VARIABLE, default, get_args(Level))
     form = _chosen(FORMAT_VARIABLE, "text", get_args(Format))
     handler = {
-        "class": "logging.StreamHandler",
-        "stream": "ext://sys.stderr",
+        "()": "perdure.cli.logs.StderrHandler",
         "formatter": form,
         "filters": ["without secrets"],
     }

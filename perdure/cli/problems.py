@@ -65,7 +65,7 @@ def _explain_temporal(error: Exception) -> Explanation | None:
         run = error.workflow_id
         return Explanation(
             f"a run {run!r} is under way, expected an unused id: choose another --id, or follow that one: "
-            f"perdure result {run} --follow",
+            f"perdure watch {run}",
             FAILED,
         )
     if not isinstance(error, RPCError):

@@ -25,9 +25,12 @@ class Progress:
         self._run_id = run_id
         self._mid_line = False
         self._told: dict[str | None, float] = {}
+        self.shown = 0
+        """How many events were shown."""
 
     def show(self, event: RunEvent) -> None:
         """Write the event; types that matter to programs only are left out."""
+        self.shown += 1
         if event.run_id and event.type not in _SHOWN_OF_CALLED:
             return
         if event.type in ("token", "thinking"):
@@ -38,6 +41,11 @@ class Progress:
         elif write := _WRITERS.get(event.type):
             self.end_line()
             write(event, event.run_id or self._run_id)
+
+    def show_request(self, event: RunEvent) -> None:
+        """Write what waits for a person, and what to type in another terminal."""
+        self.end_line()
+        _show_request(event, event.run_id or self._run_id)
 
     def _show_progress(self, event: RunEvent) -> None:
         """At most one line a second for each call."""
@@ -112,8 +120,7 @@ _WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
     "error": _show_message,
     "compaction_complete": _show_compaction,
     "compaction_failed": _show_message,
-    "permission_requested": _show_request,
     "permission_completed": _show_approval,
 }
-_SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_requested", "permission_completed")
+_SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_completed")
 """What is shown of the runs of other agents, which may go on at the same time."""

@@ -13,6 +13,7 @@ from .follow import follow as follow_run
 from .problems import DONE
 from .running import execute
 from .session import open_run
+from .to_the_end import follow_to_the_end
 from .waiting import waiting_shown
 
 
@@ -33,12 +34,14 @@ def result(
     elif iteration is not None:
         raise typer.BadParameter("goes with --call", param_hint="--iteration")
     else:
-        execute(_result(id, as_json=as_json, quiet=not follow))
+        execute(_result(id, as_json=as_json, is_watched=follow))
 
 
-async def _result(run_id: str, *, as_json: bool, quiet: bool) -> int:
+async def _result(run_id: str, *, as_json: bool, is_watched: bool) -> int:
     async with open_run(run_id) as (session, handle):
-        return await follow_run(session, handle, quiet=quiet, as_json=as_json)
+        if is_watched:
+            return await follow_to_the_end(session, handle, inside=False, quiet=False, as_json=as_json)
+        return await follow_run(session, handle, quiet=True, as_json=as_json)
 
 
 async def _tool_result(run_id: str, call_id: str, iteration: int | None, *, as_json: bool) -> int:

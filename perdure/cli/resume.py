@@ -14,10 +14,10 @@ from .beginning import CodeSources
 from .console import say
 from .problems import Failure, UsageProblem
 from .recorded import RecordedRun, read_recorded
-from .run import follow_to_the_end
 from .running import execute
 from .session import open_run
 from .task_queue import worker_inside
+from .to_the_end import follow_to_the_end
 from .user_code import UserCode
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -13,12 +12,12 @@ from . import options
 from .agent_file import scripted_agent
 from .beginning import Beginning, CodeSources, RunRequest, begin_after, begin_with_file
 from .console import answer, say
-from .follow import follow
 from .problems import DONE, UsageProblem
 from .run_options import chosen_fields
 from .running import execute
 from .session import Session, find_run, open_session
 from .task_queue import DEFAULT_QUEUE, resume_command, worker_command, worker_inside
+from .to_the_end import follow_to_the_end
 
 if TYPE_CHECKING:
     from ..agent import Agent
@@ -131,18 +130,6 @@ async def _after(session: Session, request: RunRequest) -> Beginning:
     return await begin_after(session, handle, request)
 
 
-async def follow_to_the_end(session: Session, handle: RunHandle, *, inside: bool, quiet: bool, as_json: bool) -> int:
-    """Show what the run does until it ends; interrupted, say how to go on. Returns the exit code."""
-    try:
-        code = await follow(session, handle, quiet=quiet, as_json=as_json)
-    except asyncio.CancelledError:
-        _say_how_to_go_on(handle, inside=inside)
-        raise
-    if not quiet:
-        _say_where_to_look(session, handle, code)
-    return code
-
-
 async def _needs_worker_inside(session: Session, request: RunRequest, begin: Beginning, queue: str | None) -> bool:
     """Whether the run needs a worker in this process: for code or a script of this command, or for lack of another."""
     from ..client.task_queues import somebody_polls
@@ -163,21 +150,6 @@ def _describe_model(agent: Agent, script: str | None) -> str:
     if script:
         return f"scripted model ({script})"
     return f"model {agent.model.id} of {agent.model.provider_key}" if agent.model else "no model declared"
-
-
-def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
-    if code == DONE:
-        say(f"Run {handle.id} is done. What it did: perdure events {handle.id}", "faint")
-    if url := session.ui_url(handle.id):
-        hint = "   (the UI runs while a server does: perdure dev)" if session.embedded else ""
-        say(f"Temporal UI: {url}{hint}", "faint")
-
-
-def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:
-    say(f"Run {handle.id} goes on without this command." if not inside else f"Run {handle.id} waits for a worker.")
-    if inside:
-        say(f"  go on: {resume_command(handle.id)}")
-    say(f"  its answer: perdure result {handle.id}    end it: perdure cancel {handle.id}")
 
 
 async def _report_detached(session: Session, handle: RunHandle, queue: str, code: UserCode, request: RunRequest) -> int:

@@ -26,4 +26,4 @@ async def _steer(run_id: str, text: str) -> None:
         if await session.has_ended(run_id):
             raise Failure(f"run {run_id} has ended and reads no more messages: perdure result {run_id} shows how")
         await handle.steer(text)
-        say(f"Sent to run {run_id}. Watch it: perdure result {run_id} --follow")
+        say(f"Sent to run {run_id}. Watch it: perdure watch {run_id}")

@@ -71,7 +71,7 @@ async def test_an_id_that_is_taken(cli: Cli) -> None:
     again = await cli(*detached)
     assert again.code == 1
     assert "a run 'taken' is under way" in again.stderr
-    assert "perdure result taken --follow" in again.stderr
+    assert "perdure watch taken" in again.stderr
 
 
 async def test_a_namespace_that_does_not_exist(cli: Cli) -> None:

@@ -1,0 +1,49 @@
+"""Stays with a run until it ends or the person leaves; either way, says where to look next."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from .console import say
+from .follow import follow
+from .menu import Detached
+from .problems import DONE, INTERRUPTED
+from .session import Session
+from .task_queue import resume_command
+
+if TYPE_CHECKING:
+    from ..client import RunHandle
+
+
+async def follow_to_the_end(session: Session, handle: RunHandle, *, inside: bool, quiet: bool, as_json: bool) -> int:
+    """Show what the run does until it ends; interrupted, say how to go on.
+
+    Returns the exit code; whoever detaches is told the same as who interrupts.
+    """
+    try:
+        code = await follow(session, handle, quiet=quiet, as_json=as_json)
+    except asyncio.CancelledError:
+        _say_how_to_go_on(handle, inside=inside)
+        raise
+    except Detached:
+        _say_how_to_go_on(handle, inside=inside)
+        return INTERRUPTED
+    if not quiet:
+        _say_where_to_look(session, handle, code)
+    return code
+
+
+def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
+    if code == DONE:
+        say(f"Run {handle.id} is done. What it did: perdure events {handle.id}", "faint")
+    if url := session.ui_url(handle.id):
+        hint = "   (the UI runs while a server does: perdure dev)" if session.embedded else ""
+        say(f"Temporal UI: {url}{hint}", "faint")
+
+
+def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:
+    say(f"Run {handle.id} goes on without this command." if not inside else f"Run {handle.id} waits for a worker.")
+    if inside:
+        say(f"  go on: {resume_command(handle.id)}")
+    say(f"  watch it: perdure watch {handle.id}    end it: perdure cancel {handle.id}")

@@ -1,0 +1,119 @@
+"""What of a run is under way: calls of the model and of tools, its own and those of the runs that it has called."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.text import Text
+
+from ..excerpt import one_line, visible
+from .console import describe_progress, describe_seconds
+
+if TYPE_CHECKING:
+    from ..events import RunEvent
+
+Key: TypeAlias = tuple[str | None, int, str | None]
+"""The run, the iteration and the id of a tool call; without one, the call of the model."""
+
+
+@dataclass
+class Doing:
+    """One thing that is under way."""
+
+    what: str
+    since: float
+    """Seconds since the epoch."""
+    depth: int
+    """How many runs are above the one that does it."""
+    state: str = ""
+    """What is last known of it."""
+    waits_since: float | None = None
+    """Set while a person is waited for."""
+    waited: float = 0.0
+    """Seconds, for persons."""
+    is_written: bool = False
+    """Whether it has a line of its own already, because a run that it has called follows."""
+
+
+class UnderWay:
+    """Follows the events, which say what begins and what ends."""
+
+    def __init__(self) -> None:
+        self._doing: dict[Key, Doing] = {}
+        self._depths: dict[str | None, int] = {None: 0}
+
+    def depth(self, run_id: str | None) -> int:
+        """How many runs are above this one."""
+        return self._depths.get(run_id, 1)
+
+    def began(self, key: Key, what: str, since: float) -> None:
+        """Something begins."""
+        self._doing[key] = Doing(what, since, self.depth(key[0]))
+
+    def ended(self, key: Key) -> Doing | None:
+        """What was under way and has ended; None when its beginning was not told."""
+        return self._doing.pop(key, None)
+
+    def of(self, key: Key) -> Doing | None:
+        """What is under way with that key."""
+        return self._doing.get(key)
+
+    def called(self, event: RunEvent) -> None:
+        """A run is called; it is indented below the run that has called it."""
+        self._depths[event.data["run_id"]] = self.depth(event.run_id) + 1
+
+    def progress(self, event: RunEvent) -> None:
+        """A tool says how far it is."""
+        if doing := self.of(key_of(event)):
+            doing.state = describe_progress(event.data).partition(": ")[2]
+
+    def status(self, event: RunEvent) -> None:
+        """A call of the model is held up."""
+        if doing := self.of((event.run_id, event.iteration, None)):
+            doing.state = one_line(str(event.data.get("message", "")))
+
+    def asked(self, event: RunEvent) -> None:
+        """A person is waited for."""
+        if doing := self.of(key_of(event)):
+            doing.waits_since = event.time
+
+    def decided(self, event: RunEvent) -> None:
+        """A person has decided."""
+        doing = self.of(key_of(event))
+        if doing and doing.waits_since is not None:
+            doing.waited += event.time - doing.waits_since
+            doing.waits_since = None
+
+    def end_all(self) -> None:
+        """Nothing is under way any more."""
+        self._doing.clear()
+
+    def lines(self, now: float, frame: str) -> list[Text]:
+        """A line for each thing, in the order in which they began."""
+        return [_line(doing, now, frame) for doing in self._doing.values()]
+
+
+def key_of(event: RunEvent) -> Key:
+    """What the event is about."""
+    return (event.run_id, event.iteration, event.call_id)
+
+
+def indent(depth: int) -> str:
+    """Before what a tool call at that depth has to say."""
+    return "    " * (depth + 1)
+
+
+def _line(doing: Doing, now: float, frame: str) -> Text:
+    line = Text(no_wrap=True, overflow="ellipsis")
+    if doing.waits_since is not None:
+        line.append(f"{indent(doing.depth)}? ", style="bold yellow")
+        line.append(f"{describe_seconds(now - doing.waits_since)} ", style="bold")
+        line.append(f"waits for a person: {visible(doing.what)}", style="bold")
+        return line
+    line.append(f"{indent(doing.depth)}{frame} ", style="cyan")
+    line.append(f"{describe_seconds(now - doing.since)} ", style="bold")
+    line.append(visible(doing.what), style="cyan")
+    if doing.state:
+        line.append(f"  {visible(doing.state)}", style="dim")
+    return line
