@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from temporalio import activity
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import WorkflowExecutionStatus
+from temporalio.exceptions import FailureError
 from temporalio.service import RPCError, RPCStatusCode
 
+from ..errors import ConfigurationError
 from ..protocol.activities import END_UNSTARTED, Unstarted, UnstartedInput
 from ..redaction import redact
 from ..valid_text import bounded_text
@@ -27,7 +30,7 @@ async def end_unstarted(input: UnstartedInput) -> Unstarted:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
             return Unstarted(ended=False)
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
-            why = event.workflow_task_failed_event_attributes.failure.message
+            why = await _text_of(event.workflow_task_failed_event_attributes.failure)
     try:
         await handle.terminate("no worker has executed it in the time that the calling run gives it")
     except RPCError as error:
@@ -35,3 +38,12 @@ async def end_unstarted(input: UnstartedInput) -> Unstarted:
             raise
     status = (await handle.describe()).status
     return Unstarted(ended=status == WorkflowExecutionStatus.TERMINATED, why=redact(bounded_text(why, 1000)))
+
+
+async def _text_of(failure: Failure) -> str:
+    """What the failure says, decrypted if need be."""
+    try:
+        error = await activity.client().data_converter.decode_failure(failure)
+    except ConfigurationError as problem:
+        return str(problem)
+    return error.message if isinstance(error, FailureError) else str(error)

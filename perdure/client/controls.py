@@ -9,6 +9,7 @@ from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..history.chain import Chain
+from ..payloads.encryption.texts import sealed_text
 from ..payloads.limits import require_sendable
 from ..protocol.names import STEER
 from ..protocol.run import SteeringMessage
@@ -42,7 +43,7 @@ class Controls:
 
     async def cancel(self, reason: str = "") -> None:
         """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish."""
-        text = redactor().text(valid_text(reason))
+        text = await sealed_text(self._client.data_converter, redactor().text(valid_text(reason)))
         with found(self._chain):
             origin = await self._chain.origin()
             try:

@@ -17,6 +17,7 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import ConversationRef
+from ..payloads.encryption.texts import opened_text
 from ..protocol.outcome import RunFailure, RunOutput
 from .decode import decode
 from .link import RecordedLink, read_input, read_link, read_start
@@ -146,11 +147,15 @@ def read_links(client: Client, workflow_id: str) -> AsyncIterator[RecordedLink]:
     return Chain(client, workflow_id).links()
 
 
-def cancel_reason(link: RecordedLink) -> str | None:
-    """The reason that came with the first request to cancel; None when there was none."""
+async def cancel_reason(client: Client, link: RecordedLink) -> str | None:
+    """The reason that came with the first request to cancel; None when there was none.
+
+    Raises `ConfigurationError` where it is encrypted, and the key is not here.
+    """
     for event in link.history:
         if event.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCEL_REQUESTED:
-            return event.workflow_execution_cancel_requested_event_attributes.cause or None
+            cause = event.workflow_execution_cancel_requested_event_attributes.cause
+            return await opened_text(client.data_converter, cause) or None
     return None
 
 

@@ -22,7 +22,11 @@ from temporalio.converter import (
     WithSerializationContext,
 )
 
-from .failures import RedactingFailureConverter
+from .encryption import Encryption, EncryptionError, encryption_from_environment, is_configured
+from .encryption.codec import ENCODING as ENCRYPTED
+from .encryption.codec import EncryptingCodec, require_key
+from .encryption.problems import VARIABLE as KEY_VARIABLE
+from .failures import EncodingFailureConverter, RedactingFailureConverter
 from .limits import MAX_PAYLOAD_BYTES
 from .storage import open_storage, storage_from_environment
 from .storage.missing import LostValues
@@ -70,7 +74,8 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
 
     Every other payload passes through as it is, in both directions. So does one that only claims to be compressed:
     anybody may send a run a signal, all payloads of a workflow task are decoded at once, and an error here would fail
-    that task for ever. Who reads the payload finds an encoding that it does not know, and drops it.
+    that task for ever. Who reads the payload finds an encoding that it does not know, and drops it. An encrypted one is
+    an error, for whoever decodes it has no key.
     """
 
     def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES) -> None:
@@ -91,6 +96,7 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         return [self._compressed(payload) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Raises `EncryptionError` for an encrypted payload."""
         unpacked, left = [], MAX_UNPACKED_BYTES
         for payload in payloads:
             value = self._decompressed(payload, left)
@@ -108,7 +114,10 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         return Payload(metadata={"encoding": ENCODING}, data=data)
 
     def _decompressed(self, payload: Payload, limit: int) -> Payload:
-        if payload.metadata.get("encoding") != ENCODING:
+        encoding = payload.metadata.get("encoding")
+        if encoding == ENCRYPTED:
+            require_key(payload)
+        if encoding != ENCODING:
             return payload
         try:
             return Payload.FromString(_unpack(payload.data, limit))
@@ -131,44 +140,66 @@ def _unpack(data: bytes, limit: int) -> bytes:
 
 
 def data_converter(
-    *, storage: ExternalStorage | str | None = None, compress_from_bytes: int = COMPRESS_FROM_BYTES
+    *,
+    storage: ExternalStorage | str | None = None,
+    compress_from_bytes: int = COMPRESS_FROM_BYTES,
+    encryption: Encryption | str | None = None,
 ) -> DataConverter:
     """The converter that perdure's clients and workers share.
 
     `storage` is where values go that are too large for Temporal: a URL, as `open_storage` takes it, or the SDK's own
-    `ExternalStorage`. Payloads are compressed from `compress_from_bytes` on. Raises `ConfigurationError` for a URL that
-    can't be used.
+    `ExternalStorage`. Payloads are compressed from `compress_from_bytes` on. With `encryption`, keys in the form of
+    `PERDURE_ENCRYPTION_KEY` or what `encryption_from_environment` returns, every payload is encrypted, after that and
+    before it is stored. Raises `ConfigurationError` for a URL or a key that can't be used.
     """
     if isinstance(storage, str):
         storage = open_storage(storage)
+    if isinstance(encryption, str):
+        encryption = Encryption.parse(encryption)
+    codec = ZstdCodec(compress_from_bytes)
     return DataConverter(
         payload_converter_class=SharedPayloadConverter,
-        failure_converter_class=RedactingFailureConverter,
-        payload_codec=ZstdCodec(compress_from_bytes),
+        failure_converter_class=EncodingFailureConverter if encryption else RedactingFailureConverter,
+        payload_codec=EncryptingCodec(codec, encryption) if encryption else codec,
         external_storage=storage,
     )
 
 
 def converter_from_environment() -> DataConverter:
-    """The converter with the storage that `PERDURE_STORAGE` names, if any.
+    """The converter with the storage that `PERDURE_STORAGE` names and the keys of `PERDURE_ENCRYPTION_KEY`, if any.
 
-    Raises `ConfigurationError` for a URL that can't be used.
+    Raises `ConfigurationError` for a URL or keys that can't be used.
     """
-    return data_converter(storage=storage_from_environment())
+    return data_converter(storage=storage_from_environment(), encryption=encryption_from_environment())
 
 
 perdure_data_converter = data_converter()
-"""With compression, and without external storage."""
+"""With compression, without external storage and encryption."""
 
 
 def with_converter(client: Client) -> Client:
     """The client itself; where it has Temporal's default converter, one on the same connection with perdure's.
 
-    Raises `ConfigurationError` for a storage in the environment that can't be used.
+    Raises `ConfigurationError` for a storage or keys in the environment that can't be used, and for a client whose own
+    converter would send in clear text what the environment says to encrypt.
     """
     if client.data_converter != DataConverter.default:
+        require_encrypting(client.data_converter)
         return client
     settings = client.config(active_config=True)
     settings["data_converter"] = converter_from_environment()
     settings["plugins"] = []
     return Client(**settings)
+
+
+def require_encrypting(converter: DataConverter) -> None:
+    """Raises `EncryptionError` where the environment says to encrypt, and the converter does not.
+
+    A codec that is not perdure's may encrypt by itself.
+    """
+    codec = converter.payload_codec
+    if (codec is None or isinstance(codec, ZstdCodec)) and is_configured():
+        raise EncryptionError(
+            f"{KEY_VARIABLE} is set, and this client's own data_converter does not encrypt: give it "
+            "data_converter(encryption=encryption_from_environment()) of perdure.payloads, or none"
+        )

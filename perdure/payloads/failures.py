@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
@@ -12,6 +12,9 @@ from temporalio.converter import DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import FailureError
 
 from ..redaction import redact
+
+ENCODED_FAILURE = "Encoded failure"
+"""The text that all SDKs leave in the place of one that is encoded."""
 
 logger = logging.getLogger("perdure.payloads")
 
@@ -23,14 +26,27 @@ class RedactingFailureConverter(DefaultFailureConverter):
     task that the failure came with, and all its repetitions.
     """
 
+    encodes_texts: ClassVar[bool] = False
+    """Whether the text and the stack trace become a payload, which a codec can encrypt."""
+
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         super().to_failure(exception, payload_converter, failure)
         failure.message = redact(failure.message)
         failure.stack_trace = redact(failure.stack_trace)
+        if self.encodes_texts:
+            texts = {"message": failure.message, "stack_trace": failure.stack_trace}
+            failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([texts])[0])
+            failure.message, failure.stack_trace = ENCODED_FAILURE, ""
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
         lenient = payload_converter if isinstance(payload_converter, _Lenient) else _Lenient(payload_converter)
         return super().from_failure(failure, lenient)
+
+
+class EncodingFailureConverter(RedactingFailureConverter):
+    """The same, with texts and stack traces as payloads: for converters that encrypt."""
+
+    encodes_texts = True
 
 
 class _Lenient(PayloadConverter):

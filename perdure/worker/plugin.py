@@ -20,7 +20,7 @@ from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import has_dynamic
 from ..guardrails import Compactor, Guardrails
-from ..payloads.converter import converter_from_environment
+from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
 from ..protocol.activities import STREAM_SECONDS
 from ..providers.clients import close_clients
@@ -132,7 +132,10 @@ def _defaults_for(config: WorkerConfig) -> dict[str, Any]:
 
 
 def _converter(given: DataConverter | None) -> DataConverter:
-    return converter_from_environment() if given in (None, DataConverter.default) else given
+    if given is None or given == DataConverter.default:
+        return converter_from_environment()
+    require_encrypting(given)
+    return given
 
 
 _workers: Counter[asyncio.AbstractEventLoop] = Counter()

@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from ..errors import RUN_ERRORS, RunError
+from ..payloads.encryption import EncryptionError
 from ..protocol.activities import ASKING_SECONDS, INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
 from ..protocol.inventory import Inventory, Lacking, Missing
 from ..protocol.run import RunInput
@@ -138,6 +139,11 @@ def _lacking(error: FailureError) -> Lacking | None:
     cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error comes as it is.
     if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:
         return Lacking.model_validate(cause.details[0])
+    unread = cause.cause if isinstance(cause, ApplicationError) else None
+    if isinstance(unread, ApplicationError) and unread.type == EncryptionError.__name__:
+        # Nothing was executed: the worker could not read what it was asked.
+        text, queue = unread.message, workflow.info().task_queue
+        return Lacking(what=["the run's encryption key"], kind="configuration", text=text, task_queue=queue)
     return None
 
 

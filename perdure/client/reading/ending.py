@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
+from temporalio.workflow import NondeterminismError
 
 from ...errors import RUN_ERRORS, OutputError, RunCancelled, RunError
 from ...history.chain import Chain, cancel_reason
 from ...messages import Message
+from ...payloads.encryption.problems import ENCRYPTION_ERROR
 from ...payloads.storage.missing import STORAGE_ERROR
 from ...protocol.outcome import RunFailure
 from .conversation import conversation_at_end
 from .status import StatusReader
+
+UNREADABLE = (STORAGE_ERROR, ENCRYPTION_ERROR)
+"""The types of the errors for values that are lost, changed or refused."""
 
 
 async def error_of_end(chain: Chain, status: StatusReader, cause: BaseException) -> RunError:
@@ -20,10 +25,12 @@ async def error_of_end(chain: Chain, status: StatusReader, cause: BaseException)
     """
     try:
         return await _complete_error(chain, status, cause)
-    except ApplicationError as error:
-        if error.type != STORAGE_ERROR or not isinstance(cause, ApplicationError):
+    except (ApplicationError, NondeterminismError) as error:
+        # A reader that is less strict than the worker was would not have refused what the worker did.
+        seen = cause if isinstance(error, NondeterminismError) else error
+        if not isinstance(cause, ApplicationError) or getattr(seen, "type", None) not in UNREADABLE:
             raise
-        # What was said in the run was stored outside Temporal and is lost: its last error is all that is left.
+        # What was said in the run is lost, in a storage or to whoever changed it: its last error is all that is left.
         kind = cause.type or "failed"
         return RUN_ERRORS.get(kind, RunError)(cause.message, kind=kind)
 
@@ -35,7 +42,7 @@ async def _complete_error(chain: Chain, status: StatusReader, cause: BaseExcepti
         return _failed(cause.message, RunFailure.model_validate(cause.details[0]), messages)
     iterations = (await status.read()).model_calls
     if isinstance(cause, CancelledError):
-        reason = cancel_reason(link)
+        reason = await cancel_reason(chain.client, link)
         text = f"The run {id!r} was cancelled" + (f": {reason}" if reason else "")
         return RunCancelled(text, reason=reason, messages=messages, iterations=iterations)
     return RunError(f"The run {id!r} ended: {cause}", kind=_kind_of(cause), messages=messages, iterations=iterations)

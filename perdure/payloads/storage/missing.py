@@ -21,9 +21,9 @@ STORAGE_ERROR = "storage"
 """Error type: a value that was stored outside Temporal is missing or damaged."""
 
 
-def lost(message: str) -> ApplicationError:
+def lost(message: str, type: str = STORAGE_ERROR) -> ApplicationError:
     """The error for a lost value. It ends the run; any other one would be retried for ever by a workflow task."""
-    return ApplicationError(message, type=STORAGE_ERROR, non_retryable=True)
+    return ApplicationError(message, type=type, non_retryable=True)
 
 
 class LostValues(EncodingPayloadConverter):
@@ -43,13 +43,15 @@ class LostValues(EncodingPayloadConverter):
         """None: no value is written so."""
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
-        """Raises an `ApplicationError` of type `storage`."""
-        raise lost(payload.data.decode(errors="replace"))
+        """Raises an `ApplicationError`, of type `storage` unless the value was lost in another way."""
+        kind = payload.metadata.get("type", STORAGE_ERROR.encode())
+        raise lost(payload.data.decode(errors="replace"), kind.decode(errors="replace"))
 
     @classmethod
     def instead(cls, error: ApplicationError) -> Payload:
         """A payload that raises the error when it is read."""
-        return Payload(metadata={"encoding": cls.ENCODING.encode()}, data=error.message.encode())
+        kind = (error.type or STORAGE_ERROR).encode()
+        return Payload(metadata={"encoding": cls.ENCODING.encode(), "type": kind}, data=error.message.encode())
 
 
 class Elsewhere(StorageDriver):

@@ -1,0 +1,100 @@
+"""Encrypts payloads after they are compressed, and decrypts them before they are unpacked."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+from google.protobuf.message import DecodeError
+from temporalio.api.common.v1 import Payload
+from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
+
+from ..storage.missing import LostValues
+from .keys import Encryption, Key
+from .problems import REFUSED, missing_key, other_key, tampered
+
+ENCODING = b"binary/perdure-encrypted"
+KEY_ID, KEY_CHECK = "encryption-key-id", "encryption-key-check"
+"""Names in the metadata of an encrypted payload."""
+NONCE_BYTES = 12
+TAG_BYTES = 16
+
+
+def key_id_of(payload: Payload) -> str | None:
+    """The id of the key that a payload says to be encrypted with; None for one that is not encrypted by perdure."""
+    if payload.metadata.get("encoding") != ENCODING or len(payload.data) < NONCE_BYTES + TAG_BYTES:
+        return None
+    return payload.metadata.get(KEY_ID, b"").decode("ascii", errors="replace") or None
+
+
+class EncryptingCodec(PayloadCodec, WithSerializationContext):
+    """Encrypts every payload that another codec has prepared, with AES-256-GCM, and decrypts for that one.
+
+    A payload whose key is not here raises `EncryptionError`: another worker may have it. One that was changed becomes a
+    value that raises when it is read, and ends a run that reads it: nobody could ever decrypt it. One that only looks
+    like an encrypted one is left as it is, as junk that anybody may send.
+    """
+
+    def __init__(self, inner: PayloadCodec, encryption: Encryption) -> None:
+        self._inner = inner
+        self._encryption = encryption
+        self._siblings: dict[PayloadCodec, EncryptingCodec] = {inner: self}
+
+    @property
+    def encryption(self) -> Encryption:
+        """The keys."""
+        return self._encryption
+
+    def with_context(self, context: SerializationContext) -> EncryptingCodec:
+        """The codec for the values of one activity, workflow or operation of another service."""
+        if not isinstance(self._inner, WithSerializationContext):
+            return self
+        inner = self._inner.with_context(context)
+        if inner not in self._siblings:
+            sibling = EncryptingCodec(inner, self._encryption)
+            sibling._siblings = self._siblings
+            self._siblings[inner] = sibling
+        return self._siblings[inner]
+
+    async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        key = self._encryption.keys[0]
+        return [_sealed(payload, key) for payload in await self._inner.encode(payloads)]
+
+    async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
+        """Raises `EncryptionError` for a key that is not here."""
+        return await self._inner.decode([self._opened(payload) for payload in payloads])
+
+    def _opened(self, payload: Payload) -> Payload:
+        id = key_id_of(payload)
+        if id is None:
+            return LostValues.instead(REFUSED) if self._encryption.required else payload
+        key = self._encryption.find(id)
+        if key is None:
+            raise missing_key(id, [known.id for known in self._encryption.keys])
+        if payload.metadata.get(KEY_CHECK, key.check) != key.check:
+            raise other_key(id)
+        return _open(payload, key)
+
+
+def _sealed(payload: Payload, key: Key) -> Payload:
+    nonce = os.urandom(NONCE_BYTES)
+    return Payload(
+        metadata={"encoding": ENCODING, KEY_ID: key.id.encode(), KEY_CHECK: key.check},
+        data=nonce + key.cipher.encrypt(nonce, payload.SerializeToString(), key.associated),
+    )
+
+
+def _open(payload: Payload, key: Key) -> Payload:
+    from cryptography.exceptions import InvalidTag
+
+    nonce, data = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
+    try:
+        return Payload.FromString(key.cipher.decrypt(nonce, data, key.associated))
+    except (InvalidTag, DecodeError):
+        return LostValues.instead(tampered(key.id))
+
+
+def require_key(payload: Payload) -> None:
+    """Raises `EncryptionError` for an encrypted payload, where there is no key at all."""
+    if (id := key_id_of(payload)) is not None:
+        raise missing_key(id, [])

@@ -1,0 +1,161 @@
+"""Reads the keys that encrypt payloads: `KEYID:BASE64KEY[,OLDID:…]`, of which the first encrypts."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from .problems import FILE_VARIABLE, REQUIRED_VARIABLE, VARIABLE, EncryptionError
+
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+KEY_BYTES = 32
+MAKE_ONE = "`perdure encryption-key` prints a new one"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
+
+
+@dataclass(frozen=True)
+class Key:
+    """One key for AES-256-GCM."""
+
+    id: str
+    check: bytes
+    """Tells the key from another one of that id, and nothing about the key."""
+    cipher: AESGCM = field(repr=False)
+
+    @property
+    def associated(self) -> bytes:
+        """What is authenticated together with each value: that it is one of ours, and its key's id."""
+        return b"perdure payload 1:" + self.id.encode()
+
+
+@dataclass(frozen=True)
+class Encryption:
+    """With what a process encrypts and decrypts payloads."""
+
+    keys: tuple[Key, ...]
+    """The first one encrypts; all decrypt."""
+    required: bool = False
+    """Whether values are refused that are not encrypted."""
+
+    @classmethod
+    def parse(cls, text: str, *, required: bool = False, source: str = "encryption") -> Encryption:
+        """The keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; lines may stand for commas, and `#` begins a comment.
+
+        `source` names the text in errors, which never show a key. Raises `EncryptionError` for a text of another form,
+        and where the package `cryptography` is missing.
+        """
+        keys: dict[str, Key] = {}
+        for number, entry in enumerate(_entries(text), start=1):
+            key = _key(entry, f"{source}, entry {number}")
+            if key.id in keys:
+                raise EncryptionError(
+                    f"{source}, entry {number}: the id {key.id!r} is there twice; give each key its own"
+                )
+            keys[key.id] = key
+        if not keys:
+            raise EncryptionError(
+                f"{source} is set, but has no key: expected KEYID:BASE64KEY[,OLDID:BASE64KEY]; {MAKE_ONE}. To run "
+                "without encryption, unset it"
+            )
+        return cls(tuple(keys.values()), required)
+
+    def find(self, id: str) -> Key | None:
+        """The key of that id; None if there is none."""
+        return next((key for key in self.keys if key.id == id), None)
+
+
+def is_configured() -> bool:
+    """Whether the environment asks for encryption, rightly or wrongly."""
+    return any(name in os.environ for name in (VARIABLE, FILE_VARIABLE)) or _is_required()
+
+
+def encryption_from_environment() -> Encryption | None:
+    """What `PERDURE_ENCRYPTION_KEY`, `…_KEY_FILE` and `…_REQUIRED` say; None when none of them is set.
+
+    Raises `EncryptionError` for anything but usable keys: an empty variable is no way to do without encryption.
+    """
+    text, path, required = os.environ.get(VARIABLE), os.environ.get(FILE_VARIABLE), _is_required()
+    if text is not None and path is not None:
+        raise EncryptionError(f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other")
+    if text is not None:
+        return _parsed(text, required, VARIABLE)
+    if path is not None:
+        return _parsed(_read(path), required, f"{FILE_VARIABLE}={path!r}")
+    if required:
+        raise EncryptionError(f"{REQUIRED_VARIABLE} is set, and no key: set {VARIABLE} or {FILE_VARIABLE}; {MAKE_ONE}")
+    return None
+
+
+def new_key(id: str) -> str:
+    """A new random key as an entry of `PERDURE_ENCRYPTION_KEY`. Raises `EncryptionError` for an id that can't be."""
+    entry = f"{id}:{base64.b64encode(os.urandom(KEY_BYTES)).decode()}"
+    _key_id(id, "the new key")
+    return entry
+
+
+@lru_cache(maxsize=4)
+def _parsed(text: str, required: bool, source: str) -> Encryption:
+    return Encryption.parse(text, required=required, source=source)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).expanduser().read_text(encoding="utf-8")
+    except (OSError, ValueError, RuntimeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not text"
+        raise EncryptionError(f"{FILE_VARIABLE}={path!r} can't be read: {reason}. Expected a file of keys") from error
+
+
+def _is_required() -> bool:
+    value = os.environ.get(REQUIRED_VARIABLE, "").strip().lower()
+    if value not in (*_YES, *_NO):
+        raise EncryptionError(f"{REQUIRED_VARIABLE}={value!r}: expected 1, or 0")
+    return value in _YES
+
+
+def _entries(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        yield from (entry.strip() for entry in line.partition("#")[0].split(",") if entry.strip())
+
+
+def _key(entry: str, place: str) -> Key:
+    id, separator, encoded = entry.partition(":")
+    if not separator:
+        raise EncryptionError(f"{place}: expected KEYID:BASE64KEY, with a colon after the key's id; {MAKE_ONE}")
+    _key_id(id, place)
+    try:
+        secret = base64.b64decode(encoded.strip().translate(str.maketrans("-_", "+/")), validate=True)
+    except binascii.Error as error:
+        raise EncryptionError(f"{place} ({id!r}): the key is not base64 ({error}); {MAKE_ONE}") from None
+    if len(secret) != KEY_BYTES:
+        raise EncryptionError(f"{place} ({id!r}): the key has {len(secret)} bytes, expected {KEY_BYTES}; {MAKE_ONE}")
+    check = hashlib.blake2b(b"perdure key check", key=secret, digest_size=4).hexdigest().encode()
+    return Key(id, check, _cipher(secret))
+
+
+def _key_id(id: str, place: str) -> None:
+    if not _ID.fullmatch(id):
+        shown = repr(id) if len(id) <= 20 else f"one of {len(id)} characters"
+        raise EncryptionError(
+            f"{place}: the key's id is {shown}, expected up to 64 letters, digits, dots, dashes and underscores, such "
+            "as 2026-11"
+        )
+
+
+def _cipher(secret: bytes) -> AESGCM:
+    try:
+        from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+    except ImportError as error:
+        raise EncryptionError("encryption needs the package cryptography: pip install 'perdure[encryption]'") from error
+    return AESGCM(secret)
