@@ -17,6 +17,7 @@ LAYERS = (
     ("protocol",),
     ("providers", "tools", "history"),
     ("workflows", "activities"),
+    ("trace",),
     ("worker",),
     ("client",),
     ("testing",),

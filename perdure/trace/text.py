@@ -1,0 +1,85 @@
+"""A trace as lines for a terminal: one for each span, indented as the tree is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+from opentelemetry.sdk.trace import ReadableSpan
+
+from ..excerpt import one_line, visible
+from .shown import NANO, Kind, duration_text, is_open, kind_of, problem, seconds, tokens
+from .tree import Node, tree
+
+LONGEST_NAME = 60
+LONGEST_PROBLEM = 160
+
+
+class Row(NamedTuple):
+    """What is said of one span; all of it is safe to be written to a terminal."""
+
+    guide: str
+    """The branch of the tree that leads to it."""
+    name: str
+    kind: Kind
+    offset: str
+    """From the start of the trace."""
+    duration: str
+    tokens: str
+    problem: str
+
+    @property
+    def columns(self) -> tuple[str, str, str, str]:
+        """What stands in columns."""
+        return f"{self.guide}{self.name}", self.offset, self.duration, self.tokens
+
+
+def rows(spans: Iterable[ReadableSpan]) -> Iterator[Row]:
+    """A row for each span, in the order of the tree. Never raises."""
+    roots = tree(spans)
+    start = min((root.span.start_time or 0 for root in roots), default=0)
+    waiting = [(root, "", "") for root in reversed(roots)]
+    while waiting:
+        node, guide, below = waiting.pop()
+        yield _row(node, guide, start)
+        last = len(node.children) - 1
+        waiting += reversed(
+            [
+                (child, f"{below}{'└─ ' if place == last else '├─ '}", f"{below}{'   ' if place == last else '│  '}")
+                for place, child in enumerate(node.children)
+            ]
+        )
+
+
+def lines(spans: Iterable[ReadableSpan]) -> list[str]:
+    """The rows in columns, as plain text."""
+    found = list(rows(spans))
+    widths = column_widths(found)
+    return [line(row, widths) for row in found]
+
+
+def column_widths(found: Sequence[Row]) -> list[int]:
+    """How wide the columns of these rows are."""
+    return [max(map(len, column)) for column in zip(*(row.columns for row in found), strict=True)]
+
+
+def line(row: Row, widths: Sequence[int]) -> str:
+    """One row in columns of these widths."""
+    name, *figures = row.columns
+    told = [name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(figures, widths[1:], strict=True))]
+    return "  ".join([*told, row.problem]).rstrip()
+
+
+def _row(node: Node, guide: str, start: int) -> Row:
+    span = node.span
+    taken, used, wrong = seconds(span), tokens(span), problem(span)
+    took = duration_text(taken) if taken is not None else ""
+    return Row(
+        guide=guide,
+        name=visible(one_line(span.name, LONGEST_NAME)),
+        kind=kind_of(span),
+        offset=f"+{duration_text(((span.start_time or 0) - start) / NANO)}",
+        duration=f"{took} so far".strip() if is_open(span) else took,
+        tokens=f"{used[0]:,} in {used[1]:,} out" if used else "",
+        problem=visible(one_line(f"error: {wrong}", LONGEST_PROBLEM)) if wrong else "",
+    )
