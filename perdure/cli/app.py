@@ -15,6 +15,8 @@ from .cancel import cancel
 from .deny import deny
 from .dev import dev
 from .events import events
+from .export import export
+from .fork import fork
 from .ls import ls
 from .messages import messages
 from .result import result
@@ -65,10 +67,10 @@ def perdure(
 
 
 COMMANDS = (
-    *(run, resume, dev, worker, server),
-    *(watch, result, ls, status, events, messages),
+    *(run, resume, fork, dev, worker, server),
+    *(watch, result, ls, status, events, messages, export),
     *(steer, cancel, approve, deny, answer, validate),
 )
 
 for _command in COMMANDS:
-    app.command(cls=CommandWithRunOptions if _command is run else None)(_command)
+    app.command(cls=CommandWithRunOptions if _command in (run, fork) else None)(_command)

@@ -18,6 +18,7 @@ from .user_code import UserCode, load_user_code
 if TYPE_CHECKING:
     from ..agent import Agent
     from ..client import RunHandle
+    from ..client.start_options import StartOptions
     from ..messages import Message
     from ..options import RunOptions
 
@@ -33,11 +34,18 @@ class Beginning:
     code: UserCode
     memo: CommandMemo
     task_queue: str | None
+    more: StartOptions | None = None
+    """What else the run is started with."""
 
     @property
     def script(self) -> str | None:
         """The scripted model that answers instead of the agent's."""
         return self.memo.scripted
+
+    def start_options(self, task_queue: str) -> StartOptions:
+        """With the memo, by which later commands find the code of this one."""
+        more: StartOptions = self.more or {}
+        return {**more, "memo": {**(more.get("memo") or {}), **self.memo.as_memo(task_queue)}}
 
 
 @dataclass(frozen=True)
@@ -81,7 +89,7 @@ def begin_with_file(request: RunRequest) -> Beginning:
     """
     sources = request.sources
     code = sources.load()
-    options = run_options({**request.fields, **_hooks(code)})
+    options = run_options({**request.fields, **hooks_of(code)})
     agent = _load(request, code)
     given = read_inputs(agent, request.inputs, request.inputs_json)
     return Beginning(agent, given, None, options, code, command_memo(code, sources.scripted), None)
@@ -112,20 +120,21 @@ async def begin_after(session: Session, handle: RunHandle, request: RunRequest) 
             f"run {handle.id} is still under way, expected one that has ended. Send it a message instead: "
             f'perdure steer {handle.id} "…"'
         )
-    memo = _memo_for(recorded, sources)
+    memo = memo_for(recorded, sources)
     code = sources.load() if sources else memo.load()
     return Beginning(
         agent=recorded.input.agent,
         inputs=recorded.input.inputs,
         messages=[*await _said(handle), Message.user(request.agent_or_text)],
-        options=run_options({**request.fields, **_hooks(code)}, base=recorded.input.options),
+        options=run_options({**request.fields, **hooks_of(code)}, base=recorded.input.options),
         code=code,
         memo=memo,
-        task_queue=_shared_queue(recorded.description.task_queue, handle.id),
+        task_queue=shared_queue(recorded.description.task_queue, handle.id),
     )
 
 
-def _memo_for(recorded: RecordedRun, sources: CodeSources) -> CommandMemo:
+def memo_for(recorded: RecordedRun, sources: CodeSources) -> CommandMemo:
+    """What a run that goes on from a recorded one notes of its code. Raises `UsageProblem`."""
     if not sources:
         memo = recorded.memo
         return CommandMemo(memo.folder, memo.sources, sources.scripted or memo.scripted)
@@ -142,12 +151,13 @@ async def _said(handle: RunHandle) -> list[Message]:
         return error.messages
 
 
-def _shared_queue(task_queue: str, run_id: str) -> str | None:
+def shared_queue(task_queue: str, run_id: str) -> str | None:
     """The queue, unless only the earlier command's own worker polled it."""
     return None if task_queue == f"perdure-{run_id}" or task_queue.startswith("perdure-invoke_agent-") else task_queue
 
 
-def _hooks(code: UserCode) -> dict[str, str]:
+def hooks_of(code: UserCode) -> dict[str, str]:
+    """The options of a run that name its guardrails and compactor. Raises `UsageProblem` for several of a kind."""
     found = {
         "guardrails": _only_name("--guardrails", code.guardrails),
         "compactor": _only_name("--compactor", code.compactors),

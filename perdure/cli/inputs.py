@@ -48,6 +48,16 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> d
     return inputs
 
 
+def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None) -> dict[str, Any]:
+    """The inputs that are given for an agent's prompt; none has to be. Raises `UsageProblem` like `read_inputs`."""
+    if agent is None:
+        if pairs or json_file:
+            raise UsageProblem("--input: inputs are for the prompt of another agent, expected --agent with it")
+        return {}
+    optional = [declared.model_copy(update={"required": False}) for declared in agent.inputs or []]
+    return read_inputs(agent.model_copy(update={"inputs": optional}), pairs, json_file)
+
+
 def _read_json_file(path: Path) -> dict[str, Any]:
     try:
         inputs = _json(_read(f"--inputs-json {str(path)!r}", path))

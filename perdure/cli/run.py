@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -23,6 +25,9 @@ if TYPE_CHECKING:
     from ..agent import Agent
     from ..client import RunHandle
     from .user_code import UserCode
+
+Begin = Callable[[Session], Awaitable[Beginning]]
+"""Finds out what a run begins with, once there is a server."""
 
 
 def run(
@@ -79,7 +84,7 @@ def run(
         as_json=as_json,
         quiet=quiet,
     )
-    execute(_perform(request, _from_file(request)))
+    execute(perform(request, _from_file(request) or partial(_after, request)))
 
 
 def _from_file(request: RunRequest) -> Beginning | None:
@@ -93,13 +98,13 @@ def _from_file(request: RunRequest) -> Beginning | None:
     return None
 
 
-async def _perform(request: RunRequest, begin: Beginning | None) -> int:
-    """Start the run and, unless it is detached, follow it; returns the exit code."""
+async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
+    """Start the run and, unless it is detached, follow it; returns the exit code. Raises what `beginning` raises."""
     from ..client.runs import readable_id, start_run
 
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(open_session())
-        begin = begin or await _after(session, request)
+        begin = beginning if isinstance(beginning, Beginning) else await beginning(session)
         run_id = request.id or readable_id(begin.agent.name or Path(request.agent_or_text).stem)
         agent = stack.enter_context(scripted_agent(begin.agent, begin.script))
         wanted = request.task_queue or begin.task_queue
@@ -115,7 +120,7 @@ async def _perform(request: RunRequest, begin: Beginning | None) -> int:
             task_queue=queue,
             id=run_id,
             options=begin.options.model_copy(update={"missing_tool_grace": 0.0}) if inside else begin.options,
-            memo=begin.memo.as_memo(queue),
+            **begin.start_options(queue),
         )
         if request.detach:
             return await _report_detached(session, handle, queue, begin.code, request)
@@ -124,7 +129,7 @@ async def _perform(request: RunRequest, begin: Beginning | None) -> int:
         return await follow_to_the_end(session, handle, inside=inside, quiet=request.quiet, as_json=request.as_json)
 
 
-async def _after(session: Session, request: RunRequest) -> Beginning:
+async def _after(request: RunRequest, session: Session) -> Beginning:
     assert request.continued is not None
     handle = await find_run(session, request.continued)
     return await begin_after(session, handle, request)

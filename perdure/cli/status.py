@@ -20,12 +20,15 @@ def status(id: options.RunId, as_json: options.AsJson = False) -> None:
 async def _status(run_id: str, as_json: bool) -> None:
     memo = CommandMemo()
     async with open_run(run_id) as (session, handle):
-        found = await handle.status()
+        found, fork = await handle.status(), await handle.fork_of()
         if found.queue_without_worker:
             memo = await read_memo(await session.client.get_workflow_handle(run_id).describe())
     if as_json:
-        answer(found.model_dump(mode="json", by_alias=True))
+        of = {"fork_of": fork.model_dump(mode="json", by_alias=True)} if fork else {}
+        answer({**found.model_dump(mode="json", by_alias=True), **of})
         return
+    if fork:
+        answer(f"a fork of run {fork.run}, before its iteration {fork.at}")
     usage = found.usage
     answer(f"{found.status}, iteration {found.iteration}, {counted(found.model_calls, 'model call')}")
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")

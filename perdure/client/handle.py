@@ -13,10 +13,12 @@ from typing_extensions import TypeVar
 from ..agent import Agent
 from ..events import RunEvent
 from ..history.chain import Chain
+from ..json_types import JsonObject
 from ..messages import Message, ToolResult
 from ..options import RunOptions
 from ..protocol.outcome import ForkOf, RunOutput, RunResult, RunStatus
 from .controls import Controls
+from .export import exported
 from .fork import Changes, fork_of, fork_origin
 from .output_type import typed_output
 from .reading.conversation import complete_messages
@@ -157,6 +159,17 @@ class RunHandle(Controls, Generic[T]):
         """The run that this one is a fork of, and before which iteration; None for any other run."""
         with found(self._chain):
             return await fork_origin(await self._chain.describe())
+
+    async def export(self, *, children: bool = True, events: bool = True) -> AsyncIterator[JsonObject]:
+        """Everything that is recorded of the run, as objects of which each is a line of JSONL (docs/export.md).
+
+        It has no secrets. Works on open runs too; with `children`, the lines of the runs that it has called are among
+        them. One link of the run is in memory at a time.
+        """
+        with found(self._chain):
+            async with aclosing(exported(self._chain, children=children, events=events)) as lines:
+                async for line in lines:
+                    yield line
 
     async def messages(self) -> list[Message]:
         """The complete conversation, including what was trimmed from the model's view."""

@@ -1,0 +1,55 @@
+"""`perdure export`: print everything that is recorded of a run."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from . import options
+from .console import answer, say, to_json
+from .problems import UsageProblem
+from .running import execute
+from .session import open_run
+
+
+def export(
+    id: options.RunId,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write to a file; default: stdout.")
+    ] = None,
+    children: Annotated[
+        bool, typer.Option("--children/--no-children", help="Those of the agents that it has called, too.")
+    ] = True,
+    events: Annotated[bool, typer.Option("--events/--no-events", help="What watchers were told, too.")] = True,
+) -> None:
+    """Print everything that is recorded of a run, as JSON lines.
+
+    docs/export.md says what they have. There are no secrets in them, but everything that was said in the run.
+    """
+    execute(_export(id, output, children, events))
+
+
+async def _export(run_id: str, output: Path | None, children: bool, events: bool) -> None:
+    async with open_run(run_id) as (_, handle):
+        lines = handle.export(children=children, events=events)
+        if output is not None:
+            say(f"{await _written(lines, output)} lines are in {output}.", "faint")
+            return
+        async for line in lines:
+            answer(to_json(line, indent=None))
+
+
+async def _written(lines: AsyncIterator[dict[str, Any]], output: Path) -> int:
+    """How many lines there are in the file now."""
+    count = 0
+    try:
+        with output.open("w", encoding="utf-8") as file:
+            async for line in lines:
+                file.write(to_json(line, indent=None) + "\n")
+                count += 1
+    except OSError as error:
+        raise UsageProblem(f"--output {str(output)!r}: the file can't be written ({error.strerror})") from error
+    return count

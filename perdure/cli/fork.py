@@ -1,0 +1,113 @@
+"""`perdure fork`: start a new run with the conversation of an earlier one, as it stood before an iteration."""
+
+from __future__ import annotations
+
+import os
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from . import options
+from .agent_file import load_agent
+from .beginning import Beginning, CodeSources, RunRequest, hooks_of, memo_for, shared_queue
+from .inputs import read_given
+from .problems import UsageProblem
+from .recorded import read_recorded
+from .run import perform
+from .run_options import chosen_fields, run_options
+from .running import execute
+from .session import Session, find_run
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from ..client.fork import Fork
+    from .user_code import UserCode
+
+
+def fork(
+    context: typer.Context,
+    id: options.RunId,
+    at: Annotated[int, typer.Option("--at", metavar="N", help="The fork begins before this iteration, from 1.")],
+    steer: Annotated[str | None, typer.Option(metavar="TEXT", help="What to say to the agent first.")] = None,
+    model: Annotated[
+        str | None, typer.Option(metavar="ID", help="Another model: its id, or PROVIDER/ID for another provider.")
+    ] = None,
+    agent: Annotated[
+        Path | None, typer.Option(metavar="AGENT.prompty", help="A file whose agent takes the place of the recorded.")
+    ] = None,
+    inputs: options.Inputs = None,
+    inputs_json: options.InputsJson = None,
+    tools: options.Tools = None,
+    guardrails: options.GuardrailNames = None,
+    compactor: options.Compactors = None,
+    detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the fork, print its id, and exit.")] = False,
+    new_id: Annotated[
+        str | None, typer.Option("--id", metavar="ID", help="The fork's id; default: a new, readable one.")
+    ] = None,
+    task_queue: Annotated[
+        str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue; default: that of the run.")
+    ] = None,
+    as_json: options.AsJson = False,
+    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")] = False,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
+) -> None:
+    """Start a new run with the conversation of another one, as it stood before an iteration.
+
+    Nothing is repeated: what the run has done until then is done, and the fork knows it. The run may be open or
+    closed, and is left as it is. Tools come from where `perdure resume` takes them, or from --tools.
+    """
+    request = RunRequest(
+        agent_or_text=id,
+        inputs=inputs or [],
+        inputs_json=inputs_json,
+        continued=id,
+        sources=CodeSources(tools or (), guardrails or (), compactor or ()),
+        fields=chosen_fields(context),
+        id=new_id,
+        task_queue=task_queue,
+        detach=detach,
+        as_json=as_json,
+        quiet=quiet,
+    )
+    revised = load_agent(agent) if agent else None
+    execute(perform(request, partial(_begin, request, at=at, steer=steer, model=model, agent=revised)))
+
+
+async def _begin(
+    request: RunRequest, session: Session, *, at: int, steer: str | None, model: str | None, agent: Agent | None
+) -> Beginning:
+    from ..client.fork import Changes, fork_of
+    from ..history.chain import Chain
+
+    run_id = request.agent_or_text
+    await find_run(session, run_id)
+    recorded = await read_recorded(session.client, run_id)
+    memo = memo_for(recorded, request.sources)
+    if request.detach and memo.scripted:
+        raise UsageProblem("--detach: the model of this run is scripted, and ends with this command")
+    given = read_given(agent, request.inputs, request.inputs_json)
+    code = request.sources.load() if request.sources else memo.load()
+    fields = run_options({**request.fields, **hooks_of(code)}).model_dump(exclude_unset=True)
+    try:
+        fork = await fork_of(Chain(session.client, run_id), at, Changes(steer, model, agent, fields, given))
+    except ValueError as error:
+        raise UsageProblem(f"--{error}") from error
+    queue = shared_queue(fork.task_queue, run_id)
+    if code or (queue is None and request.task_queue is None):
+        _require_tools(fork, code, run_id)
+    if memo.folder and not request.sources:
+        # Tools find their files where the run was started.
+        os.chdir(memo.folder)
+    return Beginning(fork.agent, fork.inputs, fork.messages, fork.options, code, memo, queue, fork.start)
+
+
+def _require_tools(fork: Fork, code: UserCode, run_id: str) -> None:
+    needed = [tool.name for tool in fork.agent.tools or [] if tool.kind == "function"]
+    if missing := [name for name in needed if name not in code.tools]:
+        raise UsageProblem(
+            f"a fork of run {run_id} needs {', '.join(missing)}, expected their functions. "
+            f"Type: perdure fork {run_id} … --tools file.py"
+        )

@@ -1,0 +1,187 @@
+"""Everything that is recorded of a run, as JSON, one line after the other (docs/export.md)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from functools import partial
+
+from pydantic_core import to_jsonable_python
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.workflow import NondeterminismError
+
+from .._version import __version__
+from ..agent import Model
+from ..history.called import Called, ModelCall, failure_data, seconds
+from ..history.calls import CallReader
+from ..history.chain import Chain, ending_of
+from ..history.link import RecordedLink
+from ..json_types import JsonObject
+from ..operations import Operation
+from ..protocol.outcome import RunFailure, RunOutput
+from ..protocol.search_attributes import ORIGIN
+from ..redaction import redactor
+from ..result_sizes import STORED
+from ..tools.results import to_result
+from ..workflows.agent_run import AgentRun
+from .export_lines import dumped, model_call, operations_of, tool_call
+from .fork import fork_origin
+from .reading.replay import replay
+
+VERSION = 1
+"""Of the lines. A reader ignores kinds and fields that it does not know; another number says that this is not enough.
+"""
+
+_STATUS = {
+    WorkflowExecutionStatus.RUNNING: "running",
+    WorkflowExecutionStatus.COMPLETED: "done",
+    WorkflowExecutionStatus.FAILED: "failed",
+    WorkflowExecutionStatus.CANCELED: "cancelled",
+    WorkflowExecutionStatus.TERMINATED: "terminated",
+    WorkflowExecutionStatus.TIMED_OUT: "timed_out",
+}
+
+
+async def exported(chain: Chain, *, children: bool, events: bool) -> AsyncGenerator[JsonObject, None]:
+    """The lines of a run, and of those that it has called. Raises `RPCError` when there is no such run."""
+    await chain.describe()
+    yield {"kind": "export", "version": VERSION, "perdure": __version__, "run": chain.workflow_id}
+    async for line in _Export(chain, children=children, events=events).lines():
+        yield line
+
+
+class _Export:
+    """Writes one run; keeps one link of it at a time."""
+
+    def __init__(self, chain: Chain, *, children: bool, events: bool) -> None:
+        self._chain = chain
+        self._children = children
+        self._events = events
+        self._calls = CallReader(chain.client, chain.workflow_id, partial(to_result, limits=STORED))
+        self._model = Model()
+        self._redactor = redactor()
+        self._last_seq = 0
+
+    async def lines(self) -> AsyncIterator[JsonObject]:
+        described = await self._chain.describe()
+        link = None
+        async for link in self._chain.links():
+            if self._last_seq == 0:
+                carried = link.input.carried
+                self._last_seq = carried.last_seq if carried else 0
+                self._redactor = redactor(link.input.agent)
+                self._model = link.input.agent.model or Model()
+                yield self._line("run", await self._about(described, link))
+            async for call in self._calls.read(link):
+                async for line in self._call(call):
+                    yield line
+            if link.next_run_id is None:
+                break
+            run = await self._replayed(link)
+            for line in self._logged(run):
+                yield line
+        if link is not None:
+            async for line in self._end(described, link):
+                yield line
+
+    def _line(self, kind: str, data: JsonObject) -> JsonObject:
+        return self._redactor.value({"kind": kind, "run": self._chain.workflow_id, **data})
+
+    async def _about(self, described: WorkflowExecutionDescription, link: RecordedLink) -> JsonObject:
+        input, inventory, fork = link.input, link.inventory, await fork_origin(described)
+        started = link.input.carried.loop.started_at if link.input.carried else seconds(link.history[0].event_time)
+        attributes = {pair.key.name: to_jsonable_python(pair.value) for pair in described.typed_search_attributes}
+        return {
+            "firstRunId": await self._chain.origin(),
+            "status": _STATUS.get(described.status) if described.status else None,
+            "started": started,
+            "ended": described.close_time.timestamp() if described.close_time else None,
+            "taskQueue": described.task_queue,
+            "agent": dumped(input.agent),
+            "agents": {path: dumped(agent) for path, agent in input.agents.items()},
+            "options": dumped(input.options),
+            "inputs": input.inputs,
+            "messages": [dumped(message) for message in link.seed],
+            "tools": [dumped(spec) for spec in (inventory.tools if inventory else [])],
+            "offered": [dumped(tool) for tool in (inventory.offered if inventory else [])],
+            "searchAttributes": attributes,
+            "origin": attributes.get(ORIGIN.name),
+            "forkOf": dumped(fork) if fork else None,
+            "parent": dumped(input.lineage) if input.lineage else None,
+            "from": input.carried.loop.iteration + 1 if input.carried else 1,
+        }
+
+    async def _call(self, call: ModelCall | Called) -> AsyncIterator[JsonObject]:
+        if isinstance(call, ModelCall):
+            yield self._line("model_call", model_call(call, self._model))
+            return
+        yield self._line("tool_call", tool_call(call))
+        execution = call.execution
+        if self._children and execution and execution.by == "agent" and execution.run:
+            async for line in self._child(*execution.run):
+                yield line
+
+    async def _child(self, id: str, first_run_id: str) -> AsyncIterator[JsonObject]:
+        chain = Chain(self._chain.client, id, first_run_id or None)
+        try:
+            async for line in _Export(chain, children=True, events=self._events).lines():
+                yield line
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            yield {"kind": "missing", "run": id, "message": f"the run can't be read (any more): {error.message}"}
+
+    async def _replayed(self, link: RecordedLink) -> AgentRun | str:
+        """The workflow at the end of the link, or why it can't be had."""
+        try:
+            return await replay(self._chain.workflow_id, link.history, self._chain.client.data_converter)
+        except (NondeterminismError, ValueError) as error:
+            return f"events can't be read: {error}"
+
+    def _logged(self, run: AgentRun | str) -> list[JsonObject]:
+        """The events of a link."""
+        if isinstance(run, str):
+            return [self._line("note", {"message": run})]
+        lines, more = [], True
+        while more:
+            page = run.events(self._last_seq)
+            for event in page.events:
+                self._last_seq = event.seq
+                data = event.model_dump(mode="json", include={"seq", "type", "iteration", "time", "data"})
+                lines.append(self._line("event", {**data, "callId": event.call_id}))
+            more = page.more
+        return lines if self._events else []
+
+    async def _end(self, described: WorkflowExecutionDescription, link: RecordedLink) -> AsyncIterator[JsonObject]:
+        ending = await ending_of(self._chain.client, link.closing) if link.closing else None
+        run = await self._replayed(link)
+        for call in await self._calls.end(self._last_operations(ending, run)):
+            async for line in self._call(call):
+                yield line
+        for line in self._logged(run):
+            yield line
+        end: JsonObject = {"status": _STATUS.get(described.status) if described.status else None}
+        end["operations"] = operations_of(self._calls.take_news())
+        if isinstance(run, AgentRun):
+            status = run.status()
+            end |= {"iteration": status.iteration, "modelCalls": status.model_calls, "usage": dumped(status.usage)}
+            end["cost"] = getattr(status, "cost_usd", None)
+            if link.is_open:
+                end["status"] = status.status
+        yield self._line("end", {**end, **await self._ended_with(ending, link)})
+
+    async def _ended_with(self, ending: RunOutput | RunFailure | None, link: RecordedLink) -> JsonObject:
+        if isinstance(ending, RunOutput):
+            result = {"output": ending.output, "isIncomplete": ending.is_incomplete}
+            return {"result": {**result, "unreadSteering": ending.unread_steering}}
+        if ending is None or link.closing is None:
+            return {}
+        failure = link.closing.workflow_execution_failed_event_attributes.failure
+        said = await failure_data(self._chain.client, failure)
+        return {"failure": {"kind": ending.kind, "message": said["message"], "reason": ending.reason}}
+
+    def _last_operations(self, ending: RunOutput | RunFailure | None, run: AgentRun | str) -> Sequence[Operation]:
+        version = self._calls.version
+        if ending is not None and ending.tail is not None:
+            return ending.tail.operations[max(0, version - ending.tail.base) :]
+        return run.operations_since(version) if isinstance(run, AgentRun) else []
