@@ -99,7 +99,7 @@ PAGE_CHARS = 512 * 1024
 """A page holds more only when its single event does."""
 
 
-class _Entry(NamedTuple):
+class LogEntry(NamedTuple):
     """An event in the log, without its `seq`, which follows from its place."""
 
     type: EventType
@@ -116,7 +116,7 @@ class EventLog:
     def __init__(self, conversation: Conversation, *, last_seq: int = 0) -> None:
         self._conversation = conversation
         self._first = last_seq + 1
-        self._entries: list[_Entry] = []
+        self._entries: list[LogEntry] = []
 
     @property
     def last_seq(self) -> int:
@@ -127,7 +127,11 @@ class EventLog:
         self, type: EventType, iteration: int, data: LoggedData, *, time: float, call_id: str | None = None
     ) -> None:
         """Add an event; `time` is in seconds since the epoch."""
-        self._entries.append(_Entry(type, iteration, data, time, call_id, self._conversation.version))
+        self._entries.append(LogEntry(type, iteration, data, time, call_id, self._conversation.version))
+
+    def entries(self, after: int) -> Sequence[LogEntry]:
+        """The events whose `seq` is above `after`."""
+        return self._entries[max(after + 1 - self._first, 0) :]
 
     def page(self, after: int) -> EventPage:
         """The events whose `seq` is above `after`, as many as fit into one answer to a query."""

@@ -83,6 +83,15 @@ class CarriedConversation(Exchanged):
     """Where each piece ends, as an index into the messages."""
 
 
+class Shown(Exchanged):
+    """What Temporal shows of earlier links in a run's current details."""
+
+    rows: list[str] = []
+    """The last iterations, each as a row of a Markdown table."""
+    called_runs: int = 0
+    """How many runs of other agents were called."""
+
+
 class Carried(Exchanged):
     """What survives continue-as-new besides the input. Add fields with defaults, never rename any."""
 
@@ -100,6 +109,7 @@ class Carried(Exchanged):
     """What persons have decided of late, so that a repetition is known for one."""
     conversation: CarriedConversation | None = None
     """Set if `RunInput.messages` does not hold the conversation."""
+    shown: Shown = Shown()
     first_run_id: str = ""
     links: int = 1
     """How many links the run had before this one."""

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from ..agent import Agent
 from ..excerpt import counted, excerpt, one_line
+from ..markdown import code, inert
 from ..messages import Message
 from .run import RunInput
 
@@ -27,13 +28,11 @@ def details_of(input: RunInput) -> str:
     model = input.agent.model
     lines = [excerpt(input.agent.description or "", 2000), ""]
     if input.lineage is not None:
-        lines.append(
-            f"- called by the run `{input.lineage.parent}`, tool call `{one_line(input.lineage.call_id, 100)}`"
-        )
+        lines.append(f"- called by the run {code(input.lineage.parent)}, tool call {code(input.lineage.call_id)}")
     if model:
-        lines.append(f"- model: `{model.id}` ({model.provider_key}, {model.api_type})")
+        lines.append(f"- model: {code(model.id)} ({model.provider_key}, {model.api_type})")
     if tools := [tool.name for tool in input.agent.tools or []]:
-        lines.append(f"- tools: {', '.join(tools)}")
+        lines.append(f"- tools: {', '.join(map(code, tools[:100]))}")
     if input.options.turn is not None:
         lines.append(f"- turn {input.options.turn} of a conversation")
     lines.append(f"- at most {counted(input.options.max_iterations, 'iteration')}")
@@ -42,4 +41,4 @@ def details_of(input: RunInput) -> str:
 
 def _first_words(messages: Sequence[Message]) -> str:
     text = next((message.text for message in reversed(messages) if message.role == "user"), "")
-    return one_line(text, 120)
+    return inert(one_line(text, 120))

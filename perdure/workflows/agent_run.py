@@ -66,7 +66,7 @@ class AgentRun:
         self._inbox = Inbox(
             carried.steering if carried else (),
             carried.decided if carried else (),
-            on_waiting=self._show_waiting,
+            on_waiting=lambda: self._display.show_waiting(),
         )
         self._conversation = Conversation.recorded(
             input.messages,
@@ -76,9 +76,9 @@ class AgentRun:
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         keeps_messages = carried is None and input.lineage is None
         self._ending = Ending(self._conversation, self._state, self._events, keeps_messages, bool(input.lineage))
-        self._display = Display(input)
         self._offers = Offers(input.options.missing_tool_grace, self._emit_status)
-        self._children = ChildRuns(input, self._inbox, self._events)
+        self._children = ChildRuns(input, self._inbox, self._events, lambda: self._display.show())
+        self._display = Display(input, self._state, self._events, self._inbox, self._offers, self._children.running)
         self._ended: ShownStatus | None = None
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
@@ -113,14 +113,16 @@ class AgentRun:
         except ContinueAsNewError:
             raise
         except Exception as error:
+            failure = self._ending.unforeseen(error, workflow.time())
             self._end("failed")
-            raise self._ending.unforeseen(error, workflow.time()) from error
+            raise failure from error
         self._end("done")
         return self._ending.output(outcome, self._inbox.unread)
 
     def _end(self, status: ShownStatus) -> None:
         self._ended = status
         self._display.status(status)
+        self._display.show()
 
     async def _begin_link(self) -> None:
         """Take the worker's inventory in the first link; in a later one, load a conversation that its input lacks."""
@@ -133,7 +135,13 @@ class AgentRun:
     def _loop(self) -> AgentLoop:
         """The loop of §13.7, on Temporal."""
         self._continuing = ContinueAsNew(
-            self._input, self._conversation, self._state, self._inventory, self._inbox, self._events
+            self._input,
+            self._conversation,
+            self._state,
+            self._inventory,
+            self._inbox,
+            self._events,
+            self._display.carried,
         )
         offered = self._input.agent.with_declarations(self._inventory.offered)
         asks = "tool" in self._inventory.hooks
@@ -146,6 +154,7 @@ class AgentRun:
             inbox=self._inbox,
             offers=self._offers,
             children=self._children,
+            display=self._display,
             deadline=deadline(self._input.options, self._state),
             on_checkpoint=self._checkpoint,
         )
@@ -163,13 +172,8 @@ class AgentRun:
     async def _checkpoint(self, state: LoopState) -> None:
         """Before each iteration: show the progress, and continue as new if it is time to."""
         self.memory_bytes = self._measure_memory()
-        self._display.progress(state)
+        self._display.begin_iteration()
         await self._continuing.when_suggested()
-
-    def _show_waiting(self) -> None:
-        """A call has begun or ceased to wait for a person."""
-        if not self._inbox.cancelled:
-            self._display.progress(self._state, self._inbox.approvals.pending)
 
     def _measure_memory(self) -> int:
         # The history's size stands for the events, and for what trimming has dropped: readers of events still need it.
@@ -177,6 +181,7 @@ class AgentRun:
 
     def _emit_status(self, text: str) -> None:
         self._events.append("status", self._state.iteration, StatusData(message=text), time=workflow.time())
+        self._display.show()
 
     @property
     def has_ended(self) -> bool:

@@ -43,10 +43,11 @@ Prepare = Callable[[ToolRequest, ToolSpec], Awaitable[ToolResult]]
 class ChildRuns:
     """The runs that one link has called. The link goes on only when they have ended: see `ContinueAsNew`."""
 
-    def __init__(self, input: RunInput, inbox: Inbox, events: EventLog) -> None:
+    def __init__(self, input: RunInput, inbox: Inbox, events: EventLog, on_start: Callable[[], None]) -> None:
         self._input = input
         self._inbox = inbox
         self._events = events
+        self._on_start = on_start
         self.running: list[str] = []
         """Their ids, while they are awaited."""
         self.delegated: list[DelegatedCall] = []
@@ -80,6 +81,7 @@ class ChildRuns:
         self.delegated.append(call)
         data = ChildStartedData(name=request.name, run_id=id, first_run_id=first_run_id)
         self._events.append("child_started", request.iteration, data, time=workflow.time(), call_id=request.call_id)
+        self._on_start()
         try:
             return await call.ended(self._end_of(handle, request, spec))
         finally:

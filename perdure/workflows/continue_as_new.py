@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
@@ -14,7 +15,7 @@ from ..loop.state import LoopState
 from ..message_sizes import batches
 from ..payloads.limits import MAX_PAYLOAD_BYTES
 from ..protocol.inventory import Inventory
-from ..protocol.run import Carried, CarriedConversation, RunInput
+from ..protocol.run import Carried, CarriedConversation, RunInput, Shown
 from .history_size import HistorySize
 from .inbox import Inbox
 from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record_all, uncompressed_bytes
@@ -54,6 +55,7 @@ class ContinueAsNew:
     inventory: Inventory
     inbox: Inbox
     events: EventLog
+    shown: Callable[[], Shown]
     history: HistorySize = field(default_factory=HistorySize)
 
     async def when_suggested(self) -> None:
@@ -107,6 +109,7 @@ class ContinueAsNew:
             steering=list(self.inbox.steering),
             decided=self.inbox.approvals.decided,
             conversation=recorded,
+            shown=self.shown(),
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,
         )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
 from datetime import timedelta
 from typing import TypeVar
 
@@ -20,16 +19,18 @@ from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Cancelled
 from ..loop.state import LoopState
+from ..markdown import code
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities
 from ..questions import CHECK_FAILED, Asked
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .child_runs import ChildRuns
+from .deciding import decision
 from .failures import describe_failure, model_error, timed_out
 from .inbox import Inbox
 from .judging import start_judging
-from .log_lines import goes_on, tries_again, waits
+from .log_lines import tries_again
 from .offers import Offers
 from .policies import (
     COMPACTION_RETRIES,
@@ -39,8 +40,9 @@ from .policies import (
     OFFERED_RETRIES,
 )
 from .recording import record_ahead
+from .summaries import held_up_summary
 from .tool_runs import ToolRuns, give_up
-from .ui import turn_prefix
+from .ui import SHOWN_AT_ONCE, Display
 
 Result = TypeVar("Result")
 
@@ -62,16 +64,17 @@ class TemporalEffects:
         inbox: Inbox,
         offers: Offers,
         children: ChildRuns,
+        display: Display,
         deadline: float | None,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
         self._options = options
-        self._turn = turn_prefix(options)
         self._hooks = hooks
         self._tools = tools
         self._events = events
         self._inbox = inbox
         self._offers = offers
+        self._display = display
         self._deadline = deadline
         self._on_checkpoint = on_checkpoint
         self._tool_runs = ToolRuns(options, tools, inbox, offers, children)
@@ -95,16 +98,20 @@ class TemporalEffects:
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         self._events.append(type, iteration, data, time=workflow.time(), call_id=call_id)
+        if type in SHOWN_AT_ONCE:
+            self._display.show()
 
     async def checkpoint(self, state: LoopState) -> None:
         await self._on_checkpoint(state)
 
     async def sleep(self, seconds: float, why: str) -> None:
-        if self._failed_call is not None:
-            tries_again(self._failed_call, seconds)
-            self._failed_call = None
+        failed, self._failed_call = self._failed_call, None
+        if failed is not None:
+            tries_again(failed, seconds)
+            self._display.hold_up(f"{why}, after {code(failed.kind)} {code(failed.account, 200)}", seconds)
+        summary = held_up_summary(self._display.place, why, failed.kind if failed else "", seconds)
         try:
-            await workflow.wait_condition(self.cancelled, timeout=seconds, timeout_summary=why)
+            await workflow.wait_condition(self.cancelled, timeout=seconds, timeout_summary=summary)
         except TimeoutError:
             return
         raise Cancelled
@@ -112,22 +119,22 @@ class TemporalEffects:
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
         await record_ahead(conversation)
         self._inbox.unread = 0
+        earlier = self._count_try(iteration)
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(
-                conversation=conversation.ref(),
-                iteration=iteration,
-                with_tools=with_tools,
-                earlier=self._count_try(iteration),
+                conversation=conversation.ref(), iteration=iteration, with_tools=with_tools, earlier=earlier
             ),
             result_type=ModelReply,
             start_to_close_timeout=timedelta(seconds=self._options.llm_timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
-            summary=f"{self._turn}iteration {iteration}",
+            summary=self._display.next_call + (f" · try {earlier + 1}" if earlier else ""),
         )
         try:
-            return await self._unless_cancelled(handle)
+            reply: ModelReply = await self._unless_cancelled(handle)
+            self._display.reply = reply
+            return reply
         except ActivityError as error:
             if known := model_error(error):
                 self._failed_call = known
@@ -169,7 +176,7 @@ class TemporalEffects:
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
-            return await self._unless_cancelled(start_judging(input, self._kind_of_judge(input)))
+            return await self._unless_cancelled(start_judging(input, self._kind_of_judge(input), self._display.place))
         except ActivityError as error:
             if not timed_out(error):
                 raise
@@ -195,7 +202,7 @@ class TemporalEffects:
                 start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
                 heartbeat_timeout=HEARTBEAT_TIMEOUT,
                 retry_policy=OFFERED_RETRIES if offer else COMPACTION_RETRIES,
-                summary=f"compact {counted(drop, 'message')}",
+                summary=f"{self._display.place} · compact {counted(drop, 'message')}",
             )
             return await self._unless_cancelled(handle)
 
@@ -210,22 +217,9 @@ class TemporalEffects:
         )
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
-        approvals, spec = self._inbox.approvals, self._tools.get(request.name) or ToolSpec(name=request.name)
-        opened = approvals.open(request, spec, asked, self.judge_tool if "tool" in self._hooks else None)
-        waits(request, asked)
-        ends = [end for end in (self._deadline, asked.deadline) if end is not None]
-        timeout = max(0.0, min(ends) - workflow.time()) if ends else None
-        with suppress(TimeoutError):
-            await workflow.wait_condition(lambda: self.cancelled() or opened.approval is not None, timeout=timeout)
-        approvals.close(opened)
-        if opened.approval is None and self.cancelled():
-            raise Cancelled
-        if opened.approval is None and min(ends) != asked.deadline:  # The loop looks at its limits next.
-            return Approval(approved=False, reason="the time of the run is over (max_seconds)")
-        if opened.approval is None:
-            opened.approval = approvals.expire(opened, asked)
-        goes_on(request, asked, opened.approval)
-        return opened.approval
+        spec = self._tools.get(request.name) or ToolSpec(name=request.name)
+        opened = self._inbox.approvals.open(request, spec, asked, self.judge_tool if "tool" in self._hooks else None)
+        return await decision(self._inbox, opened, request, asked, self._deadline)
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
         """The activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""

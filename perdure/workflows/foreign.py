@@ -26,7 +26,7 @@ from .foreign_results import activity_failure, child_failure, failure, read_resu
 from .inbox import Inbox
 from .policies import LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TIMED_OUT, TOOL_RETRIES
 from .recording import uncompressed_bytes
-from .ui import call_summary
+from .summaries import call_summary
 
 MAX_ARGUMENT_BYTES = 192 * 1024
 """Small enough to be neither compressed nor stored outside Temporal, which no other SDK could read."""

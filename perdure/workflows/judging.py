@@ -10,12 +10,13 @@ from temporalio.workflow import ActivityHandle
 from ..guardrails import JudgedOutput
 from ..protocol import activities
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+from .summaries import about_call
 
 
-def start_judging(input: activities.JudgeInput, kind: str) -> ActivityHandle[JudgedOutput]:
+def start_judging(input: activities.JudgeInput, kind: str, place: str) -> ActivityHandle[JudgedOutput]:
     """Start the activity that asks the guardrail: a local one, which costs less, if it is `plain` and at hand.
 
-    A tool's own function that decides about approvals is asked in the same way.
+    A tool's own function that decides about approvals is asked in the same way. `place` is the iteration, for people.
     """
     timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
     if kind == "plain" and input.offer is None:
@@ -33,5 +34,12 @@ def start_judging(input: activities.JudgeInput, kind: str) -> ActivityHandle[Jud
         start_to_close_timeout=timeout,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=OFFERED_RETRIES if input.offer else LOST_WORKER_RETRIES,
-        summary=f"{input.point} {'check' if input.point == 'approval' else 'guardrail'}",
+        summary=_summary(input, place),
     )
+
+
+def _summary(input: activities.JudgeInput, place: str) -> str:
+    what = f"{input.point} {'check' if input.point == 'approval' else 'guardrail'}"
+    if input.request is None:
+        return f"{place} · {what}"
+    return about_call(what, input.request.name, input.request.arguments)

@@ -24,7 +24,7 @@ from .inbox import Inbox
 from .offers import Offers
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, OFFERED_RETRIES, TOOL_RETRIES
 from .run_record import DelegatedCall
-from .ui import call_summary
+from .summaries import call_summary
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before an execution that has failed is repeated; the pause doubles each time."""

@@ -2,42 +2,89 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Any, Literal
 
 from temporalio import workflow
 
-from ..agent import Agent
-from ..excerpt import one_line
+from ..events import TERMINAL_EVENTS, EventLog, LogEntry
+from ..excerpt import counted
 from ..loop.state import LoopState
-from ..options import RunOptions
-from ..protocol.run import PendingApproval, RunInput
+from ..markdown import code, link
+from ..messages import ModelReply
+from ..protocol.run import PendingApproval, RunInput, Shown
 from ..protocol.search_attributes import STATUS
-from ..tool_calls import ToolRequest
+from ..protocol.shown import shown_name
+from .inbox import Inbox
+from .iteration_table import IterationTable, call_text, run_path
+from .offers import Offers
+from .summaries import model_call_summary, turn_prefix
 
 ShownStatus = Literal["running", "waiting", "done", "failed", "cancelled"]
-MAX_SHOWN = 10
-"""Waiting calls."""
+SHOWN_AT_ONCE = frozenset(
+    {"tool_call_start", "tool_result", "child_started", "status", "permission_completed", *TERMINAL_EVENTS}
+)
+"""Events that a reader of the details may wait for. The others are shown with the next of these."""
+MAX_SHOWN = 5
+"""Waiting calls, and runs of other agents."""
 
 
 class Display:
     """Keeps what Temporal shows of one link of a run.
 
+    Current details cost no event of the history. They are written before each iteration, and when a tool call or
+    something else changes that people may wait for; an iteration that is over is put into words only once.
+
     The status is written when it changes, never for an iteration, and only where the run's start has set it: to change
     an attribute that is not registered would stop the run for ever.
     """
 
-    def __init__(self, input: RunInput) -> None:
-        self._agent = input.agent
-        self._turn = turn_prefix(input.options)
+    def __init__(
+        self, input: RunInput, state: LoopState, events: EventLog, inbox: Inbox, offers: Offers, children: Sequence[str]
+    ) -> None:
+        """`children` has the ids of the called runs that are under way."""
+        info = workflow.info()
+        shown = input.carried.shown if input.carried else Shown()
+        self._input, self._state, self._events = input, state, events
+        self._inbox, self._offers, self._children = inbox, offers, children
+        self._run_id, self._namespace = info.workflow_id, info.namespace
+        self._table = IterationTable(self._namespace, shown.rows, shown.called_runs)
+        self._seen = events.last_seq
         self._shows_status = STATUS.name in input.search_attributes
         self._status: ShownStatus = "running"
+        self._held_up = ""
+        self._end: LogEntry | None = None
+        self._since = workflow.time()
+        self.reply: ModelReply | None = None
+        """The model's last one."""
+        self.place = self.next_call = f"{turn_prefix(input.options)}iteration 1"
+        """The iteration, and the summary of its model call."""
 
-    def progress(self, state: LoopState, waiting: Sequence[PendingApproval] = ()) -> None:
-        """Show how far the run is, and what waits for a person."""
-        workflow.set_current_details(describe_progress(self._agent, state, waiting, turn=self._turn))
-        self.status("waiting" if waiting else "running")
+    def begin_iteration(self) -> None:
+        """Show the run as it stands before an iteration, and put the iteration's model call into words."""
+        state, model = self._state, self._input.agent.model
+        self._since, self._held_up = workflow.time(), ""
+        self.show()
+        self.status("running")
+        names = self._table.row.names if self._table.row else ()
+        self.place = f"{turn_prefix(self._input.options)}iteration {state.iteration + 1}"
+        self.next_call = model_call_summary(
+            self.place, (model.id if model else None) or "", state.usage.total_tokens, names
+        )
+
+    def hold_up(self, why: str, seconds: float) -> None:
+        """Show that the run waits, and then goes on by itself."""
+        self._held_up = f"{why}, until {_date(workflow.time() + seconds)}"
+        self.show()
+        self._held_up = ""
+
+    def show_waiting(self) -> None:
+        """Show that a call has begun or ceased to wait for a person."""
+        self.show()
+        if not self._inbox.cancelled:
+            self.status("waiting" if self._inbox.approvals.pending else "running")
 
     def status(self, status: ShownStatus) -> None:
         """Show where the run stands."""
@@ -45,43 +92,90 @@ class Display:
             workflow.upsert_search_attributes([STATUS.value_set(status)])
         self._status = status
 
+    def show(self) -> None:
+        """Write the current details: how far the run is, what it waits for, its last iterations."""
+        self._read()
+        parts = [self._head(), *self._stands()], [self._table.markdown()], self._totals()
+        workflow.set_current_details("\n\n".join(filter(None, ("\n".join(part) for part in parts))))
 
-def describe_progress(
-    agent: Agent, state: LoopState, waiting: Sequence[PendingApproval] = (), *, turn: str = ""
-) -> str:
-    """The workflow's current details, as Markdown."""
-    iteration = state.iteration if waiting else state.iteration + 1
-    lines = [
-        f"**{agent.name or 'agent'}**, {turn}iteration {iteration}",
-        "",
-        *[_waiting(pending) for pending in waiting[:MAX_SHOWN]],
-        f"- model calls: {state.iterations}",
-        f"- tool calls: {state.tool_calls}",
-        f"- tokens: {state.usage.input_tokens} in, {state.usage.output_tokens} out",
-    ]
-    if state.last_calls:
-        lines.append(f"- last asked for: `{state.last_calls[:300]}`")
-    return "\n".join(lines)
+    def carried(self) -> Shown:
+        """What the next link goes on with."""
+        self._read()
+        return Shown(rows=self._table.rows, called_runs=self._table.called_runs)
+
+    def _read(self) -> None:
+        for entry in self._events.entries(self._seen):
+            self._table.follow(entry, self.reply, self._state.last_text)
+            if entry.type in TERMINAL_EVENTS:
+                self._end = entry
+        self._seen = self._events.last_seq
+
+    def _head(self) -> str:
+        options, turn = self._input.options, turn_prefix(self._input.options).replace(", ", " · ")
+        iteration = f"iteration {max(self._state.iteration, 1)} of at most {options.max_iterations:,}"
+        return f"- {code(shown_name(self._input.agent))} · {turn}{iteration}"
+
+    def _stands(self) -> list[str]:
+        """What the run does or waits for, and what to type if it waits for a person."""
+        if self._end is not None:
+            return [_ended(self._end)]
+        pending = self._inbox.approvals.pending
+        lines = [_waiting(each, self._run_id) for each in pending[:MAX_SHOWN]]
+        if len(pending) > MAX_SHOWN:
+            lines.append(f"- and {len(pending) - MAX_SHOWN} more: `perdure status {shlex.quote(self._run_id)}`")
+        if missing := self._offers.missing:
+            what = ", ".join(map(code, missing.what[:MAX_SHOWN]))
+            queue = code(missing.task_queue)
+            lines.append(f"- **waits for a worker** of the task queue {queue} that has {what}, {_since(missing.since)}")
+        if self._inbox.cancelled:
+            lines.append("- **is being cancelled**: what runs is awaited for its grace period")
+        if self._held_up:
+            lines.append(f"- **is held up**: {self._held_up}")
+        return lines or [f"- {self._does()}"]
+
+    def _does(self) -> str:
+        row = self._table.row
+        if row is not None and (running := row.running):
+            names = ", ".join(code(call.name) for call in running)
+            return f"**runs** {names} {_since(min(call.began for call in running))}"
+        return f"**calls the model** {_since(self._since)}"
+
+    def _totals(self) -> list[str]:
+        state, usage = self._state, self._state.usage
+        cached = f" ({usage.cached_input_tokens:,} cached)" if usage.cached_input_tokens else ""
+        lines = [
+            f"- {counted(state.iterations, 'model call')}, {counted(state.tool_calls, 'tool call')}",
+            f"- tokens: {usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out",
+        ]
+        if runs := self._table.called_runs:
+            links = [link(each, run_path(self._namespace, each)) for each in self._children[:MAX_SHOWN]]
+            under_way = f"; under way: {', '.join(links)}" if links else ""
+            lines.append(f"- runs of other agents: {runs:,}{under_way}")
+        return lines
 
 
-def _waiting(pending: PendingApproval) -> str:
-    since = datetime.fromtimestamp(pending.since, UTC).isoformat(timespec="seconds")
-    if pending.deadline is not None:
-        since += f" until {datetime.fromtimestamp(pending.deadline, UTC).isoformat(timespec='seconds')}"
+def _waiting(pending: PendingApproval, run_id: str) -> str:
+    until = "" if pending.deadline is None else f", until {_date(pending.deadline)}"
+    shown = code(call_text(pending.name, pending.arguments), 200)
+    run, call = shlex.quote(run_id), shlex.quote(pending.call_id)
     if pending.kind == "question":
-        what = f"**asks** `{one_line(pending.question or '', 300)}`"
-    else:
-        what = f"**waits for approval** of `{one_line(f'{pending.name}({pending.arguments})', 300)}`"
-    return f"- {what} since {since}: call id `{one_line(pending.call_id)}`"
+        text = f"**asks** {code(pending.question or '', 300)} {_since(pending.since)}{until}"
+        return f"- {text}. Type {code(f'perdure answer {run} {call} TEXT', 400)}"
+    why = f" ({code(pending.reason, 200)})" if pending.reason else ""
+    text = f"**waits for approval** of {shown}{why} {_since(pending.since)}{until}"
+    return f"- {text}. Type {code(f'perdure approve {run} {call}', 400)}, or `perdure deny`"
 
 
-def turn_prefix(options: RunOptions) -> str:
-    """What Temporal shows before an iteration's number: the turn of the conversation, if it has a number."""
-    return "" if options.turn is None else f"turn {options.turn}, "
+def _since(time: float) -> str:
+    return f"since {_date(time)}"
 
 
-def call_summary(request: ToolRequest) -> str:
-    """A tool call in one line of at most 200 characters."""
-    arguments = ", ".join(f"{name}={value!r}" for name, value in request.arguments.items())
-    text = f"{request.name}({arguments})"
-    return text if len(text) <= 200 else text[:197] + "..."
+def _date(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _ended(end: LogEntry) -> str:
+    data: Any = end.data
+    if end.type == "failed":
+        return f"- **failed** at {_date(end.time)}: {code(data['kind'])} {code(data['message'], 300)}"
+    return f"- **{'is done' if end.type == 'done' else 'was cancelled'}** at {_date(end.time)}"

@@ -276,8 +276,9 @@ async def test_the_status_shows_that_a_run_waits(stage: Stage, scripted: Scripte
         handle = stage.client.get_workflow_handle(run.id)
         details = await _current_details(handle)
         assert "waits for approval" in details
-        assert "pay({'amount': 7})" in details
+        assert "pay(amount=7)" in details
         assert "since 20" in details
+        assert f"perdure approve {run.id} call_pay" in details
         await run.approve("call_pay")
         await wait_for(lambda: lists("running"))
         assert "waits for approval" not in await _current_details(handle)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from perdure.testing import ScriptedModel, asks, call, says
@@ -26,9 +27,11 @@ async def test_the_turn_is_in_summaries_details_and_events(stage: Stage, scripte
     started = await stage.client.get_workflow_handle(run.id).describe()
     assert await started.static_summary() == "tested, turn 3: What is it?"
     assert "- turn 3 of a conversation" in str(await started.static_details())
-    assert "turn 3, iteration 1" in str(details[0])
+    assert "turn 3 · iteration 1 of at most 10" in str(details[0])
     assert [event.data for event in await run.events() if event.type == "llm_start"] == [{"turn": 3}] * 2
-    assert await summaries(stage, run.id) == ["turn 3, iteration 1", "look()", "turn 3, iteration 2"]
+    first, tool, second = await summaries(stage, run.id)
+    assert (first, tool) == ("turn 3, iteration 1 · scripted", "look()")
+    assert re.fullmatch(r"turn 3, iteration 2 · scripted · \d+ tokens so far · after look", second)
 
 
 async def summaries(stage: Stage, run_id: str) -> list[str]:
