@@ -30,6 +30,7 @@ EventType = Literal[
     "compaction_failed",
     "llm_start",
     "llm_complete",
+    "cost_warning",
     "permission_requested",
     "permission_completed",
 ]
@@ -144,11 +145,24 @@ class UsageData(TypedDict):
     total_tokens: int
     cached_input_tokens: int
     reasoning_tokens: int
+    cache_write_tokens: int
 
 
 class LlmCompleteData(TypedDict):
     usage: UsageData
     finishReason: str | None
+    costUsd: float | None
+    """What the call has cost, in US dollars; None where its price is not known."""
+
+
+class CostWarningData(TypedDict):
+    """Of the event that comes once, when a run has cost `warn_cost_usd`."""
+
+    costUsd: float
+    """So far, with the runs that it has called."""
+    warnCostUsd: float
+    maxCostUsd: float | None
+    """`RunOptions.max_cost_usd`, at which the run ends; None for no limit."""
 
 
 class PermissionRequestedData(TypedDict):
@@ -199,6 +213,7 @@ LoggedData = (
     | CompactionFailedData
     | LlmStartData
     | LlmCompleteData
+    | CostWarningData
     | PermissionRequestedData
     | PermissionCompletedData
 )
@@ -225,6 +240,7 @@ EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
         "compaction_failed": CompactionFailedData,
         "llm_start": LlmStartData,
         "llm_complete": LlmCompleteData,
+        "cost_warning": CostWarningData,
         "permission_requested": PermissionRequestedData,
         "permission_completed": PermissionCompletedData,
     }

@@ -165,6 +165,8 @@ class Usage(BaseModel):
     """The part of `input_tokens` that came from the provider's prompt cache."""
     reasoning_tokens: int = 0
     """The part of `output_tokens` that was spent on reasoning."""
+    cache_write_tokens: int = 0
+    """The part of `input_tokens` that was written into the prompt cache, where the provider charges for that."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -173,6 +175,7 @@ class Usage(BaseModel):
             total_tokens=self.total_tokens + other.total_tokens,
             cached_input_tokens=self.cached_input_tokens + other.cached_input_tokens,
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
+            cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -193,3 +196,5 @@ class ModelReply(BaseModel):
     """What the run should report about the call, each as a `status` event."""
     faults: list[str] = []
     """Why the answer does not fit the agent's `outputs`; [] when it does, or when there are none."""
+    cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
+    """What the call has cost, in US dollars, as the worker's prices say; None where they do not know the model."""

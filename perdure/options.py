@@ -19,6 +19,7 @@ MAX_SECONDS = 10 * 365 * 24 * 3600
 """Ten years: Temporal can time no more than some hundred years, and nothing infinite."""
 MIN_SECONDS = 0.001
 """Of the time-outs of tools: Temporal takes what is nothing in its own unit for no time-out at all."""
+MAX_USD = 1e9
 DEFAULT_ANSWER_BYTES = 16 * 1024 * 1024
 
 
@@ -73,6 +74,11 @@ class RunOptions(BaseModel):
     """Once the run has executed so many tool calls, it makes no further model call."""
     max_seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
     """Once the run is so old, waits included, it makes no further model call."""
+    max_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
+    """Once the run has cost so many US dollars, it makes no further model call; the prices of its models must be known.
+    """
+    warn_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
+    """Once the run has cost so many US dollars, it says so by an event, and goes on."""
     max_depth: int = Field(default=5, ge=0, le=8)
     """How many levels of agents may call each other below this run."""
     max_repeated_calls: int | None = Field(default=None, ge=2)

@@ -14,17 +14,21 @@ from pydantic_core import PydanticSerializationError
 from ..agent import Agent
 from ..arguments import deeper_than
 from ..errors import ModelError
+from ..excerpt import excerpt
 from ..messages import Message, ModelReply
 from ..options import RunOptions
 from ..payloads.limits import MAX_RESULT_BYTES, size_of
 from ..providers.base import Delta, Provider
 from ..providers.memo import Unchanging
+from ..providers.prices import Prices
 from ..providers.registry import provider_for
 from ..redaction import redact, redactor
 from ..tools.user_loop import UserLoop
 from ..valid_text import valid_json, valid_text
 from .heartbeat import Heart
 
+PRICE_SECONDS = 10.0
+"""For the worker's own function of prices."""
 MAX_DEPTH = 100
 """Levels of nesting; payload converters refuse 200, and a reply is recorded inside other values."""
 
@@ -133,6 +137,20 @@ def _repaired(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int]:
     except (ValueError, RecursionError) as error:
         text = f"the model's reply has no JSON form: {error}"
         raise ModelError(text, kind="invalid_response", provider=provider.key) from error
+
+
+async def priced(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
+    """The reply with what it has cost, if that is known.
+
+    Never raises: the call is paid for, so what goes wrong in the owner's function becomes a warning of the reply.
+    """
+    try:
+        async with asyncio.timeout(PRICE_SECONDS):
+            reply.cost_usd = await prices.of_call(agent, reply.usage, reply.model)
+    except Exception as error:
+        problem = excerpt(redact(f"{type(error).__name__}: {error}"), 200)
+        reply.warnings.append(f"The cost of a model call is not known, for the worker's prices failed: {problem}")
+    return reply
 
 
 async def summarize(

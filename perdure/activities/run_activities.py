@@ -20,13 +20,14 @@ from ..options import RunOptions
 from ..payloads.limits import require_recordable
 from ..protocol import activities
 from ..protocol.inventory import Inventory
+from ..providers.prices import Prices
 from ..redaction import redactor
 from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
 from .hooks import Hooks, conversation_text, judged_output
-from .model import ask_model, summarize
+from .model import ask_model, priced, summarize
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .stock import Stock, lacking_compactor, lacking_guardrail, refusal
 from .tool_activities import ToolActivities
@@ -48,13 +49,15 @@ class RunActivities:
         hooks: Hooks,
         runs: RunCache,
         loop: UserLoop,
+        prices: Prices,
         prompt_root: str | PathLike[str] | None = None,
     ) -> None:
-        self.stock = Stock(toolbox, hooks, prompt_root)
+        self.stock = Stock(toolbox, hooks, prices, prompt_root)
         self.tools = ToolActivities(toolbox, runs)
         self._hooks = hooks
         self._runs = runs
         self._loop = loop
+        self._prices = prices
 
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
@@ -110,9 +113,10 @@ class RunActivities:
                 run, messages = await self._runs.messages_at(input.conversation)
                 if run.options.stream:
                     heart.speak(input.iteration, activity.info().attempt)
-                return await ask_model(
+                reply = await ask_model(
                     run.agent, messages, run.options, heart, with_tools=input.with_tools, loop=self._loop
                 )
+                return await priced(reply, run.agent, self._prices)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
@@ -10,16 +11,19 @@ from os import PathLike
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from ..agent import Agent
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..excerpt import one_line
 from ..guardrails import GuardrailPoint
 from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, TOOL_PREFIX, Offer
 from ..protocol.inventory import Inventory, Lacking
+from ..providers.prices import INSTALL, VARIABLE, Prices, names
 from ..redaction import redact, redactor
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking
 from .hooks import Hooks
+from .model import PRICE_SECONDS
 from .run_cache import KnownRun
 
 FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
@@ -33,6 +37,7 @@ class Stock:
 
     toolbox: ToolBox
     hooks: Hooks
+    prices: Prices
     prompt_root: str | PathLike[str] | None = None
     takes_any_tool: bool = True
     """Whether the worker has the dynamic activity, which executes tools whose names only runs know."""
@@ -40,8 +45,11 @@ class Stock:
     async def for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
         """What there is for this run; `may_ask` allows kinds of tools to ask others what they offer.
 
-        Raises ConfigurationError for declarations that their functions or kinds can't be used with.
+        Raises ConfigurationError for declarations that their functions or kinds can't be used with, and for models
+        without a known price where the run has a limit of cost.
         """
+        if run.options.max_cost_usd is not None:
+            await _require_prices(self.prices, run)
         asking = Asking(run.agent, run.inputs, self.prompt_root, run.agents)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
         tools = [spec.model_copy(update={"activity": self._activity(spec.name)}) for spec in found.tools]
@@ -49,6 +57,32 @@ class Stock:
 
     def _activity(self, name: str) -> str | None:
         return f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
+
+
+async def _require_prices(prices: Prices, run: KnownRun) -> None:
+    """Each model of the run, and of the agents that it can call, must have a price: else the limit can't be held."""
+    unknown: dict[str, str] = {}
+    for agent in [run.recorded_agent, *run.agents.values()]:
+        problem = await _without_price(prices, agent)
+        if problem is not None:
+            unknown.setdefault("/".join(names(agent)), problem)
+    if unknown:
+        models = ", ".join(f"{name}{problem}" for name, problem in unknown.items())
+        example = f'{{"{next(iter(unknown))}": {{"input": 1.25, "output": 10}}}}'
+        raise ConfigurationError(
+            f"max_cost_usd={run.options.max_cost_usd:g} can't be held: no price is known for {models}. Tell the "
+            f"workers what a million tokens cost: {VARIABLE}=FILE with {example}, or create_worker(prices=…); "
+            f"the prices of many models come with {INSTALL}"
+        )
+
+
+async def _without_price(prices: Prices, agent: Agent) -> str | None:
+    """None where there is a price, or no model; else "", or what went wrong in the owner's function."""
+    try:
+        async with asyncio.timeout(PRICE_SECONDS):
+            return None if agent.model is None or await prices.knows(agent) else ""
+    except Exception as error:
+        return f" (the worker's prices failed: {one_line(redact(f'{type(error).__name__}: {error}'), 200)})"
 
 
 async def _take_stock(

@@ -7,11 +7,15 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import typer
 
-from ..excerpt import one_line, visible
+from ..excerpt import counted, one_line, visible
+from ..money import format_usd
+
+if TYPE_CHECKING:
+    from ..protocol.outcome import RunResult
 
 Tone = Literal["plain", "faint", "good", "bad", "call", "strong"]
 
@@ -137,6 +141,13 @@ def describe_progress(data: Mapping[str, Any]) -> str:
     total = data.get("total")
     far = f"{data['done']:,.10g}" + ("" if total is None else f"/{total:,.10g}")
     return one_line(f"{data['name']}: {far} {data.get('text', '')}")
+
+
+def describe_spending(result: RunResult) -> str:
+    """What a run has used, such as `3 model calls, 12,400 tokens, $0.031`."""
+    cost = format_usd(result.cost_usd, unpriced=result.unpriced_calls)
+    used = [counted(result.iterations, "model call"), counted(result.usage.total_tokens, "token"), cost]
+    return ", ".join(filter(None, used))
 
 
 def _is_coloured() -> bool:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..excerpt import one_line
+from ..money import format_usd
 from . import options
 from .console import answer, describe_call, describe_decision, describe_progress, to_json
 from .problems import UsageProblem
@@ -91,5 +92,6 @@ def _summary(data: dict[str, Any]) -> str:
     if "done" in data:
         return describe_progress(data)
     if usage := data.get("usage"):
-        return f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out"
+        cost = format_usd(data.get("costUsd"))
+        return f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out{', ' + cost if cost else ''}"
     return "  ".join(str(value) for name, value in data.items() if name != "messages")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import RunError
 from .asking import asking
-from .console import answer, say
+from .console import answer, describe_spending, say
 from .going_on import say_how_to_go_on
 from .menu import Detached, Menu, menu_on_interrupt
 from .problems import DONE, FAILED
@@ -53,7 +53,7 @@ async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: b
         return code
     finally:
         shown.end_line()
-    _print_result(handle, result, as_json=as_json)
+    _print_result(handle, result, quiet=quiet, as_json=as_json)
     return DONE
 
 
@@ -107,12 +107,14 @@ async def _last_events(showing: asyncio.Task[None], shown: Shown, menu: Menu | N
         await _first(showing, menu, _LAST_EVENTS_SECONDS)
 
 
-def _print_result(handle: RunHandle, result: RunResult, *, as_json: bool) -> None:
+def _print_result(handle: RunHandle, result: RunResult, *, quiet: bool, as_json: bool) -> None:
     """Print the answer alone or, as JSON, everything that a program may want to know."""
     if as_json:
         answer({"id": handle.id, "status": "done", **result.model_dump(mode="json", by_alias=True)})
         return
     answer(result.output)
+    if not quiet:
+        say(f"Run {handle.id} is done: {describe_spending(result)}", "faint")
     if result.is_incomplete:
         say(f"Run {handle.id} reached a limit: this result is incomplete.", "bad")
         say(f'  go on from there: perdure run --continue {handle.id} "go on"')

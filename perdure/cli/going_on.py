@@ -17,10 +17,11 @@ if TYPE_CHECKING:
 async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None:
     """Name the option of the limit that ended the run, and the command that goes on; nothing after another error."""
     from ..errors import LimitExceededError, MaxIterationsError
+    from ..loop.limits import is_uncertain
     from ..options import RunOptions
     from .recorded import read_recorded
 
-    if not isinstance(error, LimitExceededError | MaxIterationsError):
+    if not isinstance(error, LimitExceededError | MaxIterationsError) or is_uncertain(error):
         return
     field = "max_iterations" if isinstance(error, MaxIterationsError) else ""
     named = re.search(r"\bmax_\w+", f"{error.reason} {error}")

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ..excerpt import counted, one_line
+from ..money import format_usd
 from .approvals import command_for
 from .console import describe_call, describe_decision, describe_progress, say
 
@@ -82,7 +83,15 @@ def _show_called(event: RunEvent, run_id: str) -> None:
 
 def _show_usage(event: RunEvent, run_id: str) -> None:
     usage = event.data.get("usage") or {}
-    say(f"  model: {usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out", "faint")
+    cost = format_usd(event.data.get("costUsd"))
+    tokens = f"{usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out"
+    say(f"  model: {tokens}{', ' + cost if cost else ''}", "faint")
+
+
+def _show_warning(event: RunEvent, run_id: str) -> None:
+    limit = event.data["maxCostUsd"]
+    ends = f"; it ends at {format_usd(limit)} (--max-cost-usd)" if limit is not None else ""
+    say(f"  the run has cost {format_usd(event.data['costUsd'])} (--warn-cost-usd){ends}", "strong")
 
 
 def _show_message(event: RunEvent, run_id: str) -> None:
@@ -112,6 +121,7 @@ def _show_reset(event: RunEvent, run_id: str) -> None:
 
 _WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
     "llm_complete": _show_usage,
+    "cost_warning": _show_warning,
     "text_reset": _show_reset,
     "tool_call_start": _show_call,
     "child_started": _show_called,

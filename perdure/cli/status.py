@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..excerpt import counted
+from ..money import format_usd
 from . import options
 from .approvals import command_for, times
 from .console import answer, describe_call
@@ -32,6 +33,8 @@ async def _status(run_id: str, as_json: bool) -> None:
     usage = found.usage
     answer(f"{found.status}, iteration {found.iteration}, {counted(found.model_calls, 'model call')}")
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
+    if found.cost_usd is not None:
+        answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
     for pending in found.pending_approvals:
         call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
         how = command_for(pending.run_id or run_id, pending.call_id, pending.kind)

@@ -64,6 +64,8 @@ class MoreOptions(TypedDict, total=False):
     max_seconds: float | None
     max_repeated_calls: int | None
     max_depth: int
+    max_cost_usd: float | None
+    warn_cost_usd: float | None
 
 
 async def invoke_agent_async(

@@ -6,9 +6,13 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ..messages import ToolResult, Usage
+from ..money import DIGITS
 from ..options import RunOptions
 from .limits import deadline
 from .state import LoopState
+
+LEAST_USD = 1e-6
+"""Less than this is nothing: what dividing leaves over."""
 
 
 @dataclass(frozen=True)
@@ -18,6 +22,7 @@ class Allowance:
     total_tokens: int | None = None
     tool_calls: int | None = None
     seconds: float | None = None
+    cost_usd: float | None = None
 
 
 @dataclass(frozen=True)
@@ -27,6 +32,9 @@ class ChildEnd:
     result: ToolResult
     usage: Usage = field(default_factory=Usage)
     tool_calls: int = 0
+    cost_usd: float | None = None
+    unpriced_calls: int = 0
+    """As in `LoopState`."""
 
 
 class Spent(Exception):
@@ -70,15 +78,26 @@ class Allowances:
             total_tokens=self._share("max_total_tokens", options.max_total_tokens, used, tokens, runs),
             tool_calls=self._share("max_tool_calls", options.max_tool_calls, state.tool_calls, calls, runs),
             seconds=seconds,
+            cost_usd=self._share_of_cost(runs),
         )
         self._reserved.append(share)
         return share
+
+    def _share_of_cost(self, runs: int) -> float | None:
+        limit = self._options.max_cost_usd
+        if limit is None:
+            return None
+        left = limit - (self._state.cost_usd or 0.0) - sum(each.cost_usd or 0.0 for each in self._reserved)
+        if left <= LEAST_USD:
+            raise Spent("max_cost_usd")
+        return round(left / runs, DIGITS)
 
     def settle(self, share: Allowance, end: ChildEnd) -> None:
         """The run has ended: its share is free again, less what it has used."""
         self._reserved.remove(share)
         self._state.usage = self._state.usage + end.usage
         self._state.tool_calls += end.tool_calls
+        self._state.add_cost(end.cost_usd, unpriced=end.unpriced_calls)
 
     @staticmethod
     def _share(name: str, limit: int | None, used: int, reserved: Iterable[int | None], runs: int) -> int | None:

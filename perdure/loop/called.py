@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from ..errors import RunCancelled, RunError
 from ..messages import ToolResult
 from ..options import RunOptions
-from .allowance import Allowance
+from .allowance import Allowance, ChildEnd
+from .state import LoopState
 from .tools import CANCELLED_TEXT
 
 Options = TypeVar("Options", bound=RunOptions)
@@ -17,7 +18,8 @@ Options = TypeVar("Options", bound=RunOptions)
 def child_options(options: Options, allowance: Allowance, *, single: bool) -> Options:
     """The options of a called run: the caller's, within the allowance.
 
-    Not its own turn, and not `raw`: the caller's model reads the answer. One that is to be single makes one model call.
+    Not its own turn, and not `raw`: the caller's model reads the answer. Of a threshold of cost the caller tells, too.
+    One that is to be single makes one model call.
     """
     return options.model_copy(
         update={
@@ -26,6 +28,8 @@ def child_options(options: Options, allowance: Allowance, *, single: bool) -> Op
             "max_total_tokens": allowance.total_tokens,
             "max_tool_calls": allowance.tool_calls,
             "max_seconds": allowance.seconds,
+            "max_cost_usd": allowance.cost_usd,
+            "warn_cost_usd": None,
             **({"max_iterations": 1} if single else {}),
         }
     )
@@ -46,6 +50,11 @@ def answered(output: Any) -> ToolResult:
     """The result of a call whose run has ended well: what it has answered, and nothing else of it."""
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
     return ToolResult.of_text(text)
+
+
+def ended(result: ToolResult, state: LoopState) -> ChildEnd:
+    """The end of a called run of this process."""
+    return ChildEnd(result, state.usage, state.tool_calls, state.cost_usd, state.unpriced_calls)
 
 
 def failed_run(name: str, error: RunError) -> ToolResult:

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..errors import LimitExceededError, MaxIterationsError, ModelError, RunError
+from ..event_data import CostWarningData
+from ..excerpt import counted
+from ..money import format_usd
 from ..options import RunOptions
 from .state import LoopState
 
@@ -23,6 +26,8 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
         return LimitExceededError(
             f"The same tool call was repeated {state.repeated} times in a row", reason=_repetition(state)
         )
+    if options.max_cost_usd is not None and state.unpriced_calls:
+        return _unheld_cost(options.max_cost_usd, state)
     for name, measure in _BUDGETS:
         limit = getattr(options, name)
         if limit is not None and (used := measure(state, now)) >= limit:
@@ -33,9 +38,36 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
 _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
     ("max_total_tokens", lambda state, now: state.usage.total_tokens),
     ("max_tool_calls", lambda state, now: state.tool_calls),
+    ("max_cost_usd", lambda state, now: state.cost_usd or 0.0),
     ("max_seconds", lambda state, now: now - state.started_at),
 )
 """Field of `RunOptions`, and what has been used of it."""
+
+
+_UNCERTAIN = "Budget not certain:"
+UNWATCHED_COST = "The cost of a model call is not known, so that warn_cost_usd may be passed unseen"
+
+
+def warning_of(options: RunOptions, state: LoopState) -> CostWarningData:
+    """The data of the event which says that the run has cost `warn_cost_usd`; only where there is such a threshold."""
+    return CostWarningData(
+        costUsd=state.cost_usd or 0.0, warnCostUsd=options.warn_cost_usd or 0.0, maxCostUsd=options.max_cost_usd
+    )
+
+
+def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
+    """A limit that nobody can watch is taken for reached."""
+    known = f"; the others have cost {format_usd(state.cost_usd)}" if state.cost_usd is not None else ""
+    return LimitExceededError(
+        f"{_UNCERTAIN} max_cost_usd ({limit:g}) can't be held, because the cost of "
+        f"{counted(state.unpriced_calls, 'model call')} is not known",
+        reason=f"max_cost_usd: no price for {counted(state.unpriced_calls, 'model call')}{known}",
+    )
+
+
+def is_uncertain(error: RunError) -> bool:
+    """Whether the run has ended because nobody can know whether a limit is reached: a higher one does not help."""
+    return str(error).startswith(_UNCERTAIN)
 
 
 def deadline(options: RunOptions, state: LoopState) -> float | None:

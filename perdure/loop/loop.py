@@ -12,13 +12,10 @@ from ..event_data import (
     ErrorData,
     EventType,
     FailedData,
-    LlmCompleteData,
-    LlmStartData,
     LoggedData,
     LoggedDoneData,
     LoggedMessagesUpdatedData,
     StatusData,
-    TokenData,
 )
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
@@ -26,10 +23,10 @@ from ..tool_calls import ToolSpec
 from ..trimming import plan_trim, summarize_dropped, summary_message
 from .compaction import compactor_summary
 from .effects import Cancelled, Effects
-from .limits import deadline, partial_text, reached_limit
+from .limits import UNWATCHED_COST, partial_text, reached_limit, warning_of
+from .model_calls import ModelCalls
 from .outputs import Outcome, outcome_of, output_error, send_back
-from .retry import call_with_retry
-from .state import LoopState, usage_data
+from .state import LoopState
 from .tools import ToolRound
 from .verdicts import checked, with_text
 
@@ -66,7 +63,7 @@ class AgentLoop:
         self._guarded = guarded
         self._compacted = compacted
         self._structured = structured
-        self._deadline = deadline(options, self.state)
+        self._calls = ModelCalls(effects, conversation, options, self.state, self._emit)
         self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded)
 
     async def run(self) -> Outcome:
@@ -152,23 +149,17 @@ class AgentLoop:
 
     async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
         """§9.10"""
-        iteration = self.state.iteration
-        self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
-        reply = await call_with_retry(
-            lambda: self._effects.call_model(self._conversation, iteration, with_tools=with_tools),
-            self._effects,
-            self._options,
-            self._emit_status,
-            self._deadline,
-        )
-        self.state.count(reply.usage)
-        if self._options.stream and reply.message.text and not reply.message.tool_calls:
-            # Watchers saw it in parts; the event has it as a whole. Text with tool calls has no event (§9.3).
-            self._emit("token", TokenData(token=reply.message.text))
-        self._emit("llm_complete", LlmCompleteData(usage=usage_data(reply.usage), finishReason=reply.finish_reason))
-        for warning in reply.warnings:
-            self._emit_status(warning)
+        reply = await self._calls.make(with_tools=with_tools)
+        self._tell_cost()
         return reply
+
+    def _tell_cost(self) -> None:
+        """Say once that the run has cost `warn_cost_usd`, or that this can't be known."""
+        match self.state.cost_news(self._options.warn_cost_usd):
+            case "reached":
+                self._emit("cost_warning", warning_of(self._options, self.state))
+            case "unknown":
+                self._emit_status(UNWATCHED_COST)
 
     async def _check_output(self, reply: ModelReply) -> ModelReply:
         """§13.4"""
@@ -186,6 +177,7 @@ class AgentLoop:
         """§13.6, §13.7 step 8"""
         self.state.note(message.text, calls)
         results = await self._tools.run(calls)
+        self._tell_cost()
         self._append([message, *results])
 
     def _goes_on_after(self, reply: ModelReply) -> bool:

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from typing import Literal
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
 
 from ..event_data import UsageData
 from ..json_types import JsonObject
-from ..messages import ToolCall, Usage
+from ..messages import ModelReply, ToolCall, Usage
+from ..money import DIGITS
 
 LAST_TEXT_CHARS = 64 * 1024
 SHOWN_CALL_CHARS = 500
 """The state travels in one payload, so it keeps what the model wrote only up to these sizes."""
 
-UsageCounts = tuple[int, int, int, int, int]
-"""The fields of a `Usage`, in order: a short form, because a run may have thousands."""
+CostNews = Literal["", "unknown", "reached"]
+UsageCounts = tuple[int, ...]
+"""The fields of a `Usage`, in order: a short form, because a run may have thousands. The last ones may be left out."""
 _COUNTED = tuple(Usage.model_fields)
 _USAGES = TypeAdapter(list[Usage])
 
@@ -47,25 +50,41 @@ class LoopState:
     """How often the model was told that its answer does not fit."""
     started_at: float = 0.0
     """Seconds since the epoch."""
+    cost_usd: float | None = None
+    """What the run has cost, with the runs that it has called, as far as that is known; None when nothing is."""
+    unpriced_calls: int = 0
+    """How many model calls are not in `cost_usd`. A called run that has not told its cost counts as one."""
+    cost_told: CostNews = ""
+    """What the run has said about `warn_cost_usd`."""
 
     @model_serializer(mode="wrap")
     def _with_unknown_fields(self, known: SerializerFunctionWrapHandler) -> JsonObject:
         """Pydantic keeps the unknown fields of a dataclass, but does not write them."""
         return {**vars(self), **known(self)}
 
-    def count(self, usage: Usage) -> None:
+    def count(self, reply: ModelReply) -> None:
         """Count one completed model call."""
         self.iterations += 1
-        self.usage = self.usage + usage
-        self.iteration_usage.append(
-            (
-                usage.input_tokens,
-                usage.output_tokens,
-                usage.total_tokens,
-                usage.cached_input_tokens,
-                usage.reasoning_tokens,
-            )
-        )
+        self.usage = self.usage + reply.usage
+        self.iteration_usage.append(_counts(reply.usage))
+        self.add_cost(reply.cost_usd, unpriced=reply.cost_usd is None)
+
+    def add_cost(self, cost: float | None, *, unpriced: int) -> None:
+        """Add what calls have cost, as far as it is known; `unpriced` is the number of those of which it is not."""
+        if cost is not None:
+            self.cost_usd = round((self.cost_usd or 0.0) + cost, DIGITS)
+        self.unpriced_calls += unpriced
+
+    def cost_news(self, threshold: float | None) -> CostNews:
+        """What is to be said now about the threshold, each thing once: it is reached, or nobody can know whether."""
+        if threshold is None or self.cost_told == "reached":
+            return ""
+        unsure: CostNews = "unknown" if self.unpriced_calls else ""
+        news: CostNews = "reached" if (self.cost_usd or 0.0) >= threshold else unsure
+        if news == self.cost_told:
+            return ""
+        self.cost_told = news
+        return news
 
     def note(self, text: str, calls: Sequence[ToolCall]) -> None:
         """Remember what the model said, and how often in a row it asked for exactly these calls."""
@@ -78,7 +97,18 @@ class LoopState:
 
 def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
     """The counts as `Usage` objects."""
-    return _USAGES.validate_python([dict(zip(_COUNTED, counts, strict=True)) for counts in counted])
+    return _USAGES.validate_python([dict(zip(_COUNTED, counts, strict=False)) for counts in counted])
+
+
+def _counts(usage: Usage) -> UsageCounts:
+    first = (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.total_tokens,
+        usage.cached_input_tokens,
+        usage.reasoning_tokens,
+    )
+    return (*first, usage.cache_write_tokens) if usage.cache_write_tokens else first
 
 
 def _bounded(calls: str) -> str:
@@ -95,4 +125,5 @@ def usage_data(usage: Usage) -> UsageData:
         total_tokens=usage.total_tokens,
         cached_input_tokens=usage.cached_input_tokens,
         reasoning_tokens=usage.reasoning_tokens,
+        cache_write_tokens=usage.cache_write_tokens,
     )

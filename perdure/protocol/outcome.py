@@ -10,6 +10,7 @@ from typing_extensions import TypeVar
 
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
+from ..loop.state import UsageCounts
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
 from .inventory import Missing
@@ -32,6 +33,12 @@ class RunOutput(Exchanged):
     """The `seq` of the last event; 0 in results that were recorded before there was this field."""
     tool_calls: int = Field(default=0, exclude_if=operator.not_)
     """Tool executions that were started; only told to a run that has called this one."""
+    cost_usd: float | None = None
+    """What the run has cost, in US dollars, with the runs that it has called; None when nothing is known of it."""
+    unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
+    """How many model calls are not in `cost_usd`, because their price is not known."""
+    iteration_usage: list[UsageCounts] | None = None
+    """The usage of each model call, of a small run; None where the history has to be asked."""
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
     """How many of the last messages are steering messages that came too late for a model call."""
 
@@ -49,6 +56,8 @@ class RunFailure(Exchanged):
     iteration: int = 0
     last_seq: int = 0
     tool_calls: int = Field(default=0, exclude_if=operator.not_)
+    cost_usd: float | None = None
+    unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
 
 
 class ForkOf(Exchanged):
@@ -70,6 +79,10 @@ class RunStatus(Exchanged):
     iteration: int = 0
     model_calls: int = 0
     usage: Usage = Usage()
+    cost_usd: float | None = None
+    """What the run has cost so far, in US dollars; None when nothing is known of it."""
+    unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
+    """How many model calls are not in it, because their price is not known."""
     pending_approvals: list[PendingApproval] = []
     last_seq: int = 0
     """The `seq` of the last event."""
@@ -94,6 +107,10 @@ class RunResult(BaseModel, Generic[T]):
     messages: list[Message]
     """The conversation as the model would see it next; a next turn may start with it (§14)."""
     usage: Usage
+    cost_usd: float | None = None
+    """What the run has cost, in US dollars, with the runs that it has called; None when nothing is known of it."""
+    unpriced_calls: int = 0
+    """How many model calls are not in `cost_usd`, because their price is not known."""
     is_incomplete: bool = False
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
     iteration_usage: list[Usage] = []

@@ -205,8 +205,8 @@ def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, l
 
 def _usage(usage: Any) -> Usage:
     """The API counts cached tokens separately from the input; `Usage` counts them as part of it."""
-    cached = count(usage, "cache_read_input_tokens")
-    read = count(usage, "input_tokens") + cached + count(usage, "cache_creation_input_tokens")
+    cached, kept = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
+    read = count(usage, "input_tokens") + cached + kept
     written = count(usage, "output_tokens")
     return Usage(
         input_tokens=read,
@@ -214,4 +214,5 @@ def _usage(usage: Any) -> Usage:
         total_tokens=read + written,
         cached_input_tokens=cached,
         reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
+        cache_write_tokens=kept,
     )

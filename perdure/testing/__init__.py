@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     # What type checkers read; at runtime the table below says the same.
     from .in_process import InProcessRun as InProcessRun
-    from .in_process import run_in_process as run_in_process
     from .replies import asks as asks
     from .replies import call as call
     from .replies import says as says
@@ -15,15 +14,17 @@ if TYPE_CHECKING:
     from .script import ScriptedReply as ScriptedReply
     from .script import ScriptedRequest as ScriptedRequest
     from .server import ScriptedModel as ScriptedModel
+    from .to_the_end import run_in_process as run_in_process
 else:
     from .._lazy import lazy_names
 
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
-            ".in_process": "InProcessRun run_in_process",
+            ".in_process": "InProcessRun",
             ".replies": "asks call says",
             ".script": "Script ScriptedReply ScriptedRequest",
             ".server": "ScriptedModel",
+            ".to_the_end": "run_in_process",
         },
     )

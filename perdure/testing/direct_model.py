@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from ..agent import Agent
 from ..errors import ModelError
 from ..messages import Message, ModelReply, Usage
 from ..providers.errors import error_from_http
+from ..providers.prices import Prices, PriceSource
 from ..providers.structured import read_answer
 from .script import ScriptedReply
 
@@ -24,6 +26,27 @@ PROVIDER = "in process"
 def model_function(model: Model) -> ModelFunction:
     """The model as a function."""
     return model if callable(model) else _Player(model)
+
+
+def with_prices(model: ModelFunction, prices: PriceSource | None) -> ModelFunction:
+    """The same model, whose replies have what they cost: their own cost, or else what the prices say."""
+    if prices is None:
+        return model
+    known = Prices(prices)
+
+    async def priced(agent: Agent, messages: list[Message]) -> ModelReply:
+        reply = model(agent, messages)
+        if not isinstance(reply, ModelReply | ScriptedReply):
+            reply = await reply
+        if isinstance(reply, ScriptedReply):
+            await asyncio.sleep(reply.delay)
+            reply = read_reply(agent, reply)
+        if reply.cost_usd is None:
+            cost = await known.of_call(agent, reply.usage, reply.model)
+            reply = reply.model_copy(update={"cost_usd": cost})
+        return reply
+
+    return priced
 
 
 class _Player:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, ParamSpec
+from typing import Any, ClassVar
 
 from ..agent import Agent
 from ..child_agents import with_delegates
-from ..client.blocking import wait_for_result
 from ..client.output_type import typed_output, with_output_type
 from ..conversation import Conversation
 from ..errors import RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData
 from ..guardrails import Compactor, Guardrails
 from ..loop.allowance import Allowance, ChildEnd
-from ..loop.called import answered, child_options, failed_run, too_deep
+from ..loop.called import answered, child_options, ended, failed_run, too_deep
 from ..loop.loop import AgentLoop
 from ..loop.outputs import Outcome
 from ..loop.state import LoopState, usages
@@ -26,15 +24,14 @@ from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.outcome import RunResult
+from ..providers.prices import PriceSource
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking, ToolKind
 from ..tools.prompty.files import recorded_agents
 from .direct_effects import AnswerFunction, ApproveFunction, DirectEffects, EventCallback
-from .direct_model import Model, model_function
+from .direct_model import Model, model_function, with_prices
 from .direct_tools import Tools, without_threads
-
-P = ParamSpec("P")
 
 POINTS = ("input", "output", "tool")
 
@@ -47,6 +44,8 @@ class InProcessRun:
     replies, in order, or a function of the agent and the conversation. `approve` decides on the tool calls that need
     an approval, and `answer` answers the questions of `ask_user`; without them, they are denied. `on_event(type, data)`
     gets every event in order.
+
+    With `prices` (see `create_worker`), each reply costs what its tokens do, unless it has a cost of its own.
 
     With `output_type`, the answer is asked for in that type's form, and the result's `output` is a value of it.
 
@@ -78,6 +77,7 @@ class InProcessRun:
         on_checkpoint: Callable[[LoopState], None] | None = None,
         threads: bool = True,
         output_type: type | None = None,
+        prices: PriceSource | None = None,
     ) -> None:
         given = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
         loaded = with_delegates(given).model_copy()
@@ -89,7 +89,7 @@ class InProcessRun:
         self.effects = self.effects_type(
             agent=loaded,
             conversation=self.conversation,
-            model=model_function(model),
+            model=with_prices(model_function(model), prices),
             toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources),
             inputs=_with_defaults(loaded, inputs or {}),
             options=options or RunOptions(),
@@ -188,10 +188,10 @@ class InProcessRun:
         try:
             result = await run.run()
         except RunError as error:
-            return ChildEnd(failed_run(request.name, error), run._state.usage, run._state.tool_calls)
+            return ended(failed_run(request.name, error), run._state)
         finally:
             self._called.discard(run)
-        return ChildEnd(answered(result.output), run._state.usage, run._state.tool_calls)
+        return ended(answered(result.output), run._state)
 
     def _nested(self, call: ChildRun, prepared: PreparedRun, options: RunOptions) -> InProcessRun:
         effects = self.effects
@@ -219,6 +219,8 @@ class InProcessRun:
             iterations=state.iterations,
             messages=list(self.conversation.messages),
             usage=state.usage,
+            cost_usd=state.cost_usd,
+            unpriced_calls=state.unpriced_calls,
             is_incomplete=outcome.is_incomplete,
             iteration_usage=usages(state.iteration_usage),
             unread_steering=list(self.effects.unread),
@@ -232,19 +234,3 @@ def _with_defaults(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs that tools may be bound to."""
     defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
     return {**defaults, **inputs}
-
-
-def _run_to_end(make: Callable[P, InProcessRun]) -> Callable[P, RunResult]:
-    @functools.wraps(make, assigned=(), updated=())
-    def run_in_process(*arguments: P.args, **named: P.kwargs) -> RunResult:
-        """Run an agent in this process and return its result; the arguments are those of `InProcessRun`.
-
-        May be called in a thread whose event loop is running. Raises what `InProcessRun` and its `run` raise.
-        """
-        return wait_for_result(make(*arguments, **named).run())
-
-    return run_in_process
-
-
-run_in_process = _run_to_end(InProcessRun)
-"""Run an agent in this process and return its result; the arguments are those of `InProcessRun`."""

@@ -13,6 +13,7 @@ from temporalio.worker import Worker
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
+from ..providers.prices import PriceSource
 from ..tools.kind import ToolKind
 from .plugin import PerdurePlugin
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES
@@ -28,6 +29,7 @@ def create_worker(
     tool_kinds: Mapping[str, ToolKind] | None = None,
     resources: Mapping[type, Callable[[], Any]] | None = None,
     prompt_root: str | PathLike[str] | None = None,
+    prices: PriceSource | None = None,
     conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
     workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
     tool_loop: asyncio.AbstractEventLoop | None = None,
@@ -40,7 +42,7 @@ def create_worker(
     worker: two workers on one client and task queue can hang when the first one stops.
 
     Raises `ConfigurationError` for two tools of one name, for a tool without a name, and for a storage in the
-    environment that can't be used.
+    environment that can't be used, and for prices that are none.
     """
     plugin = PerdurePlugin(
         tools=tools,
@@ -49,6 +51,7 @@ def create_worker(
         tool_kinds=tool_kinds,
         resources=resources,
         prompt_root=prompt_root,
+        prices=prices,
         conversation_cache_bytes=conversation_cache_bytes,
         workflow_cache_bytes=workflow_cache_bytes,
         tool_loop=tool_loop,

@@ -24,8 +24,10 @@ from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
 from ..protocol.activities import STREAM_SECONDS
 from ..providers.clients import close_clients
+from ..providers.prices import Prices, PriceSource
 from ..tools.dispatch import ToolBox
 from ..tools.kind import ToolKind
+from ..tools.signature import is_async
 from ..tools.user_loop import UserLoop
 from ..tools.watchdog import watchdog
 from ..workflows.agent_run import AgentRun
@@ -49,7 +51,7 @@ class PerdurePlugin(SimplePlugin):
     """Gives a client perdure's data converter, a replayer its workflow, and a worker all that it needs to run agents.
 
     That is the workflow, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
-    Raises `ConfigurationError` for two tools of one name, and for a tool without a name.
+    Raises `ConfigurationError` for two tools of one name, for a tool without a name, and for prices that are none.
 
     Args:
         tools: Functions by tool name, or functions made with `@tool`.
@@ -61,6 +63,8 @@ class PerdurePlugin(SimplePlugin):
             time, on the event loop of async tools, and closed with the worker.
         registered_tools: Whether the functions that `@tool` has registered in this process are its tools, too.
         prompt_root: The folder where relative paths of sub-agents start.
+        prices: What models cost, as a table or a function; see `perdure.providers.prices.Prices`. None uses the table
+            that `PERDURE_PRICES` names, if any.
         conversation_cache_bytes: How much memory the activities may keep conversations in; 0 keeps none.
         workflow_cache_bytes: How much memory runs that wait may take, in addition to the limit of
             `max_cached_workflows`.
@@ -78,6 +82,7 @@ class PerdurePlugin(SimplePlugin):
         tool_kinds: Mapping[str, ToolKind] | None = None,
         resources: Mapping[type, Callable[[], Any]] | None = None,
         prompt_root: str | PathLike[str] | None = None,
+        prices: PriceSource | None = None,
         conversation_cache_bytes: int = DEFAULT_CACHE_BYTES,
         workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
         tool_loop: asyncio.AbstractEventLoop | None = None,
@@ -94,6 +99,7 @@ class PerdurePlugin(SimplePlugin):
             Hooks(guardrails or {}, compactors or {}, in_threads=True, loop=self.user_loop),
             self.runs,
             self.user_loop,
+            Prices(prices, call=self._in_user_code),
             prompt_root,
         )
         super().__init__(
@@ -104,6 +110,10 @@ class PerdurePlugin(SimplePlugin):
             interceptors=[self.workflows_held, RunLog()],
             run_context=_closing_clients,
         )
+
+    async def _in_user_code(self, function: Callable[[], Any]) -> Any:
+        """Call the owner's function of prices where tools run. Raises what it raises."""
+        return (await self.user_loop.end_of(function, "prices", is_async=is_async(function))).result()
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """Add perdure's parts and defaults; called by `Worker`."""

@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from importlib import import_module
 
 from ..providers.clients import tls_context
+from ..providers.prices import load_list
 
 DELAY_SECONDS = 0.2
 """A worker that has a run by then, such as that of `perdure run`, imports what that run needs and nothing else."""
@@ -43,6 +44,7 @@ def import_likely() -> None:
         for module in likely_sdks():
             import_module(module)
         tls_context()
+        load_list()
         # The first use of a network library imports its part for asyncio.
         import_module("anyio").run(asyncio.sleep, 0)
     except Exception as error:

@@ -121,8 +121,7 @@ class AgentRun:
 
     def _end(self, status: ShownStatus) -> None:
         self._ended = status
-        self._display.status(status)
-        self._display.show()
+        self._display.end(status)
 
     async def _begin_link(self) -> None:
         """Take the worker's inventory in the first link; in a later one, load a conversation that its input lacks."""
@@ -235,6 +234,8 @@ class AgentRun:
                 "iteration": self._state.iteration,
                 "model_calls": self._state.iterations,
                 "usage": self._state.usage,
+                "cost_usd": self._state.cost_usd,
+                "unpriced_calls": self._state.unpriced_calls,
                 "pending_approvals": pending,
                 "last_seq": self._events.last_seq,
                 "pending_steering": len(self._inbox.steering),

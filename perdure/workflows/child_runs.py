@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import Any
 
 from temporalio import workflow
@@ -120,8 +121,8 @@ class ChildRuns:
             )
         except (ChildWorkflowError, Cancelled) as error:
             end = _ended_badly(request, error)
-            return ChildEnd(_late(request, spec), end.usage, end.tool_calls) if is_late else end
-        return ChildEnd(answered(output.output), output.usage, output.tool_calls)
+            return replace(end, result=_late(request, spec)) if is_late else end
+        return _ended(answered(output.output), output)
 
 
 def child_input(
@@ -163,18 +164,21 @@ def _attributes(input: RunInput) -> TypedSearchAttributes | None:
     return TypedSearchAttributes(pairs) if pairs else None
 
 
+def _ended(result: ToolResult, told: RunOutput | RunFailure) -> ChildEnd:
+    return ChildEnd(result, told.usage, told.tool_calls, told.cost_usd, told.unpriced_calls)
+
+
 def _ended_badly(request: ToolRequest, error: ChildWorkflowError | Cancelled) -> ChildEnd:
     cause = error.cause if isinstance(error, ChildWorkflowError) else None
     if isinstance(error, Cancelled) or isinstance(cause, CancelledError):
-        return ChildEnd(failed_run(request.name, RunCancelled("")))
+        return ChildEnd(failed_run(request.name, RunCancelled("")), unpriced_calls=1)
     if isinstance(cause, ApplicationError) and cause.details:
         failure = RunFailure.model_validate(cause.details[0])
-        result = failed_run(request.name, RunError(cause.message, kind=failure.kind))
-        return ChildEnd(result, failure.usage, failure.tool_calls)
+        return _ended(failed_run(request.name, RunError(cause.message, kind=failure.kind)), failure)
     if isinstance(cause, ApplicationError):
         return _failed(request, cause.message, cause.type or "failed")
     kind = "terminated" if isinstance(cause, TerminatedError) else "failed"
-    return _failed(request, f"the run was ended from outside: {cause or error}", kind)
+    return replace(_failed(request, f"the run was ended from outside: {cause or error}", kind), unpriced_calls=1)
 
 
 def _failed(request: ToolRequest, text: str, kind: str) -> ChildEnd:

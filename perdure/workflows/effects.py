@@ -117,7 +117,8 @@ class TemporalEffects:
         raise Cancelled
 
     async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
-        await record_ahead(conversation)
+        if conversation.unrecorded:
+            await record_ahead(conversation)
         self._inbox.unread = 0
         earlier = self._count_try(iteration)
         handle = workflow.start_activity(

@@ -16,6 +16,7 @@ from ..json_types import JsonObject
 from ..loop.tools import CANCELLED_TEXT
 from ..markdown import code, link, url_chars, url_part
 from ..messages import ModelReply
+from ..money import format_usd
 
 MAX_ROWS = 8
 MAX_URL_CHARS = 5000
@@ -98,6 +99,7 @@ class Row:
     began: float
     model: str = ""
     tokens: str = ""
+    cost: str = ""
     said: str = ""
     calls: dict[str, Call] = field(default_factory=dict)
     """By id; of several calls with one id, those that have ended have another key."""
@@ -106,8 +108,8 @@ class Row:
 
     def markdown(self, namespace: str) -> str:
         """The row of the table."""
-        cost = "<br>".join(filter(None, [self.model, self.tokens])) + "\u00a0"
-        return f"| {self.iteration}\u00a0 | {cost} | {self._said(namespace)} |"
+        took = "<br>".join(filter(None, [self.model, self.tokens, self.cost])) + "\u00a0"
+        return f"| {self.iteration}\u00a0 | {took} | {self._said(namespace)} |"
 
     @property
     def running(self) -> list[Call]:
@@ -156,6 +158,7 @@ class IterationTable:
             case "llm_complete" if self.row:
                 usage = data["usage"]
                 self.row.tokens = f"{usage['input_tokens']:,}\u00a0→\u00a0{usage['output_tokens']:,}"
+                self.row.cost = format_usd(data.get("costUsd"))
                 self.row.model = code((reply and reply.model) or "", 40)
             case "tool_call_start" if self.row:
                 self._start(self.row, entry.call_id or "", data["name"], data["arguments"], entry.time)

@@ -8,14 +8,16 @@ from datetime import UTC, datetime
 from typing import Any, Literal
 
 from temporalio import workflow
+from temporalio.common import SearchAttributeUpdate
 
 from ..events import TERMINAL_EVENTS, EventLog, LogEntry
 from ..excerpt import counted
 from ..loop.state import LoopState
 from ..markdown import code, link
 from ..messages import ModelReply
+from ..money import format_usd
 from ..protocol.run import PendingApproval, RunInput, Shown
-from ..protocol.search_attributes import STATUS
+from ..protocol.search_attributes import COST, STATUS
 from ..protocol.shown import shown_name
 from .inbox import Inbox
 from .iteration_table import IterationTable, call_text, run_path
@@ -37,8 +39,8 @@ class Display:
     Current details cost no event of the history. They are written before each iteration, and when a tool call or
     something else changes that people may wait for; an iteration that is over is put into words only once.
 
-    The status is written when it changes, never for an iteration, and only where the run's start has set it: to change
-    an attribute that is not registered would stop the run for ever.
+    The status is written when it changes, the cost at the end, never for an iteration, and only where the run's start
+    has set them: to change an attribute that is not registered would stop the run for ever.
     """
 
     def __init__(
@@ -53,6 +55,7 @@ class Display:
         self._table = IterationTable(self._namespace, shown.rows, shown.called_runs)
         self._seen = events.last_seq
         self._shows_status = STATUS.name in input.search_attributes
+        self._shows_cost = COST.name in input.search_attributes
         self._status: ShownStatus = "running"
         self._held_up = ""
         self._end: LogEntry | None = None
@@ -88,9 +91,23 @@ class Display:
 
     def status(self, status: ShownStatus) -> None:
         """Show where the run stands."""
-        if status != self._status and self._shows_status:
-            workflow.upsert_search_attributes([STATUS.value_set(status)])
-        self._status = status
+        self._upsert(self._changed(status))
+
+    def end(self, status: ShownStatus) -> None:
+        """Show how the run has ended, and what it has cost; an unknown cost is none."""
+        known = self._state.cost_usd
+        cost = COST.value_unset() if known is None else COST.value_set(known)
+        self._upsert([*self._changed(status), *([cost] if self._shows_cost else [])])
+        self.show()
+
+    def _changed(self, status: ShownStatus) -> list[SearchAttributeUpdate[Any]]:
+        is_new, self._status = status != self._status, status
+        return [STATUS.value_set(status)] if is_new and self._shows_status else []
+
+    @staticmethod
+    def _upsert(updates: Sequence[SearchAttributeUpdate[Any]]) -> None:
+        if updates:
+            workflow.upsert_search_attributes(updates)
 
     def show(self) -> None:
         """Write the current details: how far the run is, what it waits for, its last iterations."""
@@ -147,6 +164,8 @@ class Display:
             f"- {counted(state.iterations, 'model call')}, {counted(state.tool_calls, 'tool call')}",
             f"- tokens: {usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out",
         ]
+        if cost := format_usd(state.cost_usd, unpriced=state.unpriced_calls):
+            lines.append(f"- cost: {cost}")
         if runs := self._table.called_runs:
             links = [link(each, run_path(self._namespace, each)) for each in self._children[:MAX_SHOWN]]
             under_way = f"; under way: {', '.join(links)}" if links else ""

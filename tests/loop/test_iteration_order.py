@@ -8,7 +8,7 @@ import pytest
 
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
-from perdure.messages import Message, ModelReply
+from perdure.messages import Message, ModelReply, Usage
 from perdure.testing import ScriptedReply, asks, call, says
 
 from .stage import Stage, fails
@@ -68,8 +68,7 @@ async def test_events_of_a_tool_round_and_of_the_last_round() -> None:
     assert stage.data("done") == [{"response": "Blue"}]
     done = stage.events[-1][1]
     assert done["messages"] == stage.messages
-    usage = {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0, "cached_input_tokens": 0, "reasoning_tokens": 0}
-    assert stage.data("llm_complete")[0] == {"usage": usage, "finishReason": None}
+    assert stage.data("llm_complete")[0] == {"usage": Usage().model_dump(), "finishReason": None, "costUsd": None}
 
 
 async def test_messages_updated_holds_the_list_at_that_moment() -> None:

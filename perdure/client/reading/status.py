@@ -54,6 +54,8 @@ class StatusReader:
                 iteration=ending.iteration,
                 model_calls=ending.iterations,
                 usage=ending.usage,
+                cost_usd=ending.cost_usd,
+                unpriced_calls=ending.unpriced_calls,
                 last_seq=ending.last_seq,
             )
         # It ended without saying so much, or before it could.

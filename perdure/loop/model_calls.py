@@ -1,19 +1,66 @@
-"""The retries of a model call (§9.10)."""
+"""The step of an iteration that calls the model, and its retries (§9.10)."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from ..conversation import Conversation
 from ..errors import ExecuteError, ModelError
+from ..event_data import EventType, LlmCompleteData, LlmStartData, LoggedData, StatusData, TokenData
 from ..messages import ModelReply
 from ..options import RunOptions
 from .effects import Cancelled, Effects
-from .limits import time_is_over
+from .limits import deadline, time_is_over
+from .state import LoopState, usage_data
 
+Emit = Callable[[EventType, LoggedData], None]
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
 """Each wait for a rate limit counts as this much at least, so that a provider which always says "retry at once" can't
 keep a run for ever."""
+
+
+class ModelCalls:
+    """Calls the model for one run: says so, tries until it succeeds, counts what was used, and tells it."""
+
+    def __init__(
+        self, effects: Effects, conversation: Conversation, options: RunOptions, state: LoopState, emit: Emit
+    ) -> None:
+        self._effects = effects
+        self._conversation = conversation
+        self._options = options
+        self._state = state
+        self._emit = emit
+        self._deadline = deadline(options, state)
+
+    async def make(self, *, with_tools: bool) -> ModelReply:
+        """The model's reply to the conversation. Raises what `call_with_retry` raises."""
+        iteration = self._state.iteration
+        self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
+        reply = await call_with_retry(
+            lambda: self._effects.call_model(self._conversation, iteration, with_tools=with_tools),
+            self._effects,
+            self._options,
+            self._emit_status,
+            self._deadline,
+        )
+        self._state.count(reply)
+        self._tell(reply)
+        return reply
+
+    def _tell(self, reply: ModelReply) -> None:
+        if self._options.stream and reply.message.text and not reply.message.tool_calls:
+            # Watchers saw it in parts; the event has it as a whole. Text with tool calls has no event (§9.3).
+            self._emit("token", TokenData(token=reply.message.text))
+        usage = usage_data(reply.usage)
+        self._emit(
+            "llm_complete", LlmCompleteData(usage=usage, finishReason=reply.finish_reason, costUsd=reply.cost_usd)
+        )
+        for warning in reply.warnings:
+            self._emit_status(warning)
+
+    def _emit_status(self, text: str) -> None:
+        self._emit("status", StatusData(message=text))
 
 
 async def call_with_retry(

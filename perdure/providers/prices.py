@@ -1,0 +1,235 @@
+"""What model calls cost: by a table or function of the worker's owner, else by the price list of `genai-prices`."""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+import json
+import math
+import os
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from ..agent import DEFAULT_PROVIDER, Agent
+from ..errors import ConfigurationError
+from ..messages import Usage
+
+VARIABLE = "PERDURE_PRICES"
+INSTALL = "pip install 'perdure[prices]'"
+MILLION = 1_000_000
+_NAMED_OTHERWISE = {"foundry": "azure"}
+"""Providers that the price list knows by another name."""
+
+PriceFunction = Callable[[str, str, Usage], float | None | Awaitable[float | None]]
+"""Gets the model, the provider and the usage of a call; returns what that costs, in US dollars, or None."""
+
+PriceSource = Mapping[str, Mapping[str, float]] | PriceFunction
+"""A table, `{"PROVIDER/MODEL": {"input": …, "output": …}}` in US dollars per million tokens, or a function."""
+
+
+class Price(BaseModel):
+    """What a model's tokens cost, in US dollars per million."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False)
+
+    input: float = Field(ge=0)
+    output: float = Field(ge=0)
+    cached_input: float | None = Field(default=None, ge=0)
+    """For input from the prompt cache; None: as other input."""
+    cache_write: float | None = Field(default=None, ge=0)
+    """For input that is written into the prompt cache; None: as other input."""
+
+    def of(self, usage: Usage) -> float | None:
+        """What the tokens cost, in US dollars; None where they are not told and would cost something."""
+        if not (usage.input_tokens or usage.output_tokens):
+            return None if self.input or self.output else 0.0
+        cached, kept = _parts_of_input(usage)
+        plain = usage.input_tokens - cached - kept
+        read = self.input if self.cached_input is None else self.cached_input
+        write = self.input if self.cache_write is None else self.cache_write
+        total = plain * self.input + cached * read + kept * write + usage.output_tokens * self.output
+        return total / MILLION
+
+
+async def _directly(function: Callable[[], Any]) -> Any:
+    """Raises what the function raises."""
+    value = function()
+    return await value if inspect.isawaitable(value) else value
+
+
+class Prices:
+    """What a worker knows of prices.
+
+    `own` is a table, `{"openai/gpt-5*": {"input": 1.25, "cached_input": 0.125, "output": 10}}`, whose names may have
+    `*` and `?` and whose exact names win, else the first that fits; or a `PriceFunction`, which `call` calls; or None
+    for the table that `PERDURE_PRICES` names, if it names any. Where that knows no price, the list of `genai-prices` is
+    asked, which is installed with `perdure[prices]` and needs no network.
+
+    Raises `ConfigurationError` for a table that is none.
+    """
+
+    def __init__(
+        self, own: PriceSource | None = None, *, call: Callable[[Callable[[], Any]], Awaitable[Any]] = _directly
+    ) -> None:
+        self._call = call
+        self._function = own if callable(own) else None
+        self._table: dict[str, Price] = {}
+        if own is not None and not callable(own):
+            self._table = _table(own, "prices")
+        elif own is None and (path := os.environ.get(VARIABLE)):
+            self._table = read_table(path)
+        self._find = lru_cache(maxsize=1024)(self._entry)
+
+    async def of_call(self, agent: Agent, usage: Usage, model: str | None = None) -> float | None:
+        """What a call has cost, in US dollars; None when nobody knows. `model` is what the reply calls it.
+
+        The owner's prices may be for either name, that of the reply or the agent's. Where the reply has a name, the
+        list is asked for that one alone: a provider may answer with another model than it was asked for.
+
+        Raises what the owner's function raises, and `ValueError` when that returns what is no amount.
+        """
+        provider, asked = names(agent)
+        for name in dict.fromkeys([model or asked, asked]):
+            if self._function and (cost := await self._by_function(self._function, name, provider, usage)) is not None:
+                return cost
+            if price := self._find(f"{provider}/{name}"):
+                return price.of(usage)
+        return listed_cost(agent, usage, model or asked)
+
+    async def knows(self, agent: Agent) -> bool:
+        """Whether there is a price for the agent's model. Raises like `of_call`."""
+        return await self.of_call(agent, Usage(input_tokens=1, output_tokens=1, total_tokens=2)) is not None
+
+    async def _by_function(self, function: PriceFunction, model: str, provider: str, usage: Usage) -> float | None:
+        value = await self._call(partial(function, model, provider, usage))
+        if value is None:
+            return None
+        cost = float(value)
+        if not math.isfinite(cost) or cost < 0:
+            raise ValueError(f"expected an amount of US dollars, 0 or more, or None; got {value!r}")
+        return cost
+
+    def _entry(self, name: str) -> Price | None:
+        fitting = (price for pattern, price in self._table.items() if fnmatchcase(name, pattern))
+        return self._table.get(name) or next(fitting, None)
+
+
+def names(agent: Agent) -> tuple[str, str]:
+    """The provider and the model that the agent names."""
+    model = agent.model
+    return (model.provider or DEFAULT_PROVIDER, model.id) if model else (DEFAULT_PROVIDER, "")
+
+
+def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
+    """What a call costs by the list of `genai-prices`; None if that does not have the model, or is not installed.
+
+    An endpoint that the list knows tells the provider: many speak OpenAI's protocol. Never raises.
+    """
+    if not (usage.input_tokens or usage.output_tokens):
+        return None
+    connection = agent.model.connection if agent.model else None
+    provider = names(agent)[0]
+    listing = _listing(_NAMED_OTHERWISE.get(provider, provider), connection.endpoint if connection else None, model)
+    return None if listing is None else listing.cost(usage, model)
+
+
+@dataclass(frozen=True)
+class _Listing:
+    """How the list is told who provides a model."""
+
+    provider: str
+    endpoint: str | None = None
+
+    def cost(self, usage: Usage, model: str) -> float | None:
+        """None when the list does not have the model."""
+        from genai_prices import Usage as Tokens
+        from genai_prices import calc_price
+
+        cached, kept = _parts_of_input(usage)
+        tokens = Tokens(
+            input_tokens=usage.input_tokens,
+            cache_read_tokens=cached,
+            cache_write_tokens=kept,
+            output_tokens=usage.output_tokens,
+        )
+        try:
+            if self.endpoint:
+                return float(calc_price(tokens, model, provider_api_url=self.endpoint).total_price)
+            return float(calc_price(tokens, model, provider_id=self.provider).total_price)
+        except (LookupError, ValueError):
+            return None
+
+
+@lru_cache(maxsize=1024)
+def _listing(provider: str, endpoint: str | None, model: str) -> _Listing | None:
+    """None when the list does not have the model, or is not installed."""
+    if not model or importlib.util.find_spec("genai_prices") is None:
+        return None
+    by_key = _Listing(provider)
+    candidates = [_Listing(provider, endpoint), by_key] if endpoint else [by_key]
+    one_each = Usage(input_tokens=1, output_tokens=1)
+    return next((listing for listing in candidates if listing.cost(one_each, model) is not None), None)
+
+
+def load_list() -> None:
+    """Read the list, if it is installed, so that the first call need not: that takes about 50 ms."""
+    _listing(DEFAULT_PROVIDER, None, "gpt-5")
+
+
+def _parts_of_input(usage: Usage) -> tuple[int, int]:
+    """The tokens that came from the cache, and those written into it; together never more than there are."""
+    cached = min(usage.cached_input_tokens, usage.input_tokens)
+    return cached, min(usage.cache_write_tokens, usage.input_tokens - cached)
+
+
+def read_table(path: str | os.PathLike[str]) -> dict[str, Price]:
+    """The table of a file, JSON or YAML. Raises `ConfigurationError`, which names the file and what is wrong in it."""
+    where = f"{VARIABLE}={os.fspath(path)}"
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        return _table(_parsed(text, Path(path).suffix), where)
+    except (OSError, ValueError, RecursionError) as error:
+        raise ConfigurationError(f"{where}: the file can't be read: {error}") from error
+
+
+def _parsed(text: str, suffix: str) -> Any:
+    """Raises ValueError and RecursionError."""
+    if suffix == ".json":
+        return json.loads(text)
+    import yaml
+
+    try:
+        return yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        raise ValueError(f"it is no YAML: {error}") from error
+
+
+def _table(value: Any, where: str) -> dict[str, Price]:
+    if not isinstance(value, Mapping):
+        raise ConfigurationError(f"{where}: expected an object of prices by PROVIDER/MODEL, got {value!r:.80}")
+    return {_key(name, where): _price(entry, f"{where}: {name!r}") for name, entry in value.items()}
+
+
+def _key(name: Any, where: str) -> str:
+    if not isinstance(name, str) or "/" not in name.strip("/"):
+        raise ConfigurationError(f"{where}: {name!r}: expected PROVIDER/MODEL, such as anthropic/claude-*")
+    return name
+
+
+def _price(entry: Any, where: str) -> Price:
+    try:
+        return Price.model_validate(entry)
+    except ValidationError as error:
+        first = error.errors()[0]
+        place = ".".join(map(str, first["loc"]))
+        raise ConfigurationError(
+            f"{where}: {place + ': ' if place else ''}{first['msg'][:1].lower()}{first['msg'][1:]}, "
+            f"got {first['input']!r:.80}. Expected US dollars per million tokens: "
+            "{input: 1.25, output: 10, cached_input: 0.125, cache_write: 1.25}, the last two as needed"
+        ) from error

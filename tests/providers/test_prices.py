@@ -1,0 +1,167 @@
+"""What a model call costs: the owner's table or function, else the list of genai-prices."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.agent import Agent
+from perdure.errors import ConfigurationError
+from perdure.messages import Usage
+from perdure.providers.prices import Prices, read_table
+
+DOCS = Path(__file__).parents[2] / "docs" / "cost.md"
+USED = Usage(input_tokens=1000, output_tokens=100, total_tokens=1100, cached_input_tokens=400, cache_write_tokens=200)
+
+
+def agent(model: str = "gpt-4o", provider: str | None = "openai", endpoint: str | None = None) -> Agent:
+    connection = {"kind": "key", "endpoint": endpoint} if endpoint else None
+    return Agent.model_validate({"model": {"id": model, "provider": provider, "connection": connection}})
+
+
+async def test_each_kind_of_token_has_its_price() -> None:
+    prices = Prices({"openai/gpt-4o": {"input": 10, "output": 100, "cached_input": 1, "cache_write": 20}})
+    assert await prices.of_call(agent(), USED) == pytest.approx((400 * 10 + 400 * 1 + 200 * 20 + 100 * 100) / 1e6)
+
+
+async def test_what_has_no_price_of_its_own_costs_as_input_does() -> None:
+    prices = Prices({"openai/gpt-4o": {"input": 10, "output": 100}})
+    assert await prices.of_call(agent(), USED) == pytest.approx((1000 * 10 + 100 * 100) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("provider", "model", "said", "price"),
+    [
+        ("openai", "gpt-4o", None, 1),
+        ("openai", "gpt-4o-mini", None, 2),
+        ("openai", "gpt-4o", "gpt-4o-2024-08-06", 2),
+        ("openai", "prod", "prod-7", 4),
+        (None, "gpt-4o", None, 1),
+        ("anthropic", "gpt-4o", None, 3),
+    ],
+)
+async def test_names_in_a_table(provider: str | None, model: str, said: str | None, price: float) -> None:
+    table = {
+        "openai/gpt-4o*": {"input": 2, "output": 0},
+        "openai/gpt-4o": {"input": 1, "output": 0},
+        "anthropic/*": {"input": 3, "output": 0},
+        "openai/prod": {"input": 4, "output": 0},
+    }
+    used = Usage(input_tokens=1_000_000)
+    assert await Prices(table).of_call(agent(model, provider), used, said) == price
+
+
+async def test_the_list_has_the_prices_of_public_models_and_of_their_caches() -> None:
+    plain, cached = Usage(input_tokens=1000), Usage(input_tokens=1000, cached_input_tokens=1000)
+    full = await Prices({}).of_call(agent(), plain, "gpt-4o-2024-08-06")
+    less = await Prices({}).of_call(agent(), cached, "gpt-4o-2024-08-06")
+    assert full is not None
+    assert less is not None
+    assert 0 < less < full
+    written = await Prices({}).of_call(agent("claude-sonnet-4-5", "anthropic"), USED)
+    assert written is not None
+    assert written > 0
+
+
+async def test_an_endpoint_that_the_list_knows_tells_the_provider() -> None:
+    used = Usage(input_tokens=1000, output_tokens=10)
+    assert await Prices({}).of_call(agent("deepseek-chat"), used) is None
+    assert await Prices({}).of_call(agent("deepseek-chat", endpoint="https://api.deepseek.com/v1"), used)
+    assert await Prices({}).of_call(agent(endpoint="http://127.0.0.1:9/v1"), used)
+
+
+async def test_what_nobody_knows_has_no_price() -> None:
+    prices = Prices({"openai/house-*": {"input": 1, "output": 1}})
+    assert await prices.of_call(agent("zzz"), USED) is None
+    assert await prices.of_call(Agent(), USED) is None
+    assert await prices.of_call(agent(), USED, "zzz") is None, "another model has answered"
+    assert await prices.of_call(agent("house-1"), USED, "zzz") is not None, "the table is asked for either name"
+    assert [await prices.knows(agent(name)) for name in ("zzz", "gpt-4o", "house-1")] == [False, True, True]
+
+
+async def test_tokens_that_are_not_told_have_no_price_unless_they_are_free() -> None:
+    assert await Prices({}).of_call(agent(), Usage()) is None
+    assert await Prices({"openai/*": {"input": 1, "output": 1}}).of_call(agent(), Usage()) is None
+    assert await Prices({"openai/*": {"input": 0, "output": 0}}).of_call(agent(), Usage()) == 0
+
+
+async def test_a_usage_that_can_not_be_is_priced_all_the_same() -> None:
+    odd = Usage(input_tokens=10, cached_input_tokens=30, cache_write_tokens=5)
+    assert await Prices({"openai/*": {"input": 1e6, "output": 1, "cached_input": 1e5}}).of_call(agent(), odd) == 1
+    assert await Prices({}).of_call(agent(), odd) is not None
+
+
+async def test_a_function_is_asked_first_and_may_leave_it_to_the_list() -> None:
+    asked: list[tuple[str, str]] = []
+
+    async def price(model: str, provider: str, usage: Usage) -> float | None:
+        asked.append((model, provider))
+        return usage.output_tokens / 100 if model == "prod" else None
+
+    assert await Prices(price).of_call(agent("prod"), USED, "gpt-4o") == 1
+    assert asked == [("gpt-4o", "openai"), ("prod", "openai")]
+    assert await Prices(price).of_call(agent(), USED) == await Prices({}).of_call(agent(), USED)
+
+
+@pytest.mark.parametrize("given", [-1, float("nan"), float("inf"), "much"])
+async def test_a_function_that_gives_no_amount_is_told_so(given: Any) -> None:
+    with pytest.raises(ValueError, match="US dollars|could not convert"):
+        await Prices(lambda model, provider, usage: given).of_call(agent(), USED)
+
+
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ([], r"prices: expected an object of prices by PROVIDER/MODEL, got \[\]"),
+        ({"gpt-4o": {"input": 1, "output": 1}}, "prices: 'gpt-4o': expected PROVIDER/MODEL"),
+        ({"openai/a": {"input": 1}}, r"prices: 'openai/a': output: field required, got \{'input': 1\}"),
+        ({"openai/a": {"input": -1, "output": 1}}, "'openai/a': input: input should be greater than or equal to 0"),
+        ({"openai/a": {"input": float("nan"), "output": 1}}, "'openai/a': input: input should be a finite number"),
+        ({"openai/a": {"input": 1, "output": 1, "cache": 1}}, "'openai/a': cache: extra inputs are not permitted"),
+        ({"openai/a": 3}, "'openai/a': input should be a valid dictionary"),
+    ],
+)
+def test_a_table_that_is_none_says_what_is_wrong(table: Any, text: str) -> None:
+    with pytest.raises(ConfigurationError, match=text):
+        Prices(table)
+
+
+@pytest.mark.parametrize(("name", "text"), [("p.yaml", "openai/a: {input: 1"), ("p.json", "{"), ("p.yml", "\x00")])
+def test_a_file_that_can_not_be_read_is_named(tmp_path: Path, name: str, text: str) -> None:
+    file = tmp_path / name
+    file.write_text(text)
+    with pytest.raises(ConfigurationError, match=f"PERDURE_PRICES={re.escape(str(file))}: the file can't be read"):
+        read_table(file)
+    with pytest.raises(ConfigurationError, match="can't be read: .*No such file"):
+        read_table(tmp_path / "absent.yaml")
+
+
+async def test_the_environment_names_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "prices.json"
+    file.write_text('{"openai/zzz": {"input": 1000, "output": 0}}')
+    monkeypatch.setenv("PERDURE_PRICES", str(file))
+    assert await Prices().of_call(agent("zzz"), USED) == 1
+    assert await Prices({}).of_call(agent("zzz"), USED) is None, "what the worker is given comes first"
+
+
+async def test_the_table_and_the_function_of_the_page(tmp_path: Path) -> None:
+    [table] = re.findall(r"```yaml\n(.*?)```", DOCS.read_text(), re.DOTALL)
+    file = tmp_path / "prices.yaml"
+    file.write_text(table)
+    assert set(read_table(file)) == {"openai/gpt-5", "anthropic/claude-*", "openai/llama-*"}
+    [code] = re.findall(r"```python\n(from perdure.messages.*?)\n\nworker =", DOCS.read_text(), re.DOTALL)
+    named: dict[str, Any] = {}
+    exec(code, named)
+    assert await Prices(named["contract"]).of_call(agent("house-1"), USED) == pytest.approx(0.0028)
+
+
+def test_the_test_of_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "sky.prompty").write_text("---\nname: sky\nmodel: {id: gpt-5, provider: openai}\n---\nuser:\nWhat?\n")
+    monkeypatch.chdir(tmp_path)
+    [code] = re.findall(r"```python\n(from perdure.testing.*?)```", DOCS.read_text(), re.DOTALL)
+    named: dict[str, Any] = {}
+    exec(code, named)
+    named["test_an_answer_is_cheap"]()
