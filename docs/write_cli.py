@@ -29,7 +29,7 @@ A run whose worker is gone, because its command was killed or its machine was sw
 
 def page() -> str:
     """The whole page, as it should be."""
-    commands = re.findall(r"^  ([a-z]+) ", help_of().partition("Commands:")[2], re.MULTILINE)
+    commands = re.findall(r"^  ([a-z-]+) ", help_of().partition("Commands:")[2], re.MULTILINE)
     sections = [_section("perdure"), *(_section(f"perdure {command}", command) for command in commands)]
     return "\n".join([INTRODUCTION, *sections])
 

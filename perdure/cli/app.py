@@ -12,8 +12,10 @@ from .._version import __version__
 from .answer import answer
 from .approve import approve
 from .cancel import cancel
+from .codec_server import codec_server
 from .deny import deny
 from .dev import dev
+from .encryption_key import encryption_key
 from .events import events
 from .export import export
 from .fork import fork
@@ -69,6 +71,7 @@ def perdure(
 COMMANDS = (
     *(run, resume, fork, dev, worker, server),
     *(watch, result, ls, status, events, messages, export),
+    *(codec_server, encryption_key),
     *(steer, cancel, approve, deny, answer, validate),
 )
 

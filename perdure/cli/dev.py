@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from . import options
+from .codec_server import codec_for_ui
 from .console import say
 from .running import execute
 from .server import say_where
@@ -39,5 +40,6 @@ async def _develop(command: list[str], folders: list[Path], port: int | None, ui
 
     async with LocalServer(port=port, ui_port=ui_port) as server:
         say_where(server)
-        say("run an agent in another terminal: perdure run AGENT.prompty    stop: Ctrl-C")
-        await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address})
+        async with codec_for_ui(server):
+            say("run an agent in another terminal: perdure run AGENT.prompty    stop: Ctrl-C")
+            await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address})

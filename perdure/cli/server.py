@@ -6,6 +6,7 @@ import asyncio
 from typing import TYPE_CHECKING
 
 from . import options
+from .codec_server import codec_for_ui
 from .console import say
 from .running import execute
 
@@ -26,7 +27,8 @@ async def _serve(port: int | None, ui_port: int | None) -> None:
 
     async with LocalServer(port=port, ui_port=ui_port) as running:
         say_where(running)
-        await asyncio.Event().wait()
+        async with codec_for_ui(running):
+            await asyncio.Event().wait()
 
 
 def say_where(running: LocalServer) -> None:

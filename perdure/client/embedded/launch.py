@@ -17,6 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import ConfigurationError
+from ...payloads.encryption import is_configured
+from ...payloads.encryption.problems import FILE_VARIABLE, VARIABLE
 from . import guard as server_guard
 from .binary import obtain_binary
 from .file_lock import FileLock, is_locked
@@ -126,18 +128,23 @@ def ensure_guard(folder: Path) -> None:
 
 
 def _start_guard(folder: Path, binary: Path, port: int, ui_port: int) -> None:
-    state = {"address": f"127.0.0.1:{port}", "ui_url": f"http://127.0.0.1:{ui_port}"}
-    arguments = dev_server_arguments(database_of(folder), port=port, ui_port=ui_port)
+    codec = f"http://127.0.0.1:{_choose(None, 8234, take_any=False)}" if is_configured() else ""
+    state = {"address": f"127.0.0.1:{port}", "ui_url": f"http://127.0.0.1:{ui_port}", "codec_endpoint": codec}
+    arguments = dev_server_arguments(database_of(folder), port=port, ui_port=ui_port, codec_endpoint=codec)
     _run_guard(folder, state, str(binary), *arguments)
 
 
 def _run_guard(folder: Path, state: dict[str, Any], *command: str) -> None:
-    """Start guard and server in a session of their own, so that Ctrl-C in our terminal does not reach them."""
+    """Start guard and server in a session of their own, so that Ctrl-C in our terminal does not reach them.
+
+    Without the keys that the server must not see.
+    """
     subprocess.run(
         [sys.executable, "-I", server_guard.__file__, str(folder), json.dumps(state), *command],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
+        env={name: value for name, value in os.environ.items() if name not in (VARIABLE, FILE_VARIABLE)},
         start_new_session=True,
         check=True,
     )

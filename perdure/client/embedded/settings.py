@@ -22,12 +22,16 @@ def dynamic_config(*settings: str) -> list[str]:
     return [argument for setting in settings for argument in ("--dynamic-config-value", setting)]
 
 
-def dev_server_arguments(database: Path, *, port: int, ui_port: int) -> list[str]:
-    """The arguments with which the Temporal CLI serves `database`, and the UI, on the loopback interface."""
+def dev_server_arguments(database: Path, *, port: int, ui_port: int, codec_endpoint: str = "") -> list[str]:
+    """The arguments with which the Temporal CLI serves `database`, and the UI, on the loopback interface.
+
+    `codec_endpoint` is where the UI has payloads decoded.
+    """
     attributes = [f"{key.name}={_type_name(key.indexed_value_type.name)}" for key in search_attributes.ALL]
     return [
         *("server", "start-dev", "--ip", "127.0.0.1"),
         *("--port", str(port), "--ui-port", str(ui_port), "--ui-disable-news-fetch"),
+        *(("--ui-codec-endpoint", codec_endpoint) if codec_endpoint else ()),
         *("--db-filename", str(database)),
         *(word for pragma in _SQLITE for word in ("--sqlite-pragma", pragma)),
         *(word for attribute in attributes for word in ("--search-attribute", attribute)),

@@ -14,6 +14,7 @@ from .file_lock import FileLock, is_locked
 _PROCESSES = Path("/proc")
 _GUARD = "guard.py"
 """The guard has the server's command line on its own."""
+_CODEC = "--ui-codec-endpoint"
 _used: dict[Path, FileLock] = {}
 """The servers that `use_running` has found: this process is a user of them until it ends."""
 
@@ -25,6 +26,8 @@ class ServerState(BaseModel):
     """`host:port` of the frontend."""
     ui_url: str
     pid: int
+    codec_endpoint: str = ""
+    """Where the UI has payloads decoded; "" for nowhere."""
 
     @property
     def port(self) -> int:
@@ -65,7 +68,9 @@ def find_process(folder: Path) -> ServerState | None:
         is_guard = any(_GUARD in word for word in words)
         if database in words and "--port" in words and "--ui-port" in words and not is_guard:
             port, ui_port = (words[words.index(option) + 1] for option in ("--port", "--ui-port"))
-            return ServerState(address=f"127.0.0.1:{port}", ui_url=f"http://127.0.0.1:{ui_port}", pid=pid)
+            codec = words[words.index(_CODEC) + 1] if _CODEC in words else ""
+            address, ui_url = f"127.0.0.1:{port}", f"http://127.0.0.1:{ui_port}"
+            return ServerState(address=address, ui_url=ui_url, pid=pid, codec_endpoint=codec)
     return None
 
 
