@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from ..excerpt import one_line
-from . import options
+from . import console, options
 from .approvals import call_to_decide, this_user
 from .console import say
 from .running import execute
@@ -15,20 +15,23 @@ from .session import open_run
 
 
 def answer(
-    id: options.RunId,
+    id: options.OpenRunId,
     call: Annotated[str, typer.Argument(metavar="CALL_ID", help="The id of the question, as status shows it.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
     by: options.By = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Answer a question of a run's model.
 
     `perdure deny` leaves it unanswered, with a reason.
     """
-    execute(_answer(id, call, text, by))
+    execute(_answer(id, call, text, by, as_json))
 
 
-async def _answer(run_id: str, call_id: str, text: str, by: str | None) -> None:
+async def _answer(run_id: str, call_id: str, text: str, by: str | None, as_json: bool) -> None:
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id)
         await call.run.answer(call.id, text, digest=call.digest, by=by or this_user())
         say(f"Answered {one_line(text)!r} to {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")
+        if as_json:
+            console.answer({"id": call.run.id, "action": "answer", "callId": call.id, "text": text})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Annotated
 
@@ -13,6 +12,7 @@ from .answer import answer
 from .approve import approve
 from .cancel import cancel
 from .codec_server import codec_server
+from .completion import choose_server
 from .deny import deny
 from .dev import dev
 from .encryption_key import encryption_key
@@ -26,6 +26,7 @@ from .resume import resume
 from .run import run
 from .run_options import CommandWithRunOptions
 from .server import server
+from .show import show
 from .status import status
 from .steer import steer
 from .validate import validate
@@ -63,14 +64,12 @@ def perdure(
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    # Options are the environment of this process, so that everything below, workers too, sees one set-up.
-    chosen = {"TEMPORAL_ADDRESS": address, "TEMPORAL_NAMESPACE": namespace, "PERDURE_HOME": data_dir}
-    os.environ.update({name: str(value) for name, value in chosen.items() if value})
+    choose_server({"address": address, "namespace": namespace, "data_dir": data_dir})
 
 
 COMMANDS = (
     *(run, resume, fork, dev, worker, server),
-    *(watch, result, ls, status, events, messages, export),
+    *(watch, show, result, ls, status, events, messages, export),
     *(codec_server, encryption_key),
     *(steer, cancel, approve, deny, answer, validate),
 )

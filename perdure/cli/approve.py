@@ -8,27 +8,32 @@ import typer
 
 from . import options
 from .approvals import call_to_decide, read_arguments, this_user
-from .console import say, to_json
+from .console import answer, say, to_json
 from .running import execute
 from .session import open_run
 
 
 def approve(
-    id: options.RunId,
+    id: options.OpenRunId,
     call: options.CallId = None,
     changed: Annotated[
         str | None, typer.Option("--arguments", metavar="JSON", help="Arguments to use instead of the model's.")
     ] = None,
     by: options.By = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Let a waiting tool call be executed."""
     arguments = None if changed is None else read_arguments(changed, "--arguments")
-    execute(_approve(id, call, arguments, by))
+    execute(_approve(id, call, arguments, by, as_json))
 
 
-async def _approve(run_id: str, call_id: str | None, changed: dict[str, Any] | None, by: str | None) -> None:
+async def _approve(
+    run_id: str, call_id: str | None, changed: dict[str, Any] | None, by: str | None, as_json: bool
+) -> None:
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id)
         await call.run.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
         shown = call.shown if changed is None else f"{call.shown}, with {to_json(changed, indent=None)} instead,"
         say(f"Approved {shown} of run {call.run.id}. Watch it: perdure watch {run_id}")
+        if as_json:
+            answer({"id": call.run.id, "action": "approve", "callId": call.id, "arguments": changed})

@@ -7,26 +7,29 @@ from typing import Annotated
 import typer
 
 from . import options
-from .console import say
+from .console import answer, say
 from .problems import Failure
 from .running import execute
 from .session import open_run
 
 
 def cancel(
-    id: options.RunId,
+    id: options.OpenRunId,
     reason: Annotated[str, typer.Option(help="Why; it is recorded with the run.")] = "",
+    as_json: options.AsJson = False,
 ) -> None:
     """Cancel a run.
 
     A running tool gets time to finish; no further tool or model call is started.
     """
-    execute(_cancel(id, reason))
+    execute(_cancel(id, reason, as_json))
 
 
-async def _cancel(run_id: str, reason: str) -> None:
+async def _cancel(run_id: str, reason: str, as_json: bool) -> None:
     async with open_run(run_id) as (session, handle):
         if await session.has_ended(run_id):
             raise Failure(f"run {run_id} has already ended: perdure result {run_id} shows how")
         await handle.cancel(reason)
         say(f"Cancellation of run {run_id} requested. See how it ends: perdure watch {run_id}")
+        if as_json:
+            answer({"id": run_id, "action": "cancel", "reason": reason})

@@ -8,26 +8,29 @@ import typer
 
 from . import options
 from .approvals import DENIED, call_to_decide, this_user
-from .console import say
+from .console import answer, say
 from .running import execute
 from .session import open_run
 
 
 def deny(
-    id: options.RunId,
+    id: options.OpenRunId,
     call: options.CallId = None,
     reason: Annotated[str, typer.Option(help="Why; the model reads it.")] = DENIED,
     by: options.By = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Refuse a waiting tool call.
 
     The model is told why, and the run goes on.
     """
-    execute(_deny(id, call, reason, by))
+    execute(_deny(id, call, reason, by, as_json))
 
 
-async def _deny(run_id: str, call_id: str | None, reason: str, by: str | None) -> None:
+async def _deny(run_id: str, call_id: str | None, reason: str, by: str | None, as_json: bool) -> None:
     async with open_run(run_id) as (_, handle):
         call = await call_to_decide(handle, call_id)
         await call.run.deny(call.id, reason, digest=call.digest, by=by or this_user())
         say(f"Denied {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")
+        if as_json:
+            answer({"id": call.run.id, "action": "deny", "callId": call.id, "reason": reason})

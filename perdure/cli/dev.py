@@ -23,6 +23,7 @@ def dev(
     ui_port: options.UiPort = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
+    as_json: options.AsJson = False,
 ) -> None:
     """Run the server, its UI and a reloading worker until Ctrl-C.
 
@@ -31,15 +32,17 @@ def dev(
     from .reload import worker_arguments
 
     command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace=5.0)
-    execute(_develop(command, watch or [Path.cwd()], port, ui_port), is_service=True)
+    execute(_develop(command, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
 
 
-async def _develop(command: list[str], folders: list[Path], port: int | None, ui_port: int | None) -> None:
+async def _develop(
+    command: list[str], folders: list[Path], port: int | None, ui_port: int | None, as_json: bool
+) -> None:
     from ..client.embedded.server import LocalServer
     from .reload import supervise
 
     async with LocalServer(port=port, ui_port=ui_port) as server:
-        say_where(server)
+        say_where(server, as_json=as_json)
         async with codec_for_ui(server):
             say("run an agent in another terminal: perdure run AGENT.prompty    stop: Ctrl-C")
             await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address})

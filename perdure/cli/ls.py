@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..excerpt import counted
+from ..excerpt import counted, one_line, visible
 from . import options
-from .console import answer, say
+from .console import answer, describe_seconds, say
+from .costs import format_cost
+from .ls_query import EXECUTION_STATUS, Filters, Status, explained
 from .problems import UsageProblem
 from .recorded import CommandMemo, read_memo
 from .running import execute
@@ -20,43 +25,54 @@ from .waiting_runs import list_waiting
 if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowExecution
 
-Status = Literal["running", "completed", "failed", "cancelled", "terminated", "timed-out"]
-
-_EXECUTION_STATUS: dict[str, str] = {
-    "running": "Running",
-    "completed": "Completed",
-    "failed": "Failed",
-    "cancelled": "Canceled",
-    "terminated": "Terminated",
-    "timed-out": "TimedOut",
-}
-
 
 def ls(
     limit: Annotated[int, typer.Option("--limit", "-n", min=1, help="At most this many.")] = 20,
     status: Annotated[Status | None, typer.Option(help="Only runs with this status.")] = None,
+    agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this agent.")] = None,
+    tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs on behalf of this tenant.")] = None,
+    session: Annotated[str | None, typer.Option(metavar="ID", help="Only runs of this session.")] = None,
+    origin: Annotated[
+        str | None, typer.Option(metavar="ID", help="Only what was started by this: a run, a schedule, a door.")
+    ] = None,
+    min_cost: Annotated[float | None, typer.Option(metavar="USD", help="Only runs that cost this much.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only runs that were started since: 30s, 15min, 2h, 3d, a time.")
+    ] = None,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only runs that were started before: 2h, 3d, a time.")
+    ] = None,
+    where: Annotated[
+        str | None, typer.Option(metavar="QUERY", help="Only what a list filter of Temporal's finds.")
+    ] = None,
     waiting: Annotated[
         bool, typer.Option("--waiting", help="Only runs that wait for a person, with what they wait for.")
     ] = False,
     as_json: options.AsJson = False,
 ) -> None:
-    """List runs, newest first."""
-    execute((_list_waiting if waiting else _list)(limit, status, as_json))
+    """List runs, newest first.
+
+    The server lists a change within a second or so. Filters but --status, --since, --older-than and --where need
+    search attributes that `perdure setup` registers.
+    """
+    filters = Filters(status, agent, tenant, session, origin, min_cost, since, older_than, where)
+    execute((_list_waiting if waiting else _list)(limit, filters, as_json))
 
 
-async def _list_waiting(limit: int, status: Status | None, as_json: bool) -> None:
-    if status not in (None, "running"):
-        raise UsageProblem(f"--waiting and --status {status} exclude each other: a run that waits is running")
+async def _list_waiting(limit: int, filters: Filters, as_json: bool) -> None:
+    if filters.status not in (None, "running", "waiting"):
+        raise UsageProblem(f"--waiting and --status {filters.status} exclude each other: a run that waits is running")
+    query = replace(filters, status="running").query()
     async with open_session() as session:
-        await list_waiting(session, limit, as_json=as_json)
+        with _query_explained(filters):
+            await list_waiting(session, query, limit, as_json=as_json)
 
 
-async def _list(limit: int, status: Status | None, as_json: bool) -> None:
-    from ..protocol.names import WORKFLOW
-
-    query = f"WorkflowType = '{WORKFLOW}'" + (f" AND ExecutionStatus = '{_EXECUTION_STATUS[status]}'" if status else "")
+async def _list(limit: int, filters: Filters, as_json: bool) -> None:
+    query = filters.query()
     async with open_session() as session:
-        runs = [run async for run in session.client.list_workflows(query, limit=limit)]
+        with _query_explained(filters):
+            runs = [run async for run in session.client.list_workflows(query, limit=limit)]
         names = [await _agent_in_memo(run) for run in runs]
         memos = [await read_memo(run) for run in runs]
         rows = [_row(run, name, memo) for run, name, memo in zip(runs, names, memos, strict=True)]
@@ -72,9 +88,22 @@ async def _list(limit: int, status: Status | None, as_json: bool) -> None:
         answer(rows)
         return
     if not rows:
-        say(f"No runs on {place}. Start one: perdure run AGENT.prompty")
+        found = "No such runs" if filters != Filters() else "No runs"
+        say(f"{found} on {place}. Start one: perdure run AGENT.prompty")
     for line in _table(rows):
         answer(line)
+
+
+@contextmanager
+def _query_explained(filters: Filters) -> Iterator[None]:
+    from temporalio.service import RPCError, RPCStatusCode
+
+    try:
+        yield
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        raise explained(error.message, filters) from error
 
 
 async def _agent_in_memo(run: WorkflowExecution) -> str | None:
@@ -87,19 +116,27 @@ async def _agent_in_memo(run: WorkflowExecution) -> str | None:
 
 
 def _row(run: WorkflowExecution, agent: str | None, memo: CommandMemo) -> dict[str, Any]:
-    from ..protocol.search_attributes import AGENT
+    from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
 
-    words = {value: word for word, value in _EXECUTION_STATUS.items()}
+    words = {value: word for word, value in EXECUTION_STATUS.items()}
     name = run.status.name.title().replace("_", "") if run.status else ""
-    end = run.close_time or datetime.now(UTC)
+    now = datetime.now(UTC)
+    end = run.close_time or now
+    attributes = run.typed_search_attributes
     return {
         "id": run.id,
-        "agent": agent if agent is not None else run.typed_search_attributes.get(AGENT, "?"),
+        "agent": agent if agent is not None else attributes.get(AGENT, "?"),
         "status": words.get(name, name.lower()),
+        "waiting": run.close_time is None and attributes.get(STATUS) == "waiting",
         "started": run.start_time.isoformat(timespec="seconds"),
         "taskQueue": run.task_queue,
         "resume": resume_command(run.id) if memo.has_code and run.close_time is None else None,
         "seconds": round((end - run.start_time).total_seconds(), 1),
+        "age": round((now - run.start_time).total_seconds(), 1),
+        "costUsd": attributes.get(COST),
+        "tenant": attributes.get(TENANT),
+        "session": attributes.get(SESSION),
+        "origin": attributes.get(ORIGIN),
     }
 
 
@@ -115,13 +152,24 @@ async def _note_missing_workers(client: Client, rows: list[dict[str, Any]]) -> N
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as lines of aligned text, times in local time; no lines without rows."""
-    cells = [["ID", "AGENT", "STATUS", "STARTED", "DURATION"]] if rows else []
-    for row in rows:
-        started = datetime.fromisoformat(row["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
-        duration = str(timedelta(seconds=round(row["seconds"])))
-        missing = row["queueWithoutWorker"]
-        status = f"{row['status']}, no worker on {missing!r}" if missing else row["status"]
-        status += f": {row['resume']}" if missing and row["resume"] else ""
-        cells.append([row["id"], row["agent"], status, started, duration])
+    cells = [["ID", "AGENT", "STATUS", "STARTED", "AGE", "DURATION", "COST"]] if rows else []
+    cells += [_cells(row) for row in rows]
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    started = datetime.fromisoformat(row["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    missing = row["queueWithoutWorker"]
+    status = "waiting" if row["waiting"] else row["status"]
+    status += f", no worker on {missing!r}" if missing else ""
+    status += f": {row['resume']}" if missing and row["resume"] else ""
+    duration = str(timedelta(seconds=round(row["seconds"])))
+    cost = "" if row["costUsd"] is None else format_cost(row["costUsd"])
+    agent = visible(one_line(row["agent"]))
+    return [row["id"], agent, status, started, describe_age(row["age"]), duration, cost]
+
+
+def describe_age(seconds: float) -> str:
+    """An age in its largest unit, such as `3 d`."""
+    return " ".join(describe_seconds(max(round(seconds), 10)).split()[:2]) if seconds >= 10 else "now"

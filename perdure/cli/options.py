@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from .completion import open_run_ids, run_ids
 from .logs import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 
@@ -23,7 +24,9 @@ def _into_environment(variable: str) -> Callable[[str | None], str | None]:
     return write
 
 
-RunId = Annotated[str, typer.Argument(metavar="ID", help="The run's id, as `perdure run` and `perdure ls` print it.")]
+_RUN_ID = "The run's id, as `perdure run` and `perdure ls` print it."
+RunId = Annotated[str, typer.Argument(metavar="ID", help=_RUN_ID, autocompletion=run_ids)]
+OpenRunId = Annotated[str, typer.Argument(metavar="ID", help=_RUN_ID, autocompletion=open_run_ids)]
 CallId = Annotated[
     str | None, typer.Argument(metavar="[CALL]", help="The id of the tool call; default: the one that waits.")
 ]

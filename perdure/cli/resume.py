@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def resume(
-    id: options.RunId,
+    id: options.OpenRunId,
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,

@@ -7,23 +7,29 @@ from typing import Annotated
 import typer
 
 from . import options
-from .console import say
+from .console import answer, say
 from .problems import Failure
 from .running import execute
 from .session import open_run
 
 
-def steer(id: options.RunId, text: Annotated[str, typer.Argument(help="What the agent is to read.")]) -> None:
+def steer(
+    id: options.OpenRunId,
+    text: Annotated[str, typer.Argument(help="What the agent is to read.")],
+    as_json: options.AsJson = False,
+) -> None:
     """Send a message to a run.
 
     The agent reads it before its next model call.
     """
-    execute(_steer(id, text))
+    execute(_steer(id, text, as_json))
 
 
-async def _steer(run_id: str, text: str) -> None:
+async def _steer(run_id: str, text: str, as_json: bool) -> None:
     async with open_run(run_id) as (session, handle):
         if await session.has_ended(run_id):
             raise Failure(f"run {run_id} has ended and reads no more messages: perdure result {run_id} shows how")
         await handle.steer(text)
         say(f"Sent to run {run_id}. Watch it: perdure watch {run_id}")
+        if as_json:
+            answer({"id": run_id, "action": "steer", "text": text})

@@ -13,9 +13,12 @@ if TYPE_CHECKING:
     from temporalio.client import Client
 
 
-async def list_waiting(session: Session, limit: int, *, as_json: bool) -> None:
-    """Print the calls that wait, by run, those of the newest run first."""
-    rows = [row async for row in _rows(session.client, limit)]
+async def list_waiting(session: Session, query: str, limit: int, *, as_json: bool) -> None:
+    """Print the calls that wait, by run, those of the newest run first; `query` says which open runs are asked.
+
+    Raises `RPCError`, also for a query that the server does not take.
+    """
+    rows = [row async for row in _rows(session.client, query, limit)]
     if as_json:
         answer(rows)
         return
@@ -26,11 +29,11 @@ async def list_waiting(session: Session, limit: int, *, as_json: bool) -> None:
             answer(_line(row["id"], pending))
 
 
-async def _rows(client: Client, limit: int) -> AsyncIterator[dict[str, Any]]:
+async def _rows(client: Client, query: str, limit: int) -> AsyncIterator[dict[str, Any]]:
     from ..client import get_run
 
     count = 0
-    async for id in _candidates(client):
+    async for id in _candidates(client, query):
         # What waits in a called run is listed with that run.
         pending = [each for each in (await get_run(client, id).status()).pending_approvals if each.run_id is None]
         if pending:
@@ -40,19 +43,17 @@ async def _rows(client: Client, limit: int) -> AsyncIterator[dict[str, Any]]:
             return
 
 
-async def _candidates(client: Client) -> AsyncIterator[str]:
+async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
     """The runs whose status says that they wait; where the namespace does not know the status, all open runs."""
     from temporalio.service import RPCError, RPCStatusCode
 
-    from ..protocol.names import WORKFLOW
     from ..protocol.search_attributes import STATUS
 
-    query = f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running'"
     try:
         async for run in client.list_workflows(f"{query} AND {STATUS.name} = 'waiting'"):
             yield run.id
     except RPCError as error:
-        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT or STATUS.name not in error.message:
             raise
         async for run in client.list_workflows(query):
             yield run.id

@@ -1,0 +1,124 @@
+"""`perdure show`: what a run did, a line for each iteration."""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from . import options
+from .console import answer
+from .running import execute
+from .session import Session, open_run
+from .show_text import in_lines
+from .waiting import waiting_shown
+
+if TYPE_CHECKING:
+    from temporalio.client import WorkflowExecutionDescription
+
+    from ..client import RunHandle
+    from ..client.reading.surveyed import Survey
+    from ..history.chain import Chain
+    from ..protocol.outcome import RunStatus
+
+
+def show(
+    id: options.RunId,
+    messages: Annotated[bool, typer.Option("--messages", "-m", help="What was said, too, trimmed or not.")] = False,
+    as_json: options.AsJson = False,
+) -> None:
+    """Show what a run did, a line for each iteration.
+
+    A line has the model, its tokens and their cost, how long the model took, and each tool with its outcome, its
+    attempts and the run that it has called. A run that is under way is shown as far as it is.
+    """
+    execute(_show(id, messages, as_json))
+
+
+async def _show(run_id: str, messages: bool, as_json: bool) -> None:
+    async with open_run(run_id) as (session, handle):
+        with waiting_shown():
+            found = await _summary(session, handle, messages=messages)
+    if as_json:
+        answer(found)
+        return
+    for line in in_lines(found):
+        answer(line)
+
+
+async def _summary(session: Session, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
+    """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages."""
+    from ..client.reading.survey import survey
+    from ..history.chain import Chain
+
+    chain = Chain(session.client, handle.id)
+    described = await chain.describe()
+    status = await handle.status()
+    found = await survey(chain)
+    cost = getattr(status, "cost_usd", None)
+    told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.told]} if messages else {}
+    return {
+        "id": handle.id,
+        "status": status.status,
+        **await _what_it_is(chain, described),
+        **await _how_it_failed(chain, described),
+        **_when(found, status, described),
+        "model_calls": status.model_calls,
+        "usage": status.usage.model_dump(mode="json"),
+        "cost_usd": cost,
+        "links": found.links,
+        "first_kept": found.first_kept,
+        "unreplayed": found.unreplayed,
+        "pending_approvals": [each.model_dump(mode="json", by_alias=True) for each in status.pending_approvals],
+        "queue_without_worker": status.queue_without_worker,
+        "iterations": [each.model_dump(mode="json") for each in found.iterations],
+        **told,
+    }
+
+
+async def _what_it_is(chain: Chain, described: WorkflowExecutionDescription) -> dict[str, Any]:
+    from ..client.fork import fork_origin, forks_of
+    from ..history.link import read_input
+    from ..protocol.search_attributes import ORIGIN
+
+    input = await read_input(chain.client, chain.workflow_id, described.run_id)
+    forked, lineage, model = await fork_origin(described), input.lineage, input.agent.model
+    return {
+        "agent": input.agent.name,
+        "model": model.id if model else None,
+        "provider": model.provider_key if model else None,
+        "task_queue": described.task_queue,
+        "origin": described.typed_search_attributes.get(ORIGIN),
+        "called_by": {"run": lineage.parent, "call_id": lineage.call_id} if lineage else None,
+        "fork_of": {"run": forked.run, "at": forked.at} if forked else None,
+        "forks": [fork async for fork in forks_of(chain.client, chain.workflow_id)],
+    }
+
+
+async def _how_it_failed(chain: Chain, described: WorkflowExecutionDescription) -> dict[str, Any]:
+    from temporalio.client import WorkflowExecutionStatus
+
+    if described.status is not WorkflowExecutionStatus.FAILED:
+        return {}
+    closing = await chain.closing(described.run_id)
+    failure = closing.workflow_execution_failed_event_attributes.failure
+    return {"failure": {"kind": failure.application_failure_info.type or "failed", "message": failure.message}}
+
+
+def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription) -> dict[str, Any]:
+    ended = described.close_time.timestamp() if described.close_time else None
+    until = ended or time.time()
+    waiting = [each.since for each in status.pending_approvals] if ended is None else []
+    seconds = until - found.started
+    return {
+        "started": _as_time(found.started),
+        "ended": _as_time(ended) if ended else None,
+        "seconds": round(seconds, 3),
+        "active_seconds": round(max(0.0, seconds - found.waited(waiting, until)), 3),
+    }
+
+
+def _as_time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")

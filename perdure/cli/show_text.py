@@ -1,0 +1,162 @@
+"""A run, as `perdure show` has put it together, in lines for people."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+from ..excerpt import counted, one_line, visible
+from .approvals import command_for, times
+from .call_text import short_call
+from .console import describe_call, describe_decision, describe_seconds, describe_usage
+from .costs import format_cost
+
+_MARKS = {"success": "✓", "open": "…"}
+_WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied", "open": "under way"}
+_SHOWN_CALL, _SHOWN_FAILURE = 50, 80
+"""Characters."""
+
+
+def in_lines(run: Mapping[str, Any]) -> Iterator[str]:
+    """The head, a blank line, and a line for each iteration; with messages, each iteration's follow its line."""
+    yield from _head(run)
+    yield ""
+    told = _by_iteration(run.get("messages", []))
+    if run["first_kept"] > 1:
+        yield f"The iterations before {run['first_kept']} are not kept any more."
+    yield from told.get(0, [])
+    for line, each in zip(_table(run["iterations"]), run["iterations"], strict=True):
+        yield line
+        yield from told.get(each["iteration"], [])
+
+
+def _head(run: Mapping[str, Any]) -> Iterator[str]:
+    status = run["status"].replace("_", " ")
+    if failure := run.get("failure"):
+        status += f" ({failure['kind']}): {one_line(failure['message'], 200)}"
+    model = f", model {run['model']} of {run['provider']}" if run["model"] else ""
+    yield f"run      {run['id']}"
+    yield f"status   {visible(status)}"
+    yield f"agent    {visible(run['agent'] or 'without a name')}{model}"
+    yield f"time     {_time(run)}"
+    cost = f", {format_cost(run['cost_usd'])}" if run["cost_usd"] is not None else ""
+    yield f"usage    {counted(run['model_calls'], 'model call')}, {describe_usage(run['usage'])}{cost}"
+    yield from _relations(run)
+    for pending in run["pending_approvals"]:
+        call = describe_call(pending["name"], pending["arguments"])
+        how = command_for(pending.get("run_id") or run["id"], pending["call_id"], pending["kind"])
+        yield f"waits    {visible(call)} {times(pending)}: {visible(how)}"
+    if run["queue_without_worker"]:
+        yield f"waits    for a worker on the task queue {run['queue_without_worker']!r}"
+
+
+def _time(run: Mapping[str, Any]) -> str:
+    started = datetime.fromisoformat(run["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    total, active = describe_seconds(run["seconds"]), describe_seconds(run["active_seconds"])
+    waited = run["seconds"] - run["active_seconds"]
+    took = f"{active} active of {total}" if waited > 0.05 else total
+    return f"{started}, {took}{'' if run['ended'] else ' so far'}"
+
+
+def _relations(run: Mapping[str, Any]) -> Iterator[str]:
+    if caller := run["called_by"]:
+        yield f"called   by run {caller['run']}, tool call {visible(caller['call_id'])}"
+    if fork := run["fork_of"]:
+        yield f"fork     of run {fork['run']}, before its iteration {fork['at']}"
+    if run["origin"] and not (caller or fork):
+        yield f"origin   {visible(run['origin'])}"
+    if run["forks"]:
+        yield f"forks    {', '.join(run['forks'])}"
+    if run["links"] > 1:
+        yield f"links    {run['links']} histories, one after the other"
+    if run["unreplayed"]:
+        yield "note     another version of perdure made this run: when persons decided can't be read"
+
+
+def _table(iterations: Sequence[Mapping[str, Any]]) -> list[str]:
+    """The iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened."""
+    rows = [_row(each) for each in iterations]
+    if not any(row[3] for row in rows):
+        rows = [[*row[:3], *row[4:]] for row in rows]
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]).rstrip()
+        for row in rows
+    ]
+
+
+def _row(each: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{each['iteration']:>3}",
+        visible(one_line(each["model"] or ("under way" if each["usage"] is None else ""), 40)),
+        describe_usage(each["usage"]) if each["usage"] else "",
+        format_cost(each["cost_usd"]) if each["cost_usd"] is not None else "",
+        describe_seconds(each["seconds"]) if each["seconds"] is not None else "",
+        visible("; ".join([*_held_up(each), *(_tool(tool) for tool in each["tools"])])),
+    ]
+
+
+def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
+    if each["tries"] > 1 or each["failures"]:
+        why = f" ({one_line(each['failures'][-1], _SHOWN_FAILURE)})" if each["failures"] else ""
+        yield f"{counted(each['tries'], 'try' if each['tries'] == 1 else 'trie')}{why}"
+    if each["lost"]:
+        yield f"{counted(each['lost'], 'attempt')} lost with a worker"
+    if each["steering"]:
+        yield f"{counted(len(each['steering']), 'steering message')} read"
+    if each["trimmed"]:
+        yield f"{counted(each['trimmed'], 'message')} trimmed"
+
+
+def _tool(tool: Mapping[str, Any]) -> str:
+    outcome = tool["outcome"]
+    figures = [
+        _WORDS.get(outcome, ""),
+        describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
+        counted(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
+        _decided(tool),
+        _called(tool),
+    ]
+    said = ", ".join(filter(None, figures))
+    return f"{_MARKS.get(outcome, '✗')} {short_call(tool['name'], tool['arguments'], _SHOWN_CALL)} {said}".rstrip()
+
+
+def _decided(tool: Mapping[str, Any]) -> str:
+    decision = tool.get("decision")
+    if not decision:
+        return ""
+    said = one_line(describe_decision(decision).partition(f"{decision['name']} ")[2], _SHOWN_FAILURE)
+    return f"{said} after {describe_seconds(tool.get('waited', 0.0))}"
+
+
+def _called(tool: Mapping[str, Any]) -> str:
+    run = tool.get("run")
+    if not run:
+        return ""
+    usage = f", {describe_usage(run['usage'])}" if run["usage"] else ""
+    iterations = f" ({counted(run['iterations'], 'iteration')}{usage})" if run["iterations"] is not None else ""
+    return f"run {run['id']}{iterations}"
+
+
+def _by_iteration(told: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
+    """The messages as paragraphs, by the iteration that has added them."""
+    found: dict[int, list[str]] = {}
+    for each in told:
+        found.setdefault(each["iteration"], []).append(_paragraph(each))
+    return found
+
+
+def _paragraph(told: Mapping[str, Any]) -> str:
+    from ..messages import Message
+
+    message = Message.model_validate(told["message"])
+    gone = f", trimmed before iteration {told['gone']}" if told["gone"] is not None else ""
+    summary = ", in the place of trimmed messages" if told["is_summary"] else ""
+    lines = [
+        *message.text.split("\n"),
+        *(f"→ {short_call(call.name, call.arguments)}" for call in message.tool_calls),
+        *(f"[{part.kind}]" for part in message.parts if part.kind != "text"),
+    ]
+    shown = "\n      ".join(visible(line) for line in lines if line)
+    return f"    [{message.role}{summary}{gone}] {shown}".rstrip()
