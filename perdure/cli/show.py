@@ -79,7 +79,7 @@ async def _summary(session: Session, handle: RunHandle, *, messages: bool) -> di
 
 
 async def _what_it_is(chain: Chain, described: WorkflowExecutionDescription) -> dict[str, Any]:
-    from ..client.fork import fork_origin, forks_of
+    from ..client.fork import fork_origin
     from ..history.link import read_input
     from ..protocol.search_attributes import ORIGIN
 
@@ -93,8 +93,21 @@ async def _what_it_is(chain: Chain, described: WorkflowExecutionDescription) -> 
         "origin": described.typed_search_attributes.get(ORIGIN),
         "called_by": {"run": lineage.parent, "call_id": lineage.call_id} if lineage else None,
         "fork_of": {"run": forked.run, "at": forked.at} if forked else None,
-        "forks": [fork async for fork in forks_of(chain.client, chain.workflow_id)],
+        "forks": await _forks(chain),
     }
+
+
+async def _forks(chain: Chain) -> list[str]:
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from ..client.fork import forks_of
+
+    try:
+        return [fork async for fork in forks_of(chain.client, chain.workflow_id)]
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        return []  # the search attribute by which they would be found is not registered here
 
 
 async def _how_it_failed(chain: Chain, described: WorkflowExecutionDescription) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from . import options
-from .console import say
+from .console import answer, say
 from .health import fresh_file
 from .running import execute
 from .task_queue import DEFAULT_QUEUE
@@ -34,6 +34,7 @@ def worker(
     ] = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
+    as_json: options.AsJson = False,
     ends_with_stdin: Annotated[bool, typer.Option(hidden=True, help="End when stdin is closed.")] = False,
 ) -> None:
     """Run a worker until Ctrl-C or SIGTERM.
@@ -49,7 +50,8 @@ def worker(
         return
     code = load_user_code(tools or (), guardrails or (), compactor or ())
     end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
-    execute(_work(code, task_queue, prompt_root, grace, health_file=health_file, end=end), is_service=True)
+    work = _work(code, task_queue, prompt_root, grace, health_file=health_file, end=end, as_json=as_json)
+    execute(work, is_service=True)
 
 
 async def _work(
@@ -60,6 +62,7 @@ async def _work(
     *,
     health_file: Path | None,
     end: Callable[[], Awaitable[object]],
+    as_json: bool,
 ) -> None:
     from ..client.registration import register_search_attributes
     from ..worker import create_worker, tune_process
@@ -83,6 +86,8 @@ async def _work(
         ):
             tools = ", ".join(code.tools) or "none"
             say(f"Worker on {session.place}, task queue {task_queue!r}, tools: {tools}", "strong")
+            if as_json:
+                answer({"taskQueue": task_queue, "tools": list(code.tools)})
             await end()
 
 
