@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
 from os import PathLike
-from typing import Any, Generic
+from typing import TYPE_CHECKING, Any, Generic
 
 from temporalio.client import Client, WorkflowFailureError, WorkflowHandle
 from typing_extensions import TypeVar
@@ -33,6 +33,9 @@ from .reading.status import StatusReader
 from .reading.tool_results import whole_result
 from .reading.watch import watch
 from .starting import start_workflow
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
 
 T = TypeVar("T", default=Any)
 
@@ -170,6 +173,19 @@ class RunHandle(Controls, Generic[T]):
             async with aclosing(exported(self._chain, children=children, events=events)) as lines:
                 async for line in lines:
                     yield line
+
+    async def trace(self, *, content: bool | None = None, children: bool = True) -> list[ReadableSpan]:
+        """The run as OpenTelemetry spans in the order in which they began, open runs too: `docs/traces.md` lists them.
+
+        `content` adds messages, arguments and results, without secrets; None asks the environment, as live tracing
+        does. `children` adds the runs that this one has called.
+        """
+        from ..trace.content import captures_content
+        from ..trace.rebuild import rebuild
+
+        shown = captures_content() if content is None else content
+        with found(self._chain):
+            return await self._patience(lambda: rebuild(self._chain, content=shown, children=children))
 
     async def messages(self) -> list[Message]:
         """The complete conversation, including what was trimmed from the model's view."""

@@ -122,8 +122,6 @@ class ToolInput(Exchanged):
     """In seconds."""
     earlier: int = Field(default=0, exclude_if=operator.not_)
     """How often it was executed before this, and has failed (`ToolSpec.retries`)."""
-    prepares: bool = Field(default=False, exclude_if=operator.not_)
-    """Whether it is prepared only, for a run of another agent that executes it."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -17,6 +17,9 @@ from ..providers.prices import PriceSource
 from ..tools.kind import ToolKind
 from .plugin import PerdurePlugin
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
 
 
 def create_worker(
@@ -34,6 +37,7 @@ def create_worker(
     workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
     tool_loop: asyncio.AbstractEventLoop | None = None,
     registered_tools: bool = True,
+    tracer_provider: TracerProvider | None = None,
     **worker_options: Any,
 ) -> Worker:
     """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -56,6 +60,7 @@ def create_worker(
         workflow_cache_bytes=workflow_cache_bytes,
         tool_loop=tool_loop,
         registered_tools=registered_tools,
+        tracer_provider=tracer_provider,
     )
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
     return Worker(with_converter(client), task_queue=task_queue, **worker_options)

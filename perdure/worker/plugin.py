@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from os import PathLike
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
@@ -36,6 +36,11 @@ from .warm_up import warming_up
 from .worker_log import logged
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
 
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
+
+    from ..trace.live import LiveTracing
+
 WORKER_DEFAULTS: dict[str, Any] = {
     # A run whose worker was lost goes on elsewhere this soon (10 s by default).
     "sticky_queue_schedule_to_start_timeout": timedelta(seconds=2),
@@ -51,7 +56,8 @@ class PerdurePlugin(SimplePlugin):
     """Gives a client perdure's data converter, a replayer its workflow, and a worker all that it needs to run agents.
 
     That is the workflow, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
-    Raises `ConfigurationError` for two tools of one name, for a tool without a name, and for prices that are none.
+    Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices that are none, and for
+    a `tracer_provider` that is not of OpenTelemetry's SDK.
 
     Args:
         tools: Functions by tool name, or functions made with `@tool`.
@@ -71,6 +77,7 @@ class PerdurePlugin(SimplePlugin):
         tool_loop: The event loop on which async tools, guardrails and compactors run, where the clients that they
             share with other code live. It has to be running all the time. None gives them a loop in a thread of its
             own, so that code that blocks it does no harm to other runs.
+        tracer_provider: OpenTelemetry's provider to which the spans of runs are exported while they run; None for none.
     """
 
     def __init__(
@@ -87,6 +94,7 @@ class PerdurePlugin(SimplePlugin):
         workflow_cache_bytes: int = DEFAULT_WORKFLOW_BYTES,
         tool_loop: asyncio.AbstractEventLoop | None = None,
         registered_tools: bool = True,
+        tracer_provider: TracerProvider | None = None,
     ) -> None:
         self.runs = RunCache(conversation_cache_bytes)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
@@ -102,12 +110,13 @@ class PerdurePlugin(SimplePlugin):
             Prices(prices, call=self._in_user_code),
             prompt_root,
         )
+        self.tracing = _live_tracing(tracer_provider, self.runs)
         super().__init__(
             "perdure",
             data_converter=_converter,
             workflows=[AgentRun],
             activities=self._with_activities,
-            interceptors=[self.workflows_held, RunLog()],
+            interceptors=[self.workflows_held, RunLog(), *([self.tracing] if self.tracing else [])],
             run_context=_closing_clients,
         )
 
@@ -127,12 +136,22 @@ class PerdurePlugin(SimplePlugin):
                     await super().run_worker(worker, next)
                 finally:
                     await self.toolbox.close()
+                    if self.tracing is not None:
+                        await asyncio.to_thread(self.tracing.spans.close)
 
     def _with_activities(self, given: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
         """The owner's activities and those of runs, with a dynamic one unless the owner has one."""
         own, runs = list(given or ()), self.activities_of_runs
         runs.stock.takes_any_tool = not has_dynamic(own)
         return [*own, *runs.all, *([runs.tools.any_tool] if runs.stock.takes_any_tool else [])]
+
+
+def _live_tracing(provider: TracerProvider | None, runs: RunCache) -> LiveTracing | None:
+    if provider is None:
+        return None
+    from ..trace.live import LiveTracing
+
+    return LiveTracing(provider, runs)
 
 
 def _defaults_for(config: WorkerConfig) -> dict[str, Any]:

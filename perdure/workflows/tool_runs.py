@@ -88,9 +88,7 @@ class ToolRuns:
         policy = TOOL_RETRIES if spec.idempotent else NO_RETRY
 
         def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
-            input = activities.ToolInput(
-                request=request, timeout=timeout, earlier=earlier, prepares=_is_run(spec), offer=offer
-            )
+            input = activities.ToolInput(request=request, timeout=timeout, earlier=earlier, offer=offer)
             if spec.local and offer is None:
                 return self._within_grace(_start_local(spec, input))
             handle = workflow.start_activity(
@@ -136,12 +134,8 @@ def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
     return spec.idempotent or (result.status == "error" and result.error_kind != WORKER_LOST)
 
 
-def _is_run(spec: ToolSpec) -> bool:
-    return isinstance(spec.execution, ChildRun)
-
-
 def _result_type(spec: ToolSpec) -> type[ToolResult]:
-    return PreparedRun if _is_run(spec) else ToolResult
+    return PreparedRun if isinstance(spec.execution, ChildRun) else ToolResult
 
 
 def _start_local(spec: ToolSpec, input: activities.ToolInput) -> ActivityHandle[ToolResult]:

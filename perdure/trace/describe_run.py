@@ -1,0 +1,140 @@
+"""What the spans of a link itself say: the run as a whole, calls that others execute, waits for persons."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from ..events import RunEvent
+from ..messages import Message
+from ..redaction import redact
+from ..trace_ids import read_traceparent
+from ..workflows.run_record import DelegatedCall, RunRecord
+from . import content
+from .describe import Describer, usage_attributes
+from .facts import SpanFacts, Value
+
+
+@dataclass
+class Timed:
+    """A span, and when it was, in seconds since the epoch; `until` is None while it goes on."""
+
+    facts: SpanFacts
+    since: float
+    until: float | None = None
+
+
+def link_spans(describer: Describer, record: RunRecord, events: Sequence[RunEvent]) -> list[Timed]:
+    """The link's spans that no activity of perdure's worker has: delegated calls, and waits for persons.
+
+    Those of an open run may go on.
+    """
+    return [*(_delegated(describer, call, events) for call in record.delegated), *_waits(describer, events)]
+
+
+def agent_span(
+    describer: Describer, record: RunRecord, events: Sequence[RunEvent], *, session: str | None = None
+) -> SpanFacts:
+    """The run as a whole, as its last link knows it; `session` is the conversation that it belongs to."""
+    ids, agent, state = describer.ids, describer.agent, record.state
+    attributes: dict[str, Value] = {
+        "gen_ai.operation.name": "invoke_agent",
+        **describer.of_model,
+        **({"gen_ai.agent.name": agent.name} if agent.name else {}),
+        **({"gen_ai.agent.description": agent.description} if agent.description else {}),
+        **({"gen_ai.conversation.id": session} if session else {}),
+        **usage_attributes(state.usage),
+        "perdure.run.id": ids.workflow_id,
+        "perdure.run.first_link": ids.first_run_id,
+        "perdure.links": record.input.carried.links + 1 if record.input.carried else 1,
+        "perdure.iterations": state.iterations,
+        "perdure.tool_calls": state.tool_calls,
+    }
+    name = f"invoke_agent {agent.name}" if agent.name else "invoke_agent"
+    facts = SpanFacts(name, ids.agent, ids.parent_id, attributes)
+    if above := read_traceparent(record.input.traceparent):
+        facts.links.append(above)
+    for event in events:
+        if event.type == "llm_complete" and (reason := event.data["finishReason"]):
+            attributes["gen_ai.response.finish_reasons"] = (reason,)
+    if events:
+        _ended(facts, events[-1], describer)
+    return facts
+
+
+def _ended(facts: SpanFacts, last: RunEvent, describer: Describer) -> None:
+    if last.type == "failed":
+        facts.failed(last.data["kind"], describer.text(last.data["message"]))
+    elif last.type == "cancelled":
+        facts.failed("cancelled", "the run was cancelled")
+    elif last.type == "done" and describer.with_content:
+        answer = Message.assistant(last.data["response"])
+        facts.attributes |= content.reply(answer, "stop", describer.agent)
+
+
+def _delegated(describer: Describer, call: DelegatedCall, events: Sequence[RunEvent]) -> Timed:
+    request = call.request
+    facts = describer.tool(request, None)
+    if call.workflow_id:
+        facts.attributes["perdure.called.run.id"] = call.workflow_id
+    if call.error_kind is not None:
+        facts.failed(call.error_kind)
+    if describer.with_content:
+        place = (request.iteration, request.call_id)
+        told = next((it for it in events if it.type == "tool_result" and (it.iteration, it.call_id) == place), None)
+        if told is not None:
+            facts.attributes |= content.result(told.data["result"], describer.agent)
+    return Timed(facts, call.since, call.until)
+
+
+def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[Timed]:
+    """From `permission_requested` to `permission_completed`; a wait that is given up ends with its run."""
+    asked: Counter[int] = Counter()
+    waiting: dict[tuple[int, str | None], Timed] = {}
+    for event in events:
+        call = (event.iteration, event.call_id)
+        if event.type == "permission_requested":
+            waiting[call] = Timed(_wait(describer, event, asked[event.iteration]), event.time)
+            asked[event.iteration] += 1
+        elif event.type == "permission_completed" and (wait := waiting.pop(call, None)):
+            wait.until = event.time
+            wait.facts.attributes |= _decision(event, describer)
+            yield wait
+        elif event.type in ("tool_result", "done", "failed", "cancelled"):
+            for wait in _given_up(waiting, event):
+                wait.until = event.time
+                wait.facts.failed("cancelled")
+                yield wait
+    yield from waiting.values()
+
+
+def _given_up(waiting: dict[tuple[int, str | None], Timed], event: RunEvent) -> list[Timed]:
+    calls = [(event.iteration, event.call_id)] if event.type == "tool_result" else list(waiting)
+    return [waiting.pop(call) for call in calls if call in waiting]
+
+
+def _wait(describer: Describer, event: RunEvent, number: int) -> SpanFacts:
+    kind, tool = event.data["kind"], event.data["name"]
+    attributes: dict[str, Value] = {
+        "perdure.run.id": describer.ids.workflow_id,
+        "perdure.iteration": event.iteration,
+        "perdure.wait.kind": kind,
+        "gen_ai.tool.name": tool,
+        "gen_ai.tool.call.id": event.call_id or "",
+    }
+    if event.data["deadline"] is not None:
+        attributes["perdure.wait.deadline"] = event.data["deadline"]
+    if describer.with_content:
+        attributes |= content.arguments(event.data["arguments"], describer.agent)
+    id = describer.ids.wait(kind, event.iteration, number)
+    return SpanFacts(f"wait {kind} {tool}", id, describer.ids.agent, attributes)
+
+
+def _decision(event: RunEvent, describer: Describer) -> dict[str, Value]:
+    said: dict[str, Value] = {"perdure.wait.approved": event.data["approved"]}
+    if by := event.data["by"]:
+        said["perdure.wait.by"] = redact(by)
+    if describer.with_content and (text := event.data.get("answer") or event.data["reason"]):
+        said["perdure.wait.answer"] = describer.text(text)
+    return said

@@ -1,0 +1,117 @@
+"""The spans of one link's activities and timers, from what its history records."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+
+from temporalio.client import Client
+
+from ..guardrails import JudgedOutput
+from ..history.link import RecordedLink
+from ..messages import ModelReply
+from ..protocol import activities
+from ..tool_calls import PreparedRun
+from .describe import Describer, described_error
+from .facts import SpanFacts
+from .recorded import RecordedActivity, RecordedWork, end_of, error_of, input_of, is_tool
+
+Built = tuple[SpanFacts, int, int | None, list[tuple[str, int, dict[str, str | int]]]]
+"""A span, its start, its end, its events."""
+
+PAUSES = ("model retry", "is executed again")
+"""What the timers of retries are for, or how that ends."""
+
+
+async def activity_spans(
+    client: Client, describer: Describer, link: RecordedLink, work: RecordedWork, local_inputs: Mapping[str, Any]
+) -> list[Built]:
+    """Model calls, tool executions, guardrails and compactors. Raises like `decode`."""
+    reader = _Activities(client, describer, link, local_inputs)
+    return [built for activity in work.activities if (built := await reader.span(activity))]
+
+
+def timer_spans(describer: Describer, link: RecordedLink, work: RecordedWork) -> list[Built]:
+    """The pauses before something is tried again."""
+    built: list[Built] = []
+    for timer in work.timers:
+        if timer.why.endswith(PAUSES):
+            id = describer.ids.activity(link.run_id, f"timer {timer.id}")
+            said = {"perdure.run.id": describer.ids.workflow_id, "perdure.wait.kind": "retry"}
+            built.append((SpanFacts("wait retry", id, describer.ids.agent, {**said}), timer.started, timer.ended, []))
+    return built
+
+
+class _Activities:
+    def __init__(
+        self, client: Client, describer: Describer, link: RecordedLink, local_inputs: Mapping[str, Any]
+    ) -> None:
+        self._client = client
+        self._describer = describer
+        self._link = link
+        self._local_inputs = local_inputs
+        self._tries: Counter[int] = Counter()
+
+    async def span(self, activity: RecordedActivity) -> Built | None:
+        """The activity's span; None for one that has none. Raises like `decode`."""
+        facts = await self._facts(activity)
+        if facts is None:
+            return None
+        if activity.worker:
+            facts.attributes["perdure.worker"] = activity.worker
+        if activity.ended is None:
+            facts.attributes["perdure.unfinished"] = True
+        start = activity.scheduled if activity.started is None else activity.started
+        return facts, start, activity.ended, await self._events(activity, start)
+
+    async def _facts(self, activity: RecordedActivity) -> SpanFacts | None:
+        if is_tool(activity):
+            return await self._tool(activity)
+        match activity.type:
+            case activities.CALL_MODEL:
+                return await self._chat(activity)
+            case activities.JUDGE:
+                end = await end_of(self._client, activity, JudgedOutput)
+                asked = await self._input(activity, activities.JudgeInput)
+                return self._describer.judge(asked, end, self._link.run_id, activity.id)
+            case activities.COMPACT:
+                end = await end_of(self._client, activity, str)
+                compacted = await input_of(self._client, activity, activities.CompactInput)
+                return self._describer.compact(compacted, end, self._link.run_id, activity.id, attempt=activity.attempt)
+        return None
+
+    async def _chat(self, activity: RecordedActivity) -> SpanFacts:
+        input = await input_of(self._client, activity, activities.ModelInput)
+        # Counted, because the inputs of older runs do not say it.
+        input = input.model_copy(update={"earlier": self._tries[input.iteration]})
+        self._tries[input.iteration] += 1
+        messages = []
+        if self._describer.with_content:
+            messages = self._link.conversation(input.conversation.version).messages
+        end = await end_of(self._client, activity, ModelReply)
+        return self._describer.chat(input, end, attempt=activity.attempt, messages=messages)
+
+    async def _tool(self, activity: RecordedActivity) -> SpanFacts | None:
+        input = await self._input(activity, activities.ToolInput)
+        if input is None:
+            return None
+        end = await end_of(self._client, activity, PreparedRun)
+        if isinstance(end, PreparedRun) and end.messages is not None:
+            return None  # the run that was prepared has the span
+        return self._describer.tool(input.request, end, earlier=input.earlier, attempt=activity.attempt)
+
+    async def _input(self, activity: RecordedActivity, type_: type[Any]) -> Any:
+        if not activity.is_local:
+            return await input_of(self._client, activity, type_)
+        known = self._local_inputs.get(activity.id)
+        return known if isinstance(known, type_) else None
+
+    async def _events(self, activity: RecordedActivity, start: int) -> list[tuple[str, int, dict[str, str | int]]]:
+        """What is known of the attempts before: the number, and how the last of them failed."""
+        if activity.last_failure is None:
+            return []
+        error = await error_of(self._client, activity.last_failure)
+        kind, text = described_error(error)
+        said: dict[str, str | int] = {"error.type": kind, "perdure.error.message": self._describer.text(text)}
+        return [("attempt failed", start, {**said, "perdure.attempts": activity.attempt - 1})]

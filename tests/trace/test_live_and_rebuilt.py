@@ -1,0 +1,55 @@
+"""A trace that is exported while the run goes on and one that is rebuilt from its history are one."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.client.embedded.binary import find_binary
+from perdure.client.embedded.settings import FAST, dynamic_config
+from perdure.payloads.converter import perdure_data_converter
+from perdure.protocol import search_attributes
+from tests.histories.record import SHORT_HISTORY
+from tests.histories.scenarios import SCENARIOS
+
+from .tracing import TracedScene, require_one_trace
+
+FEW = ("called_agent", "retries", "plain_guardrails", "approval", "cancelled_in_parallel_tools", "local_and_repeated")
+SLOW = {"missing_tool"}
+"""Waits for a minute."""
+
+
+@pytest.mark.parametrize("name", FEW)
+async def test_what_was_exported_is_in_the_rebuilt_trace(client: Client, task_queue: str, name: str) -> None:
+    await compare(client, task_queue, name)
+
+
+@pytest.fixture(scope="module")
+async def short_links() -> AsyncIterator[Client]:
+    """A server that suggests early to continue as new."""
+    binary = find_binary()
+    async with await WorkflowEnvironment.start_local(
+        data_converter=perdure_data_converter,
+        dev_server_existing_path=str(binary) if binary else None,
+        dev_server_log_level="error",
+        dev_server_extra_args=dynamic_config(*FAST, SHORT_HISTORY),
+        search_attributes=search_attributes.ALL,
+    ) as server:
+        yield server.client
+
+
+@pytest.mark.trial
+@pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in SLOW])
+async def test_every_kind_of_run(short_links: Client, task_queue: str, name: str) -> None:
+    await compare(short_links, task_queue, name)
+
+
+async def compare(client: Client, task_queue: str, name: str) -> None:
+    scene = TracedScene(client, task_queue)
+    run = await SCENARIOS[name](scene)
+    live = scene.traced.live
+    assert live
+    require_one_trace(live, await run.trace())
