@@ -25,6 +25,7 @@ from ..protocol.shown import details_of, shown_name, summary_of
 from ..providers.availability import require_model
 from ..redaction import redactor
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
+from .caller_span import current_traceparent
 from .output_type import with_output_type
 from .run_input import new_run
 from .start_options import StartOptions, require_no_secret, start_arguments
@@ -56,6 +57,7 @@ async def start_workflow(
 ) -> Started:
     """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's converter."""
     input = new_run(agent, inputs, options, messages)
+    input.traceparent = current_traceparent()
     known = redactor(input.agent)
     require_no_secret(known, start, id=id or "", task_queue=task_queue)
     require_model(input.agent)

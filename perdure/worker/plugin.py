@@ -135,9 +135,12 @@ class PerdurePlugin(SimplePlugin):
                 try:
                     await super().run_worker(worker, next)
                 finally:
-                    await self.toolbox.close()
-                    if self.tracing is not None:
-                        await asyncio.to_thread(self.tracing.spans.close)
+                    await self._close()
+
+    async def _close(self) -> None:
+        await self.toolbox.close()
+        if self.tracing is not None:
+            await asyncio.to_thread(self.tracing.spans.close)
 
     def _with_activities(self, given: Sequence[Callable[..., Any]] | None) -> Sequence[Callable[..., Any]]:
         """The owner's activities and those of runs, with a dynamic one unless the owner has one."""
