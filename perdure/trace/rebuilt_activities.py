@@ -21,7 +21,7 @@ Built = tuple[SpanFacts, int, int | None, list[tuple[str, int, dict[str, str | i
 """A span, its start, its end, its events."""
 
 PAUSES = ("model retry", "is executed again")
-"""What the timers of retries are for, or how that ends."""
+"""Stands in what the timers of retries are for."""
 
 
 async def activity_spans(
@@ -36,7 +36,7 @@ def timer_spans(describer: Describer, link: RecordedLink, work: RecordedWork) ->
     """The pauses before something is tried again."""
     built: list[Built] = []
     for timer in work.timers:
-        if timer.why.endswith(PAUSES):
+        if any(pause in timer.why for pause in PAUSES):
             id = describer.ids.activity(link.run_id, f"timer {timer.id}")
             said = {"perdure.run.id": describer.ids.workflow_id, "perdure.wait.kind": "retry"}
             built.append((SpanFacts("wait retry", id, describer.ids.agent, {**said}), timer.started, timer.ended, []))
