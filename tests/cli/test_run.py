@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import signal
 import uuid
 
@@ -24,6 +25,8 @@ async def test_what_happens_is_on_stderr(cli: Cli) -> None:
     assert "Run shown: scripted model (tools.py:script), the server at" in finished.stderr
     assert 'look_up_age({"person": "Ann"})' in finished.stderr
     assert "→ Ann is 30" in finished.stderr
+    assert re.search(r"^  model: \d+ tokens in, \d+ out, \$0\.000\d+$", finished.stderr, re.MULTILINE)
+    assert re.search(r"^Run shown is done: 2 model calls, [\d,]+ tokens, \$0\.00\d+$", finished.stderr, re.MULTILINE)
     assert "\x1b[" not in finished.stderr, "colour without a terminal"
 
 
@@ -36,6 +39,7 @@ async def test_json_holds_everything(cli: Cli) -> None:
     finished = await cli(*AGES, "--input", "person=Ann", "--id", "as-json", "--json")
     said = json.loads(finished.stdout)
     assert (said["id"], said["status"], said["output"], said["iterations"]) == ("as-json", "done", "Ann is 30.", 2)
+    assert 0 < said["cost_usd"] < 1
     assert [message["role"] for message in said["messages"]] == ["system", "user", "assistant", "tool", "assistant"]
 
 

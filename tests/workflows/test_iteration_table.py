@@ -32,7 +32,7 @@ class Told:
         self.iteration += 1
         self.tell("llm_start")
         self.reply = ModelReply(message=Message.assistant(text), model=model)
-        self.tell("llm_complete", usage=USAGE, finishReason="stop")
+        self.tell("llm_complete", usage=USAGE, finishReason="stop", costUsd=0.031)
 
     def ask(self, name: str, id: str, arguments: str) -> None:
         self.tell("tool_call_start", id, name=name, arguments=arguments)
@@ -51,8 +51,8 @@ def test_a_row_says_what_the_model_did_and_how_its_tools_ended() -> None:
     told.ask("sleep", "d", "not JSON")
     (row,) = told.table.rows
     assert row == (
-        "| 1\u00a0 | `gpt-4o`<br>1,240\u00a0→\u00a033\u00a0 | `I look.`<br>✓ `get_weather(city='Paris', days=[1, 2])`"
-        " 250 ms<br>✗ `pay(amount=7)` 500 ms: `ValueError: no money`<br>✗ `drop()` `Tool denied: not today`"
+        "| 1\u00a0 | `gpt-4o`<br>1,240\u00a0→\u00a033<br>$0.031\u00a0 | `I look.`<br>✓ "
+        "`get_weather(city='Paris', days=[1, 2])` 250 ms<br>✗ `pay(amount=7)` 500 ms: `ValueError: no money`<br>✗ `drop()` `Tool denied: not today`"
         "<br>▶ `sleep(not JSON)` runs since 10:00:02 UTC |"
     )
 
