@@ -143,6 +143,13 @@ def describe_progress(data: Mapping[str, Any]) -> str:
     return one_line(f"{data['name']}: {far} {data.get('text', '')}")
 
 
+def describe_warning(data: Mapping[str, Any]) -> str:
+    """What a run has cost, and where it ends, for the data of a `cost_warning` event."""
+    limit = data["maxCostUsd"]
+    ends = "" if limit is None else f"; it ends at {format_usd(limit)} (--max-cost-usd)"
+    return f"the run has cost {format_usd(data['costUsd'])} (--warn-cost-usd){ends}"
+
+
 def describe_spending(result: RunResult) -> str:
     """What a run has used, such as `3 model calls, 12,400 tokens, $0.031`."""
     cost = format_usd(result.cost_usd, unpriced=result.unpriced_calls)

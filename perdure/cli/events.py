@@ -11,7 +11,7 @@ import typer
 from ..excerpt import one_line
 from ..money import format_usd
 from . import options
-from .console import answer, describe_call, describe_decision, describe_progress, to_json
+from .console import answer, describe_call, describe_decision, describe_progress, describe_warning, to_json
 from .problems import UsageProblem
 from .running import execute
 from .session import open_run
@@ -91,6 +91,8 @@ def _summary(data: dict[str, Any]) -> str:
         return describe_call(data["name"], data["arguments"])
     if "done" in data:
         return describe_progress(data)
+    if "warnCostUsd" in data:
+        return describe_warning(data)
     if usage := data.get("usage"):
         cost = format_usd(data.get("costUsd"))
         return f"{usage['input_tokens']} tokens in, {usage['output_tokens']} out{', ' + cost if cost else ''}"

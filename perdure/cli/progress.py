@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..excerpt import counted, one_line
 from ..money import format_usd
 from .approvals import command_for
-from .console import describe_call, describe_decision, describe_progress, say
+from .console import describe_call, describe_decision, describe_progress, describe_warning, say
 
 if TYPE_CHECKING:
     from ..events import RunEvent
@@ -89,9 +89,7 @@ def _show_usage(event: RunEvent, run_id: str) -> None:
 
 
 def _show_warning(event: RunEvent, run_id: str) -> None:
-    limit = event.data["maxCostUsd"]
-    ends = f"; it ends at {format_usd(limit)} (--max-cost-usd)" if limit is not None else ""
-    say(f"  the run has cost {format_usd(event.data['costUsd'])} (--warn-cost-usd){ends}", "strong")
+    say(f"  {describe_warning(event.data)}", "strong")
 
 
 def _show_message(event: RunEvent, run_id: str) -> None:

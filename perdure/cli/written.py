@@ -11,7 +11,7 @@ from rich.text import Text
 from ..excerpt import counted, one_line, visible
 from .approvals import command_for
 from .call_text import short_call
-from .console import describe_decision, describe_seconds, describe_usage
+from .console import describe_decision, describe_seconds, describe_usage, describe_warning
 from .costs import cost_of, format_cost
 from .flowing import FlowingText
 from .under_way import Doing, UnderWay, indent, key_of
@@ -151,6 +151,9 @@ class Written:
         text = visible(str(event.data.get("message", "")))
         return Line(Text(f"{indent(self._under_way.depth(event.run_id))}{text}", style=style), is_cut=False)
 
+    def _cost_warning(self, event: RunEvent) -> Iterator[Line]:
+        yield Line(Text(f"    {describe_warning(event.data)}", style="yellow"), is_cut=False)
+
     def _compacted(self, event: RunEvent) -> Iterator[Line]:
         removed = counted(event.data.get("removed", 0), "message")
         yield Line(Text(f"    context trimmed: {removed} summarised", style="dim"))
@@ -202,6 +205,7 @@ _WRITERS: dict[str, Callable[[Written, RunEvent], Iterator[Line]]] = {
     "thinking": Written._text,
     "text_reset": Written._begins_anew,
     "llm_complete": Written._model_answered,
+    "cost_warning": Written._cost_warning,
     "tool_call_start": Written._tool_called,
     "tool_progress": Written._progress,
     "child_started": Written._child_started,
