@@ -26,6 +26,7 @@ from .resume import resume
 from .run import run
 from .run_options import CommandWithRunOptions
 from .server import server
+from .setup import setup
 from .show import show
 from .status import status
 from .steer import steer
@@ -68,7 +69,7 @@ def perdure(
 
 
 COMMANDS = (
-    *(run, resume, fork, dev, worker, server),
+    *(run, resume, fork, dev, worker, server, setup),
     *(watch, show, result, ls, status, events, messages, export),
     *(codec_server, encryption_key),
     *(steer, cancel, approve, deny, answer, validate),

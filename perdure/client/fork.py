@@ -18,7 +18,7 @@ from ..messages import Message
 from ..options import RunOptions
 from ..protocol.outcome import ForkOf
 from ..protocol.run import RecordedOptions, RunInput
-from ..protocol.search_attributes import ORIGIN, TENANT
+from ..protocol.search_attributes import ORIGIN, TENANT, keyword
 from ..valid_text import valid_text
 from .reading.conversation import conversation_at_end
 from .revised import loaded, new_prompt, require_tools, with_instructions, with_model
@@ -98,7 +98,7 @@ async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
 
     They are found by the search attribute `PerdureOrigin`: there are none where that is not registered.
     """
-    quoted = id.replace("\\", "\\\\").replace("'", "\\'")
+    quoted = keyword(id).replace("\\", "\\\\").replace("'", "\\'")
     async for run in client.list_workflows(f"{ORIGIN.name} = '{quoted}' AND ExecutionStatus != 'ContinuedAsNew'"):
         memo = await run.memo()
         if isinstance(entry := memo.get(MEMO), Mapping) and entry.get("run") == id:

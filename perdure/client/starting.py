@@ -20,7 +20,7 @@ from ..options import RunOptions
 from ..payloads.limits import require_sendable
 from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
-from ..protocol.search_attributes import AGENT, COST, ORIGIN, STATUS, TENANT
+from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
 from ..protocol.shown import details_of, shown_name, summary_of
 from ..providers.availability import require_model
 from ..redaction import redactor
@@ -104,14 +104,13 @@ async def _start(client: Client, input: RunInput, start: StartOptions, arguments
 
 def _own_attributes(input: RunInput, start: StartOptions) -> dict[str, SearchAttributePair[Any]]:
     pairs: list[SearchAttributePair[Any]] = [
-        SearchAttributePair(AGENT, shown_name(input.agent)),
+        SearchAttributePair(AGENT, keyword(shown_name(input.agent))),
         SearchAttributePair(STATUS, "running"),
+        SearchAttributePair(ORIGIN, keyword(start.get("origin") or DIRECT)),
         SearchAttributePair(COST, 0.0),
     ]
     if tenant := start.get("tenant"):
         pairs.append(SearchAttributePair(TENANT, tenant))
-    if origin := start.get("origin"):
-        pairs.append(SearchAttributePair(ORIGIN, origin))
     return {pair.key.name: pair for pair in pairs}
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from temporalio import workflow
-from temporalio.common import SearchAttributePair, TypedSearchAttributes
+from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
@@ -28,7 +28,7 @@ from ..messages import ToolResult
 from ..protocol import names
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import Lineage, RunInput
-from ..protocol.search_attributes import AGENT, STATUS, TENANT
+from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT, keyword
 from ..protocol.shown import details_of, shown_name, summary_of
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..trace_ids import TraceIds
@@ -152,16 +152,17 @@ def child_input(
 
 def _attributes(input: RunInput) -> TypedSearchAttributes | None:
     """Those that the caller has, too: to set one that is not registered would stop the caller for ever."""
-    known = input.search_attributes
-    tenant = workflow.info().typed_search_attributes.get(TENANT)
-    pairs: list[SearchAttributePair[Any]] = []
-    if AGENT.name in known:
-        pairs.append(SearchAttributePair(AGENT, shown_name(input.agent)))
-    if STATUS.name in known:
-        pairs.append(SearchAttributePair(STATUS, "running"))
-    if TENANT.name in known and tenant is not None:
-        pairs.append(SearchAttributePair(TENANT, tenant))
-    return TypedSearchAttributes(pairs) if pairs else None
+    info = workflow.info()
+    of_caller = info.typed_search_attributes
+    values: dict[SearchAttributeKey[str], str | None] = {
+        AGENT: keyword(shown_name(input.agent)),
+        STATUS: "running",
+        ORIGIN: keyword(info.workflow_id),
+        TENANT: of_caller.get(TENANT),
+        SESSION: of_caller.get(SESSION),
+    }
+    known = {key: value for key, value in values.items() if key.name in input.search_attributes and value is not None}
+    return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in known.items()]) if known else None
 
 
 def _ended(result: ToolResult, told: RunOutput | RunFailure) -> ChildEnd:
