@@ -6,6 +6,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 PAGE = Path(__file__).with_name("cli.md")
@@ -29,9 +30,15 @@ A run whose worker is gone, because its command was killed or its machine was sw
 
 def page() -> str:
     """The whole page, as it should be."""
-    commands = re.findall(r"^  ([a-z-]+) ", help_of().partition("Commands:")[2], re.MULTILINE)
-    sections = [_section("perdure"), *(_section(f"perdure {command}", command) for command in commands)]
-    return "\n".join([INTRODUCTION, *sections])
+    return "\n".join([INTRODUCTION, *_sections()])
+
+
+def _sections(*command: str) -> Iterator[str]:
+    """The command's, and those of the commands that it has."""
+    text = help_of(*command)
+    yield f"## {' '.join(['perdure', *command])}\n\n```text\n{text.strip()}\n```\n"
+    for name in re.findall(r"^  ([a-z-]+) ", text.partition("\nCommands:")[2], re.MULTILINE):
+        yield from _sections(*command, name)
 
 
 def help_of(*command: str) -> str:
@@ -43,10 +50,6 @@ def help_of(*command: str) -> str:
         text=True,
         check=True,
     ).stdout
-
-
-def _section(title: str, *command: str) -> str:
-    return f"## {title}\n\n```text\n{help_of(*command).strip()}\n```\n"
 
 
 if __name__ == "__main__":

@@ -25,6 +25,7 @@ from .result import result
 from .resume import resume
 from .run import run
 from .run_options import CommandWithRunOptions
+from .schedule import schedule
 from .server import server
 from .setup import setup
 from .show import show
@@ -77,3 +78,5 @@ COMMANDS = (
 
 for _command in COMMANDS:
     app.command(cls=CommandWithRunOptions if _command in (run, fork) else None)(_command)
+
+app.add_typer(schedule)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
-from typing import Any
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from temporalio.client import Client
@@ -30,6 +30,8 @@ from .output_type import with_output_type
 from .run_input import new_run
 from .start_options import StartOptions, require_no_secret, start_arguments
 
+Result = TypeVar("Result")
+
 _unregistered: WeakKeyDictionary[Any, frozenset[str]] = WeakKeyDictionary()
 """For a connection, those of perdure's search attributes that are not registered with its namespace."""
 
@@ -41,6 +43,16 @@ class Started:
     id: str
     origin: str | None
     """The run id of its first link, if the server says it."""
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A run that can be started: now, or by a schedule."""
+
+    input: RunInput
+    arguments: dict[str, Any]
+    """What Temporal is told of the run, beside its input and search attributes; its memo too."""
+    start: StartOptions
 
 
 async def start_workflow(
@@ -58,6 +70,28 @@ async def start_workflow(
     """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's converter."""
     input = new_run(agent, inputs, options, messages)
     input.traceparent = current_traceparent()
+    prepared = await prepare(client, input, start, task_queue=task_queue, id=id, output_type=output_type)
+
+    async def begin(told: RunInput, attributes: TypedSearchAttributes) -> str | None:
+        run = await client.start_workflow(WORKFLOW, told, search_attributes=attributes, **prepared.arguments)
+        return run.first_execution_run_id
+
+    return Started(prepared.arguments["id"], await begun(client, prepared, begin))
+
+
+async def prepare(
+    client: Client,
+    input: RunInput,
+    start: StartOptions,
+    *,
+    task_queue: str,
+    id: str | None = None,
+    output_type: type | None = None,
+) -> Prepared:
+    """Check that a run with this input can be started so, and complete what it is started with.
+
+    Raises what `start_run` raises, unless the server does.
+    """
     known = redactor(input.agent)
     require_no_secret(known, start, id=id or "", task_queue=task_queue)
     require_model(input.agent)
@@ -67,7 +101,7 @@ async def start_workflow(
     workflow_id = id or readable_id(input.agent.name)
     arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input), **start_arguments(start)}
     arguments["memo"] = {**known.encoded(start.get("memo") or {}), **arguments["memo"]}
-    return Started(workflow_id, await _start(client, input, start, arguments))
+    return Prepared(input, arguments, start)
 
 
 def readable_id(name: str) -> str:
@@ -81,11 +115,15 @@ def _start_from_less(messages: Sequence[Message]) -> str:
     return f"Start from less ({size} bytes of it, before compression, are the conversation)"
 
 
-async def _start(client: Client, input: RunInput, start: StartOptions, arguments: dict[str, Any]) -> str | None:
-    """Start the workflow, with those of perdure's search attributes that the namespace knows.
+Begin = Callable[[RunInput, TypedSearchAttributes], Awaitable[Result]]
 
-    Returns the run id of its first link, if the server says it.
+
+async def begun(client: Client, prepared: Prepared, begin: Begin[Result]) -> Result:
+    """What `begin` gives for the input and those of perdure's search attributes that the namespace knows.
+
+    Raises what it raises for another reason than that it does not know one of them.
     """
+    input, start = prepared.input, prepared.start
     given = {pair.key.name: pair for pair in start.get("search_attributes") or ()}
     while True:
         unregistered = _unregistered.get(client.service_client, frozenset())
@@ -93,8 +131,7 @@ async def _start(client: Client, input: RunInput, start: StartOptions, arguments
         told = input.model_copy(update={"search_attributes": sorted(own)})
         attributes = TypedSearchAttributes(list({**own, **given}.values()))
         try:
-            run = await client.start_workflow(WORKFLOW, told, search_attributes=attributes, **arguments)
-            return run.first_execution_run_id
+            return await begin(told, attributes)
         except RPCError as error:
             unknown = {name for name in own if name not in given and name in error.message}
             if error.status != RPCStatusCode.INVALID_ARGUMENT or not unknown:

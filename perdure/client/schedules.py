@@ -1,0 +1,199 @@
+"""Runs that start by themselves: at the times of a cron expression, or at intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from datetime import timedelta
+from os import PathLike
+from typing import Any, Literal, Unpack
+
+from temporalio.client import (
+    Client,
+    Schedule,
+    ScheduleActionStartWorkflow,
+    ScheduleAlreadyRunningError,
+    ScheduleHandle,
+    ScheduleIntervalSpec,
+    ScheduleOverlapPolicy,
+    SchedulePolicy,
+    ScheduleSpec,
+    ScheduleState,
+    ScheduleUpdate,
+)
+from temporalio.common import TypedSearchAttributes
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..agent import Agent
+from ..messages import Message
+from ..options import RunOptions
+from ..payloads.converter import with_converter
+from ..protocol.names import WORKFLOW
+from ..protocol.run import RunInput
+from .run_input import new_run
+from .schedule_info import ScheduledRuns as ScheduledRuns
+from .schedule_info import ScheduleError as ScheduleError
+from .schedule_info import described, is_of_runs
+from .start_options import StartOptions
+from .starting import Prepared, begun, prepare
+
+Overlap = Literal["skip", "buffer", "buffer-all", "cancel", "terminate", "allow"]
+OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
+    "skip": ScheduleOverlapPolicy.SKIP,
+    "buffer": ScheduleOverlapPolicy.BUFFER_ONE,
+    "buffer-all": ScheduleOverlapPolicy.BUFFER_ALL,
+    "cancel": ScheduleOverlapPolicy.CANCEL_OTHER,
+    "terminate": ScheduleOverlapPolicy.TERMINATE_OTHER,
+    "allow": ScheduleOverlapPolicy.ALLOW_ALL,
+}
+"""What becomes of a run whose time has come while the one before it is under way."""
+CATCH_UP = timedelta(days=1)
+"""A time that passed while no server was running is made up for so much later, and no more."""
+NOT_SCHEDULED = ("origin", "id_reuse_policy", "id_conflict_policy")
+"""Options of a start that a schedule decides by itself."""
+
+
+async def create_schedule(
+    client: Client,
+    name: str,
+    agent: Agent | str | PathLike[str],
+    inputs: Mapping[str, Any] | None = None,
+    *,
+    cron: str | Sequence[str] = (),
+    every: timedelta | float | None = None,
+    timezone: str = "UTC",
+    overlap: Overlap = "skip",
+    paused: bool = False,
+    replace: bool = False,
+    task_queue: str = "perdure",
+    options: RunOptions | None = None,
+    messages: Sequence[Message | Mapping[str, Any]] | None = None,
+    output_type: type | None = None,
+    **start: Unpack[StartOptions],
+) -> ScheduledRuns:
+    """Start runs of the agent at the times of `cron`, in `timezone`, or `every` so many seconds; returns at once.
+
+    The agent, its inputs and the rendered prompt are recorded now, and every run begins with them, whatever becomes of
+    the file. A run's id is `NAME-` and its time, and its search attribute `PerdureOrigin` is `schedule:NAME`.
+    `replace` changes the schedule of that name, if there is one; it stays paused if it is. The other arguments are
+    those of `start_run`.
+
+    Raises what `start_run` raises, and `ScheduleError` for times that can't be, a name that is taken, options that are
+    not for schedules, and search attributes that the namespace does not know.
+    """
+    if refused := [option for option in NOT_SCHEDULED if start.get(option)]:
+        raise ScheduleError(f"{', '.join(refused)}: a schedule decides that by itself; expected it to be left out")
+    client = with_converter(client)
+    spec = _spec(cron, every, timezone)
+    start["origin"] = f"schedule:{name}"
+    input = new_run(agent, inputs, options, messages)
+    prepared = await prepare(client, input, start, task_queue=task_queue, id=name, output_type=output_type)
+    handle = client.get_schedule_handle(name)
+
+    async def begin(told: RunInput, attributes: TypedSearchAttributes) -> None:
+        policy = SchedulePolicy(overlap=OVERLAPS[overlap], catchup_window=CATCH_UP)
+        schedule = Schedule(_action(prepared, told, attributes), spec, policy, ScheduleState(paused=paused))
+        if not (replace and await _replaced(handle, schedule)):
+            await client.create_schedule(name, schedule)
+
+    with _explained(name):
+        await begun(client, prepared, begin)
+        return await described(handle)
+
+
+async def list_schedules(client: Client) -> list[ScheduledRuns]:
+    """All schedules of runs, by name. Raises `RPCError`."""
+    client = with_converter(client)
+    names = [entry.id async for entry in await client.list_schedules() if is_of_runs(entry)]
+    return [await get_schedule(client, name) for name in sorted(names)]
+
+
+async def get_schedule(client: Client, name: str) -> ScheduledRuns:
+    """The schedule of that name. Raises `ScheduleError` when there is none."""
+    with _explained(name):
+        return await described(with_converter(client).get_schedule_handle(name))
+
+
+async def pause_schedule(client: Client, name: str, reason: str = "") -> None:
+    """Start no more runs until `resume_schedule`. Raises `ScheduleError` when there is no such schedule."""
+    with _explained(name):
+        await client.get_schedule_handle(name).pause(note=reason or "paused")
+
+
+async def resume_schedule(client: Client, name: str) -> None:
+    """Start runs again. Raises `ScheduleError` when there is no such schedule."""
+    with _explained(name):
+        await client.get_schedule_handle(name).unpause(note="resumed")
+
+
+async def run_schedule(client: Client, name: str) -> None:
+    """Start a run now, beside the usual times, even while the schedule is paused and another run is under way.
+
+    Raises `ScheduleError` when there is no such schedule.
+    """
+    with _explained(name):
+        await client.get_schedule_handle(name).trigger(overlap=ScheduleOverlapPolicy.ALLOW_ALL)
+
+
+async def delete_schedule(client: Client, name: str) -> None:
+    """Forget the schedule; runs that it has started go on. Raises `ScheduleError` when there is no such schedule."""
+    with _explained(name):
+        await client.get_schedule_handle(name).delete()
+
+
+def _spec(cron: str | Sequence[str], every: timedelta | float | None, timezone: str) -> ScheduleSpec:
+    crons = [cron] if isinstance(cron, str) else list(cron)
+    if bool(crons) == (every is not None):
+        raise ScheduleError("expected either cron, such as '0 7 * * 1', or every, such as 3600 seconds")
+    # The server keeps the comment, and not the expression.
+    expressions = [f"{text.partition('#')[0].strip()} # {text.strip()}" for text in crons]
+    if every is None:
+        return ScheduleSpec(cron_expressions=expressions, time_zone_name=timezone)
+    interval = every if isinstance(every, timedelta) else timedelta(seconds=every)
+    if interval < timedelta(seconds=1):
+        raise ScheduleError(f"every {interval.total_seconds():g} s: expected a second at least")
+    return ScheduleSpec(intervals=[ScheduleIntervalSpec(every=interval)], time_zone_name=timezone)
+
+
+def _action(prepared: Prepared, told: RunInput, attributes: TypedSearchAttributes) -> ScheduleActionStartWorkflow:
+    return ScheduleActionStartWorkflow(WORKFLOW, told, typed_search_attributes=attributes, **prepared.arguments)
+
+
+async def _replaced(handle: ScheduleHandle, schedule: Schedule) -> bool:
+    """Whether there was a schedule, which is this one now."""
+    try:
+        before = await handle.describe()
+        schedule.state.paused |= before.schedule.state.paused
+        await handle.update(lambda _: ScheduleUpdate(schedule))
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def _explained(name: str) -> Iterator[None]:
+    """Within it, what the server says of a schedule is raised as `ScheduleError`."""
+    try:
+        yield
+    except ScheduleAlreadyRunningError as error:
+        raise ScheduleError(
+            f"there is a schedule {name!r}: choose another name, or replace that one (replace=True, --replace)"
+        ) from error
+    except RPCError as error:
+        if error.status is RPCStatusCode.NOT_FOUND:
+            raise ScheduleError(
+                f"there is no schedule {name!r}: `perdure schedule list` lists those of this namespace"
+            ) from error
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        raise ScheduleError(f"the schedule {name!r} can't be: {error.message}. {_advice(error.message)}") from error
+
+
+def _advice(message: str) -> str:
+    if "search attribute" in message:
+        return "Expected registered search attributes: `perdure setup` registers perdure's own"
+    if "time zone" in message:
+        return "Expected a time zone such as Europe/Berlin"
+    return "Expected a cron expression such as '0 7 * * 1' (Mondays at 7:00)"
