@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from os import PathLike
@@ -20,6 +20,7 @@ from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, TOOL_PREFIX, Of
 from ..protocol.inventory import Inventory, Lacking
 from ..providers.prices import INSTALL, VARIABLE, Prices, names
 from ..redaction import redact, redactor
+from ..tool_calls import agents_in
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking
 from .hooks import Hooks
@@ -48,10 +49,10 @@ class Stock:
         Raises ConfigurationError for declarations that their functions or kinds can't be used with, and for models
         without a known price where the run has a limit of cost.
         """
-        if run.options.max_cost_usd is not None:
-            await _require_prices(self.prices, run)
         asking = Asking(run.agent, run.inputs, self.prompt_root, run.agents)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
+        if run.options.max_cost_usd is not None:
+            await _require_prices(self.prices, run, agents_in(found.tools))
         tools = [spec.model_copy(update={"activity": self._activity(spec.name)}) for spec in found.tools]
         return found.model_copy(update={"tools": tools})
 
@@ -59,10 +60,10 @@ class Stock:
         return f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
 
 
-async def _require_prices(prices: Prices, run: KnownRun) -> None:
+async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -> None:
     """Each model of the run, and of the agents that it can call, must have a price: else the limit can't be held."""
     unknown: dict[str, str] = {}
-    for agent in [run.recorded_agent, *run.agents.values()]:
+    for agent in [run.recorded_agent, *run.agents.values(), *found.values()]:
         problem = await _without_price(prices, agent)
         if problem is not None:
             unknown.setdefault("/".join(names(agent)), problem)

@@ -20,6 +20,7 @@ from ..trace_ids import TraceIds
 from ..valid_text import bounded_text
 from . import content
 from .facts import SpanFacts, Value
+from .shown import COST
 
 PROVIDERS = {"azure": "azure.ai.openai", "foundry": "azure.ai.inference"}
 """`gen_ai.provider.name` where it is not perdure's own key."""
@@ -178,8 +179,8 @@ def described_error(error: BaseException) -> tuple[str, str]:
     return type(cause).__name__, str(cause)
 
 
-def usage_attributes(usage: Usage) -> dict[str, Value]:
-    """The tokens, as the GenAI conventions count them."""
+def usage_attributes(usage: Usage, cost_usd: float | None) -> dict[str, Value]:
+    """The tokens, as the GenAI conventions count them, and what they have cost, if that is known."""
     said: dict[str, Value] = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -188,11 +189,15 @@ def usage_attributes(usage: Usage) -> dict[str, Value]:
         said["gen_ai.usage.cache_read.input_tokens"] = usage.cached_input_tokens
     if usage.reasoning_tokens:
         said["gen_ai.usage.reasoning.output_tokens"] = usage.reasoning_tokens
+    if usage.cache_write_tokens:
+        said["gen_ai.usage.cache_creation.input_tokens"] = usage.cache_write_tokens
+    if cost_usd is not None:
+        said[COST] = cost_usd
     return said
 
 
 def _of_reply(reply: ModelReply) -> dict[str, Value]:
-    said = usage_attributes(reply.usage)
+    said = usage_attributes(reply.usage, reply.cost_usd)
     if reply.response_id:
         said["gen_ai.response.id"] = reply.response_id
     if reply.model:

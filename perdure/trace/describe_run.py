@@ -44,7 +44,7 @@ def agent_span(
         **({"gen_ai.agent.name": agent.name} if agent.name else {}),
         **({"gen_ai.agent.description": agent.description} if agent.description else {}),
         **({"gen_ai.conversation.id": session} if session else {}),
-        **usage_attributes(state.usage),
+        **usage_attributes(state.usage, state.cost_usd),
         "perdure.run.id": ids.workflow_id,
         "perdure.run.first_link": ids.first_run_id,
         "perdure.links": record.input.carried.links + 1 if record.input.carried else 1,

@@ -247,7 +247,7 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scri
     write_agent(tmp_path, "clerk.prompty", model, inputs=takes("topic"))
     write_agent(tmp_path, "slow.prompty", model)
     write_agent(tmp_path, "typed.prompty", model, outputs=[{"name": "n", "kind": "integer"}])
-    async with stage.worker():
+    async with stage.worker(prices={"openai/*": {"input": 0, "output": 1}}):
         run = await stage.start(load(chief), parallel_tool_calls=True)
         result = await run.result()
         slow = await stage.client.get_workflow_handle(f"{run.id}/1-2").describe()
@@ -258,6 +258,8 @@ async def test_what_goes_wrong_in_an_agent_is_an_error_result(stage: Stage, scri
     assert late == "Error: Tool 'slow' failed: timed out after 0.3 seconds"
     assert typed == '{"n":1}'
     assert slow.status == WorkflowExecutionStatus.CANCELED
+    assert result.unpriced_calls == 1, "it has not told what it has cost"
+    assert result.cost_usd
     assert [(await run.tool_result(each)).text for each in ("1", "2", "3", "4")] == [failed, unfit, late, typed]
     statuses = [message.metadata.get("status") for message in result.messages if message.role == "tool"]
     assert statuses == ["error", "error", "timeout", None]

@@ -12,6 +12,7 @@ from perdure.client.embedded.binary import find_binary
 from perdure.client.embedded.settings import FAST, dynamic_config
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
+from perdure.trace.shown import COST
 from tests.histories.record import SHORT_HISTORY
 from tests.histories.scenarios import SCENARIOS
 
@@ -53,3 +54,5 @@ async def compare(client: Client, task_queue: str, name: str) -> None:
     live = scene.traced.live
     assert live
     require_one_trace(live, await run.trace())
+    priced = [span for span in live if (span.attributes or {}).get(COST)]
+    assert priced or not any(span.name.startswith("chat") and span.status.is_unset for span in live)

@@ -17,6 +17,7 @@ from tests.workflows.stage import Stage
 
 REBUILT_ONLY = frozenset({"perdure.worker", "perdure.unfinished", "perdure.trace.missing_links"})
 """The attributes that only a rebuilt trace has, as docs/traces.md says."""
+PRICES = {"openai/*": {"input": 1, "output": 10}}
 
 
 class TracedStage(Stage):
@@ -35,7 +36,7 @@ class TracedStage(Stage):
 
     @asynccontextmanager
     async def worker(self, tools: Any = (), **more: Any) -> AsyncIterator[Worker]:
-        async with super().worker(tools, **{"tracer_provider": self.provider, **more}) as worker:
+        async with super().worker(tools, **{"tracer_provider": self.provider, "prices": PRICES, **more}) as worker:
             yield worker
 
 
