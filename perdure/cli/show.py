@@ -40,7 +40,7 @@ def show(
 async def _show(run_id: str, messages: bool, as_json: bool) -> None:
     async with open_run(run_id) as (session, handle):
         with waiting_shown():
-            found = await _summary(session, handle, messages=messages)
+            found = await summary(session, handle, messages=messages)
     if as_json:
         answer(found)
         return
@@ -48,8 +48,11 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
         answer(line)
 
 
-async def _summary(session: Session, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
-    """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages."""
+async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
+    """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages.
+
+    Raises `RPCError` when there is no such run.
+    """
     from ..client.reading.survey import survey
     from ..history.chain import Chain
 

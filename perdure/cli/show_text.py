@@ -112,7 +112,7 @@ def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
 def _tool(tool: Mapping[str, Any]) -> str:
     outcome = tool["outcome"]
     figures = [
-        _WORDS.get(outcome, ""),
+        "" if tool.get("decision") and outcome == "denied" else _WORDS.get(outcome, ""),
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
         counted(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
         _decided(tool),
