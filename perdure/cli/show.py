@@ -60,7 +60,6 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
     described = await chain.describe()
     status = await handle.status()
     found = await survey(chain)
-    cost = getattr(status, "cost_usd", None)
     told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.told]} if messages else {}
     return {
         "id": handle.id,
@@ -70,7 +69,8 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
         **_when(found, status, described),
         "model_calls": status.model_calls,
         "usage": status.usage.model_dump(mode="json"),
-        "cost_usd": cost,
+        "cost_usd": status.cost_usd,
+        "unpriced_calls": status.unpriced_calls,
         "links": found.links,
         "first_kept": found.first_kept,
         "unreplayed": found.unreplayed,

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from ..excerpt import counted, one_line, visible
+from ..money import format_usd
 from .approvals import command_for
 from .call_text import short_call
 from .console import describe_decision, describe_seconds, describe_usage, describe_warning
-from .costs import cost_of, format_cost
 from .flowing import FlowingText
 from .under_way import Doing, UnderWay, indent, key_of
 
@@ -77,8 +77,7 @@ class Written:
     def _model_answered(self, event: RunEvent) -> Iterator[Line]:
         call = self._under_way.ended((event.run_id, event.iteration, None))
         usage = event.data.get("usage") or {}
-        cost = cost_of(event.data)
-        figures = [_took(call, event), format_cost(cost) if cost else "", describe_usage(usage)]
+        figures = [_took(call, event), format_usd(event.data.get("costUsd")), describe_usage(usage)]
         figured = "  ".join(filter(None, figures))
         if self._headed == (event.run_id, event.iteration):
             yield Line(Text(f"    {figured}", style="dim"))
