@@ -84,9 +84,10 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
         yield agent
         return
     from ..testing import ScriptedModel
+    from ..testing.scripted_agent import with_script
 
     with ScriptedModel(_load_script(source)) as model:
-        yield _with_script(agent, model)
+        yield with_script(agent, model)
 
 
 def script_at(endpoint: str, source: str) -> ScriptedModel:
@@ -112,26 +113,3 @@ def _load_script(source: str) -> Script:
     if len(scripts) != 1:
         raise UsageProblem(f"--scripted {source!r}: expected module:function, file.py:function or file.json")
     return scripts[0]
-
-
-def _with_script(agent: Agent, model: ScriptedModel) -> Agent:
-    """The agent, whose model is the script, and so is that of the agents that it calls."""
-    from ..child_agents import with_delegates
-    from ..tools.prompty.files import recorded_agents
-
-    others = recorded_agents(with_delegates(agent))
-    scripted = _with_endpoint(agent, model)
-    scripted._others = {path: _with_endpoint(other, model) for path, other in others.items()}
-    return scripted
-
-
-def _with_endpoint(agent: Agent, model: ScriptedModel) -> Agent:
-    from ..agent import Connection, Model
-
-    declared = agent.model or Model(id="scripted")
-    provider = "anthropic" if declared.provider == "anthropic" else "openai"
-    endpoint = model.anthropic_endpoint if provider == "anthropic" else model.openai_endpoint
-    connection = Connection(kind="anonymous", endpoint=endpoint)
-    return agent.model_copy(
-        update={"model": declared.model_copy(update={"provider": provider, "connection": connection})}
-    )

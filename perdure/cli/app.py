@@ -21,6 +21,7 @@ from .export import export
 from .fork import fork
 from .ls import ls
 from .messages import messages
+from .rerun import rerun
 from .result import result
 from .resume import resume
 from .run import run
@@ -70,7 +71,7 @@ def perdure(
 
 
 COMMANDS = (
-    *(run, resume, fork, dev, worker, server, setup),
+    *(run, resume, fork, rerun, dev, worker, server, setup),
     *(watch, show, result, ls, status, events, messages, export),
     *(codec_server, encryption_key),
     *(steer, cancel, approve, deny, answer, validate),

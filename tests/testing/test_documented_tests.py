@@ -16,7 +16,9 @@ from perdure.testing.server import read_script
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing-agents.md"
 BLOCKS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
-TESTS = [block for block in BLOCKS if "def test_" in block]
+TESTS = [block for block in BLOCKS if "def test_" in block and "recorded(" not in block]
+RECORDED = [block for block in BLOCKS if "recorded(" in block]
+"""They have a fixture, and are run by `test_recorded.py`."""
 
 AGENT = """---
 name: weather

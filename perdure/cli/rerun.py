@@ -1,0 +1,127 @@
+"""`perdure rerun`: make a run's model calls anew, answer them from its record, and compare."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ..excerpt import counted, one_line
+from . import options
+from .agent_file import load_agent
+from .console import answer, describe_call, say
+from .inputs import read_given
+from .problems import DONE, FAILED, Failure, UsageProblem
+from .run_options import chosen_fields, run_options
+from .running import execute
+from .session import open_run
+
+if TYPE_CHECKING:
+    from ..testing import Comparison, Recording
+    from ..testing.comparison import Deviation, Effort
+
+
+def rerun(
+    context: typer.Context,
+    run: Annotated[
+        str,
+        typer.Argument(metavar="ID|FILE", help="A run that has ended, or the file that `perdure export` made of it."),
+    ],
+    model: Annotated[
+        str | None, typer.Option(metavar="ID", help="Another model: its id, or PROVIDER/ID for another provider.")
+    ] = None,
+    agent: Annotated[
+        Path | None, typer.Option(metavar="AGENT.prompty", help="A file whose agent takes the place of the recorded.")
+    ] = None,
+    inputs: options.Inputs = None,
+    inputs_json: options.InputsJson = None,
+    as_json: options.AsJson = False,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
+) -> None:
+    """Make a run's model calls anew, and compare them with what is recorded.
+
+    The model is called by this command, and no tool is executed: its calls are matched with the recorded ones by name
+    and arguments, and get their results. A call that matches none ends the comparison. The exit code is 0 when the
+    rerun went the same way, 1 when it did not.
+    """
+    revised = load_agent(agent) if agent else None
+    given = read_given(revised, inputs or [], inputs_json)
+    fields = run_options(chosen_fields(context)).model_dump(exclude_unset=True)
+    execute(_rerun(run, {"model": model, "agent": revised, "inputs": given, "options": fields}, as_json=as_json))
+
+
+async def _rerun(run: str, changes: dict[str, Any], *, as_json: bool) -> int:
+    from ..testing import rerun
+
+    recording = await _recording(run)
+    if not recording.has_ended:
+        raise Failure(f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended")
+    found = await rerun(recording, **changes)
+    if as_json:
+        answer(found.as_json())
+    else:
+        for line in _report(found):
+            answer(line)
+    return DONE if found.path == "same" else FAILED
+
+
+async def _recording(run: str) -> Recording:
+    from ..testing import read_recording
+    from ..testing.recording import recording_of
+
+    if Path(run).is_file():
+        return read_recording(run)
+    if run.endswith(".jsonl"):
+        raise UsageProblem(f"there is no file {run!r}, expected one that `perdure export ID -o {run}` has written")
+    async with open_run(run) as (_, handle):
+        return recording_of([line async for line in handle.export(children=False)], run)
+
+
+def _report(found: Comparison) -> Iterator[str]:
+    say(f"Run {found.run}: {found.recorded_model} as recorded, {found.model} now", "strong")
+    calls = f"{found.matched} of {counted(found.recorded_calls, 'recorded tool call')}"
+    if found.deviation is None:
+        yield f"the same path: {calls} asked for again"
+    else:
+        yield from _left(found.deviation, calls)
+    yield ""
+    yield f"{'':<14}{'recorded':>14}{'rerun':>14}"
+    for name, recorded, now in zip(_NAMES, _figures(found.recorded), _figures(found.rerun), strict=True):
+        yield f"{name:<14}{recorded:>14}{now:>14}"
+    yield ""
+    yield f"recorded: {_end(found.recorded_end)}"
+    yield f"rerun:    {_end(found.rerun_end)}"
+
+
+_NAMES = ("model calls", "tool calls", "tokens in", "tokens out", "cost", "model time")
+
+
+def _figures(effort: Effort) -> list[str]:
+    cost = "unknown" if effort.cost is None else f"${effort.cost:.4f}"
+    counts = (effort.model_calls, effort.tool_calls, effort.input_tokens, effort.output_tokens)
+    return [*(f"{count:,}" for count in counts), cost, f"{effort.seconds:.1f} s"]
+
+
+def _left(deviation: Deviation, calls: str) -> Iterator[str]:
+    words = {
+        "unmatched": "asked for what the record has no result of",
+        "skipped": "went on without asking for everything",
+        "unasked": "answered without asking for everything",
+        "failed": "failed",
+    }
+    yield f"another path: in iteration {deviation.iteration} it {words[deviation.why]}; {calls} asked for again"
+    for title, listed in (("asked", deviation.asked), ("recorded", deviation.recorded)):
+        for each in listed:
+            yield f"  {title}: {describe_call(each['name'], each['arguments'])}"
+
+
+def _end(end: dict[str, Any] | None) -> str:
+    if end is None:
+        return "(no answer: the comparison ended before)"
+    if failure := end.get("failure"):
+        return f"failed ({failure['kind']}): {one_line(failure['message'], 200)}"
+    output = end["output"]
+    return output if isinstance(output, str) else str(output)

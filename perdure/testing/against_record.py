@@ -1,0 +1,169 @@
+"""Runs an agent in this process against the record of an earlier run, which answers its tool calls."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ..activities.heartbeat import Heart
+from ..activities.model import ask_model
+from ..agent import Agent, Tool
+from ..conversation import Conversation
+from ..loop.state import LoopState
+from ..messages import Message, ModelReply, ToolCall, ToolResult
+from ..options import RunOptions
+from ..prompty.portable import resolve_environment
+from ..tool_calls import Approval, ToolRequest, ToolSpec
+from .answers import Answers, Unmatched
+from .direct_effects import DirectEffects
+from .in_process import InProcessRun
+from .recording import RecordedReply, Recording
+
+
+class Diverged(AssertionError):
+    """The model asks for a tool call that the record has no result of."""
+
+    def __init__(self, iteration: int, calls: Sequence[ToolCall]) -> None:
+        self.iteration = iteration
+        self.calls = list(calls)
+        shown = ", ".join(f"{call.name}({call.arguments})" for call in calls)
+        super().__init__(f"iteration {iteration} asks for {shown}, which the record has no (further) result of")
+
+
+class EveryTool(Mapping[str, ToolSpec]):
+    """The tools of a run: those that are known, and whatever else a model may ask for."""
+
+    def __init__(self, known: Mapping[str, ToolSpec]) -> None:
+        self._known = dict(known)
+
+    def __getitem__(self, name: str) -> ToolSpec:
+        return self._known.get(name) or ToolSpec(name=name)
+
+    def __contains__(self, name: object) -> bool:
+        return isinstance(name, str)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._known)
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+@dataclass(kw_only=True, eq=False)
+class RecordEffects(DirectEffects):
+    """Calls the provider, and executes no tool but the real ones: the record answers all other calls."""
+
+    answers: Answers = field(default_factory=lambda: Answers([]))
+    real: frozenset[str] = frozenset()
+    """The names of the tools that are executed."""
+    read_before: dict[int, list[str]] = field(default_factory=dict)
+    """Iteration → the steering messages that are read before its model call."""
+    replies: list[RecordedReply] = field(default_factory=list)
+    """What the model has said, and what it took."""
+    _at: int = 0
+    _claimed: dict[tuple[int, int], ToolResult] = field(default_factory=dict)
+
+    async def checkpoint(self, state: LoopState) -> None:
+        self._at = state.iteration + 1
+        await super().checkpoint(state)
+
+    def has_steering(self) -> bool:
+        return bool(self.read_before.get(self._at + 1)) or super().has_steering()
+
+    def drain_steering(self) -> list[str]:
+        return [*self.read_before.pop(self._at, []), *super().drain_steering()]
+
+    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+        """As `Effects.call_model`. Raises Diverged when the record has no answer to what the model asks for."""
+        self.unread.clear()
+        started = time.perf_counter()
+        messages = list(conversation.messages)
+        asking = ask_model(self.agent, messages, self.options, Heart(), with_tools=with_tools)
+        reply = await self._unless_cancelled(asking)
+        self.replies.append(RecordedReply(iteration, reply, time.perf_counter() - started))
+        asked = [(index, call) for index, call in enumerate(reply.message.tool_calls) if call.name not in self.real]
+        try:
+            results = self.answers.claim([call for _, call in asked])
+        except Unmatched as unmatched:
+            raise Diverged(iteration, unmatched.calls) from None
+        for (index, _), result in zip(asked, results, strict=True):
+            self._claimed[iteration, index] = result
+        return reply
+
+    async def run_tool(self, request: ToolRequest) -> ToolResult:
+        claimed = self._claimed.pop((request.iteration, request.index), None)
+        return await super().run_tool(request) if claimed is None else self.results.add(request, claimed)
+
+
+class AgainstRecord(InProcessRun):
+    """A run whose tool calls a record answers, except those of the `tools` that are given."""
+
+    effects_type: ClassVar[type[DirectEffects]] = RecordEffects
+
+    def __init__(
+        self,
+        recording: Recording,
+        *,
+        agent: Agent | None = None,
+        messages: Sequence[Message] | None = None,
+        options: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | None = None,
+        tools: Mapping[str, Any] | None = None,
+        **more: Any,
+    ) -> None:
+        chosen = {"guardrails": None, "compactor": None, "stream": False, **(options or {})}
+        super().__init__(
+            agent or recording.agent,
+            recording.messages if messages is None else messages,
+            model=[],
+            options=RunOptions.model_validate({**_known(recording.options), **chosen}),
+            inputs={**recording.inputs, **(inputs or {})},
+            tools=tools or {},
+            **{"approve": self._as_recorded, "answer": self._as_recorded, **more},
+        )
+        assert isinstance(self.effects, RecordEffects)
+        self.record = self.effects
+        self.record.answers = Answers([each for each in recording.calls if each.call.name not in (tools or {})])
+        self.record.real = frozenset(tools or {})
+        self.record.read_before = {iteration: list(texts) for iteration, texts in recording.steering.items()}
+        self._recording = recording
+
+    async def _offered_tools(self) -> dict[str, ToolSpec]:
+        whole, real = self.effects.agent, self.record.real
+        self.effects.agent = whole.model_copy(
+            update={"tools": [tool for tool in whole.tools or [] if tool.name in real]}
+        )
+        specs = await super()._offered_tools()
+        declared = self.effects.agent.tools or []
+        # No tool is reached that the record answers for: what their connections refer to need not be set here.
+        resolved = resolve_environment(whole.model_copy(update={"tools": None}))
+        resolved = resolved.model_copy(update={"tools": whole.tools})
+        offered = offered_to(resolved, self._recording)
+        self.effects.agent = resolved.with_declarations([*offered, *declared])
+        # Who decided, and where a call was executed, is in the results.
+        known = {spec.name: ToolSpec(name=spec.name, max_result=spec.max_result) for spec in self._recording.tools}
+        return EveryTool({**known, **specs})  # type: ignore[return-value]
+
+    def _as_recorded(self, request: ToolRequest) -> Approval:
+        """What a person has decided about the same call."""
+        found = self._recording.decisions.get((request.iteration, request.call_id))
+        return found or Approval(approved=False, reason="nobody has decided about it in the recorded run")
+
+
+def offered_to(agent: Agent, recording: Recording) -> list[Tool]:
+    """What the record says of the tools that the agent declares as the recorded one did; others speak for themselves.
+
+    A declared tool that offers several functions, and has changed since, is offered as it was.
+    """
+    same = {tool.name for tool in agent.tools or [] if _same(tool, recording.agent.tool(tool.name))}
+    return [tool for tool in recording.offered if getattr(tool, "of", tool.name) in same]
+
+
+def _same(tool: Tool, before: Tool | None) -> bool:
+    return before is not None and (tool.kind != "function" or tool == before)
+
+
+def _known(options: RunOptions) -> dict[str, Any]:
+    return {name: getattr(options, name) for name in RunOptions.model_fields}

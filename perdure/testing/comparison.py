@@ -1,0 +1,174 @@
+"""Makes the model calls of a recorded run anew, answers them from the record, and compares the two."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any, Literal
+
+from ..agent import Agent
+from ..client.revised import loaded, new_prompt, with_instructions, with_model
+from ..errors import RunError
+from ..json_types import JsonObject
+from ..messages import Message, ToolCall, Usage
+from .against_record import AgainstRecord, Diverged
+from .recording import RecordedReply, Recording
+
+
+@dataclass
+class Effort:
+    """What model calls took, up to a certain point."""
+
+    model_calls: int = 0
+    tool_calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cost: float | None = None
+    """In US dollars; None where the price of a call is not known."""
+    seconds: float = 0.0
+    """Of the model calls, without waits for tools and people."""
+
+
+@dataclass
+class Deviation:
+    """Where the rerun left the path of the recorded run."""
+
+    why: Literal["unmatched", "skipped", "unasked", "failed"]
+    """It asked for what the record has no result of; asked for something later first; answered without asking for
+    everything; or failed, other than the recorded run."""
+    iteration: int
+    """Of the rerun."""
+    asked: list[JsonObject] = field(default_factory=list)
+    """The calls that the record has no result of: `{name, arguments}`."""
+    recorded: list[JsonObject] = field(default_factory=list)
+    """What the recorded run asked for instead, or besides."""
+
+
+@dataclass
+class Comparison:
+    """How far a rerun came on the path of the recorded run, and what each of them took until then."""
+
+    run: str
+    model: str
+    """That of the rerun, as `PROVIDER/ID`."""
+    recorded_model: str
+    path: Literal["same", "diverged"]
+    deviation: Deviation | None
+    matched: int
+    """Tool calls that were answered from the record."""
+    recorded_calls: int
+    """All that the record has."""
+    recorded: Effort
+    rerun: Effort
+    recorded_end: JsonObject
+    """`{output}` or `{failure}`."""
+    rerun_end: JsonObject | None
+    """None when the comparison ended before an answer."""
+
+    def as_json(self) -> JsonObject:
+        """Everything, for programs."""
+        return asdict(self)
+
+
+async def rerun(
+    recording: Recording,
+    *,
+    model: str | None = None,
+    agent: Agent | str | os.PathLike[str] | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    options: Mapping[str, Any] | None = None,
+) -> Comparison:
+    """Run the agent anew, with another model, or as its file is now; no tool is executed.
+
+    The model is called for real, in this process. Tool calls are matched by name and arguments, each recorded result
+    is used once, and a call that matches none ends the comparison. Guardrails and compactors are not called.
+
+    Raises what `load` raises, ConfigurationError for a prompt that needs inputs which were not recorded, and
+    InvokerError for a provider that is not installed here.
+    """
+    chosen, messages = recording.agent, recording.messages
+    if agent is not None:
+        chosen = loaded(agent)
+        messages = _new_seed(chosen, recording, {**recording.inputs, **(inputs or {})})
+    if model is not None:
+        chosen = with_model(chosen, model)
+    run = AgainstRecord(recording, agent=chosen, messages=messages, options=options, inputs=inputs)
+    end: JsonObject | None = None
+    unmatched: Diverged | None = None
+    try:
+        end = {"output": (await run.run()).output}
+    except Diverged as diverged:
+        unmatched = diverged
+    except RunError as error:
+        end = {"failure": {"kind": error.kind, "message": str(error), "reason": error.reason}}
+    return _compared(recording, run, end, unmatched)
+
+
+def _new_seed(agent: Agent, recording: Recording, inputs: Mapping[str, Any]) -> list[Message]:
+    """The conversation as it begins with the new prompt; what can't be rendered anew stays as it was."""
+    new, seed = new_prompt(agent, inputs), recording.messages
+    if new.messages is not None and [each.role for each in new.messages] == [each.role for each in seed]:
+        return new.messages
+    return with_instructions(seed, seed, new.instructions)
+
+
+def _compared(
+    recording: Recording, run: AgainstRecord, end: JsonObject | None, unmatched: Diverged | None
+) -> Comparison:
+    answers, record = run.record.answers, run.record
+    deviation = _deviation(recording, run, end, unmatched)
+    until = answers.reached + 1 if unmatched else max((each.iteration for each in recording.replies), default=0)
+    before = [each for each in recording.replies if each.iteration <= until]
+    return Comparison(
+        run=recording.id,
+        model=_model_of(record.agent),
+        recorded_model=_model_of(recording.agent),
+        path="diverged" if deviation else "same",
+        deviation=deviation,
+        matched=answers.used,
+        recorded_calls=len(recording.calls),
+        recorded=_effort(before, sum(each.iteration <= answers.reached for each in recording.calls)),
+        rerun=_effort(record.replies, answers.used),
+        recorded_end={"failure": recording.failure} if recording.failure else {"output": recording.output},
+        rerun_end=end,
+    )
+
+
+def _deviation(
+    recording: Recording, run: AgainstRecord, end: JsonObject | None, unmatched: Diverged | None
+) -> Deviation | None:
+    answers, iteration = run.record.answers, run.record.replies[-1].iteration if run.record.replies else 0
+    if unmatched is not None:
+        instead = [each.call for each in answers.left if each.iteration <= answers.reached + 1]
+        return Deviation("unmatched", unmatched.iteration, _shown(unmatched.calls), _shown(instead))
+    failure = (end or {}).get("failure")
+    if failure is not None and failure["kind"] != (recording.failure or {}).get("kind"):
+        return Deviation("failed", iteration, recorded=_shown([each.call for each in answers.left]))
+    if answers.skipped:
+        return Deviation("skipped", iteration, recorded=_shown([each.call for each in answers.skipped]))
+    if answers.left:
+        return Deviation("unasked", iteration, recorded=_shown([each.call for each in answers.left]))
+    return None
+
+
+def _effort(replies: Sequence[RecordedReply], tool_calls: int) -> Effort:
+    usage = sum((each.reply.usage for each in replies), Usage())
+    costs = [each.cost for each in replies]
+    known = [cost for cost in costs if cost is not None]
+    return Effort(
+        model_calls=len(replies),
+        tool_calls=tool_calls,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+        cost=sum(known) if known and len(known) == len(costs) else None,
+        seconds=round(sum(each.seconds for each in replies), 3),
+    )
+
+
+def _model_of(agent: Agent) -> str:
+    return f"{agent.model.provider_key}/{agent.model.id}" if agent.model else ""
+
+
+def _shown(calls: Sequence[ToolCall]) -> list[JsonObject]:
+    return [{"name": call.name, "arguments": call.arguments} for call in calls]

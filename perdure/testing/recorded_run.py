@@ -1,0 +1,199 @@
+"""Makes a pytest fixture of an exported run: its model's replies, and the results of its tools."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import os
+import uuid
+from collections.abc import Callable, Mapping, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from temporalio.client import Client
+
+from ..agent import Agent, CustomTool, FunctionTool, OfferedFunction, Tool
+from ..client.blocking import wait_for_result
+from ..client.runs import start_run
+from ..messages import ToolCall
+from ..prompty.load import load
+from ..protocol.outcome import RunResult
+from ..schema import object_schema
+from ..tools.collect import collect_tools
+from ..tools.kind import Asking, KindCall, Offering, ToolKind
+from ..worker import create_worker
+from .against_record import AgainstRecord, offered_to
+from .answers import Answers
+from .direct_tools import Tools
+from .recording import RecordedReply, Recording, read_recording
+from .script import ScriptedReply, ScriptedRequest
+from .scripted_agent import with_script
+from .server import ScriptedModel
+
+
+class RecordedRun:
+    """A run that was exported, to be played again: called, it runs the agent and returns the result.
+
+    A scripted model gives the recorded replies over HTTP, and the record answers the tool calls.
+    """
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        """What the export has of the run."""
+
+    @property
+    def output(self) -> Any:
+        """What the recorded run has answered; None when it failed."""
+        return self.recording.output
+
+    @property
+    def failure(self) -> Mapping[str, Any] | None:
+        """The `kind` and the `message` of the error that the recorded run failed with."""
+        return self.recording.failure
+
+    @property
+    def replies(self) -> list[RecordedReply]:
+        """The replies of the model, in order."""
+        return self.recording.replies
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """The tool calls that the model has asked for, in order."""
+        return [each.call for each in self.recording.calls]
+
+    def __call__(
+        self, agent: Agent | str | os.PathLike[str] | None = None, *, tools: Tools = (), **more: Any
+    ) -> RunResult:
+        """Run the agent in this process and return the result.
+
+        It is the recorded one, or the `agent` that is given, which may be a file. The functions in `tools` are called
+        for real; the record answers for all others, approvals included. `more` are further arguments of `InProcessRun`,
+        such as `guardrails`, and `options`, as a dict of those that differ.
+
+        Raises `RunError` when the run ends without a result, and `Diverged`, an AssertionError, when it asks for a
+        tool call that the record has no result of.
+        """
+        return wait_for_result(self._in_process(_agent(agent, self.recording), _named(tools), more))
+
+    async def _in_process(self, agent: Agent, tools: Mapping[str, Any], more: Mapping[str, Any]) -> RunResult:
+        with self._model() as model:
+            run = AgainstRecord(self.recording, agent=with_script(agent, model), tools=tools, **more)
+            return await run.run()
+
+    async def on_server(
+        self,
+        client: Client,
+        agent: Agent | str | os.PathLike[str] | None = None,
+        *,
+        tools: Tools = (),
+        **worker: Any,
+    ) -> RunResult:
+        """Run the agent as a real run on the server of `client`, with a worker of its own, and return the result.
+
+        `worker` are further arguments of `create_worker`. Raises as a call does, and ValueError for a run that was
+        steered: its messages can't be sent at the same moments again.
+        """
+        if any(self.recording.steering.values()):
+            raise ValueError(f"run {self.recording.id!r} was steered while it ran: play it in this process")
+        real, queue = _named(tools), f"perdure-recorded-{uuid.uuid4()}"
+        declared, kind = _answered(_agent(agent, self.recording), self.recording, real)
+        kinds = {**worker.pop("tool_kinds", {}), RecordedKind.name: kind}
+        with self._model() as model:
+            async with create_worker(client, task_queue=queue, tools=real, tool_kinds=kinds, **worker):
+                run = await start_run(
+                    client,
+                    with_script(declared, model),
+                    self.recording.inputs,
+                    messages=self.recording.messages,
+                    task_queue=queue,
+                    options=self.recording.options.model_copy(update={"guardrails": None, "compactor": None}),
+                )
+                return await run.result()
+
+    def _model(self) -> ScriptedModel:
+        replies, number = [_scripted(each) for each in self.recording.replies], count()
+
+        def next_reply(request: ScriptedRequest) -> ScriptedReply:
+            """Not chosen by the conversation, from which trimming may have dropped turns."""
+            place = next(number)
+            if place < len(replies):
+                return replies[place]
+            text = f"the record has {len(replies)} replies, and this is model call {place + 1}"
+            return ScriptedReply(status=400, error={"error": {"message": text, "type": "invalid_request_error"}})
+
+        return ScriptedModel(next_reply)
+
+
+class RecordedKind(ToolKind):
+    """Tools whose calls a record answers."""
+
+    name = "perdure.recorded"
+
+    def __init__(self, functions: Sequence[Offering], answers: Answers) -> None:
+        self._functions = functions
+        self._answers = answers
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        return self._functions
+
+    async def execute(self, call: KindCall) -> Any:
+        asked = ToolCall(id=call.context.call_id or "", name=call.name, arguments=json.dumps(call.arguments))
+        return self._answers.claim([asked])[0]
+
+
+def _answered(agent: Agent, recording: Recording, real: Mapping[str, Any]) -> tuple[Agent, RecordedKind]:
+    """The agent, whose tools a record answers for, except the real ones."""
+    complete = agent.with_declarations(offered_to(agent, recording))
+    functions = [_offering(tool) for tool in complete.tools or [] if tool.name not in real]
+    tools: list[Tool] = [tool for tool in agent.tools or [] if tool.name in real]
+    if functions:
+        tools.append(CustomTool(kind=RecordedKind.name, name="recorded"))
+    answers = Answers([each for each in recording.calls if each.call.name not in real])
+    return agent.model_copy(update={"tools": tools}), RecordedKind(functions, answers)
+
+
+def _offering(tool: Tool) -> Offering:
+    if isinstance(tool, OfferedFunction):
+        return Offering(tool.name, tool.description, tool.schema_ or {"type": "object", "properties": {}})
+    declared = tool.parameters or [] if isinstance(tool, FunctionTool) else []
+    return Offering(tool.name, tool.description, object_schema(declared))
+
+
+def _agent(given: Agent | str | os.PathLike[str] | None, recording: Recording) -> Agent:
+    if given is None or isinstance(given, Agent):
+        return given or recording.agent
+    return load(given, defer_environment=True)
+
+
+def _named(tools: Tools) -> Mapping[str, Callable[..., Any]]:
+    return tools if isinstance(tools, Mapping) else collect_tools(tools)
+
+
+def _scripted(recorded: RecordedReply) -> ScriptedReply:
+    message, usage = recorded.reply.message, recorded.reply.usage
+    return ScriptedReply(
+        text=message.text,
+        tool_calls=message.tool_calls,
+        finish_reason=recorded.reply.finish_reason,
+        input_tokens=usage.input_tokens,
+        output_tokens=usage.output_tokens,
+    )
+
+
+def recorded(file: str | os.PathLike[str]) -> Any:
+    """A pytest fixture, whose value is the `RecordedRun` of the file: `run = recorded("bug-17.jsonl")`.
+
+    `perdure export ID` has written the file; its path is relative to that of the test module. Raises ConfigurationError
+    for any other file.
+    """
+    import pytest
+
+    caller = inspect.stack()[1].filename
+    recording = read_recording(Path(caller).parent / file)
+
+    @pytest.fixture
+    def run() -> RecordedRun:
+        return RecordedRun(recording)
+
+    return run

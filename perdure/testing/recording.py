@@ -1,0 +1,159 @@
+"""A run as its export has it (docs/export.md): what it began with, what its model said, what its tools gave."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter
+
+from ..agent import Agent, Tool
+from ..errors import ConfigurationError
+from ..json_types import JsonObject
+from ..messages import Message, ModelReply, ToolCall, ToolResult, Usage
+from ..protocol.run import RecordedOptions
+from ..tool_calls import Approval, ToolSpec
+
+VERSION = 1
+_TOOLS: TypeAdapter[list[Tool]] = TypeAdapter(list[Tool])
+
+
+@dataclass
+class RecordedReply:
+    """One reply of the model, and what its call took."""
+
+    iteration: int
+    reply: ModelReply
+    seconds: float = 0.0
+
+    @property
+    def cost(self) -> float | None:
+        """In US dollars; None where it is not known."""
+        return getattr(self.reply, "cost_usd", None)
+
+
+@dataclass
+class RecordedCall:
+    """One tool call of the model, and what it was told."""
+
+    iteration: int
+    call: ToolCall
+    told: ToolResult
+
+
+@dataclass
+class Recording:
+    """Everything of a run that an export has, without the runs that it has called."""
+
+    id: str
+    agent: Agent
+    """As it was recorded; `offered` completes it."""
+    options: RecordedOptions
+    inputs: JsonObject
+    messages: list[Message]
+    """The conversation that the run began with."""
+    tools: list[ToolSpec] = field(default_factory=list)
+    offered: list[Tool] = field(default_factory=list)
+    replies: list[RecordedReply] = field(default_factory=list)
+    calls: list[RecordedCall] = field(default_factory=list)
+    steering: dict[int, list[str]] = field(default_factory=dict)
+    """Iteration → the messages that were read before its model call."""
+    decisions: dict[tuple[int, str], Approval] = field(default_factory=dict)
+    """Iteration and call id → what a person has decided."""
+    status: str = ""
+    output: Any = None
+    failure: JsonObject | None = None
+    """The kind and the text of the error, of a run that failed."""
+
+    @property
+    def has_ended(self) -> bool:
+        return self.status not in ("", "running", "waiting_for_approval")
+
+    @property
+    def usage(self) -> Usage:
+        """Of the model calls of the run itself."""
+        return sum((each.reply.usage for each in self.replies), Usage())
+
+
+def read_recording(file: str | PathLike[str]) -> Recording:
+    """The run in a file that `perdure export` has written. Raises ConfigurationError for any other file."""
+    path = Path(file)
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return recording_of(_parsed(lines), fspath(path))
+    except OSError as error:
+        raise ConfigurationError(f"{fspath(path)!r} can't be read: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(f"{fspath(path)!r} is no export of a run: {error}") from error
+
+
+def _parsed(lines: Iterable[str]) -> Iterator[Any]:
+    for line in lines:
+        if line.strip():
+            yield json.loads(line)
+
+
+def recording_of(lines: Iterable[Any], source: str) -> Recording:
+    """The run whose lines these are, in order. Raises ConfigurationError, which names the `source`, for others."""
+    recording: Recording | None = None
+    steering: defaultdict[int, list[str]] = defaultdict(list)
+    first = 1
+    try:
+        for line in lines:
+            if line["kind"] == "export":
+                _require_version(line, source)
+            elif recording is None and line["kind"] == "run":
+                recording, first = _begun(line), int(line.get("from") or 1)
+            elif recording is not None and line.get("run") == recording.id:
+                _take({**line, "iteration": line.get("iteration", 0) - first + 1}, recording, steering)
+    except (ValueError, KeyError, TypeError) as error:
+        raise ConfigurationError(f"{source!r} is no export of a run, as `perdure export` writes it: {error}") from error
+    if recording is None:
+        raise ConfigurationError(f"{source!r} is no export of a run: it has no line of the kind 'run'")
+    recording.steering = dict(steering)
+    return recording
+
+
+def _require_version(line: Mapping[str, Any], source: str) -> None:
+    if line["version"] != VERSION:
+        raise ConfigurationError(
+            f"{source!r} is an export of version {line['version']!r}, and this perdure reads version {VERSION}"
+        )
+
+
+def _begun(line: Mapping[str, Any]) -> Recording:
+    return Recording(
+        id=line["run"],
+        agent=Agent.model_validate(line["agent"]),
+        options=RecordedOptions.model_validate(line["options"]),
+        inputs=line["inputs"],
+        messages=[Message.model_validate(message) for message in line["messages"]],
+        tools=[ToolSpec.model_validate(spec) for spec in line["tools"]],
+        offered=_TOOLS.validate_python(line["offered"]),
+    )
+
+
+def _take(line: JsonObject, recording: Recording, steering: defaultdict[int, list[str]]) -> None:
+    match line["kind"]:
+        case "model_call":
+            steering[line["iteration"]] += line.get("steering") or []
+            if line.get("reply"):
+                reply = ModelReply.model_validate(line["reply"])
+                taken = max(0.0, (line.get("ended") or 0.0) - (line.get("scheduled") or 0.0))
+                recording.replies.append(RecordedReply(line["iteration"], reply, taken))
+        case "tool_call":
+            if told := line.get("told") or line.get("result"):
+                call = ToolCall(id=line["id"], name=line["name"], arguments=line["asked"])
+                recording.calls.append(RecordedCall(line["iteration"], call, ToolResult.model_validate(told)))
+        case "event" if line.get("type") == "permission_completed":
+            known = {name: line["data"].get(name) for name in Approval.model_fields}
+            recording.decisions[line["iteration"], line["callId"]] = Approval.model_validate(known)
+        case "end":
+            recording.status = line["status"]
+            recording.output = (line.get("result") or {}).get("output")
+            recording.failure = line.get("failure")
