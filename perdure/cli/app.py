@@ -78,6 +78,6 @@ COMMANDS = (
 )
 
 for _command in COMMANDS:
-    app.command(cls=CommandWithRunOptions if _command in (run, fork) else None)(_command)
+    app.command(cls=CommandWithRunOptions if _command in (run, fork, rerun) else None)(_command)
 
 app.add_typer(schedule)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..excerpt import counted, one_line
+from ..money import format_usd
 from . import options
 from .agent_file import load_agent
 from .console import answer, describe_call, say
@@ -100,9 +101,8 @@ _NAMES = ("model calls", "tool calls", "tokens in", "tokens out", "cost", "model
 
 
 def _figures(effort: Effort) -> list[str]:
-    cost = "unknown" if effort.cost is None else f"${effort.cost:.4f}"
     counts = (effort.model_calls, effort.tool_calls, effort.input_tokens, effort.output_tokens)
-    return [*(f"{count:,}" for count in counts), cost, f"{effort.seconds:.1f} s"]
+    return [*(f"{count:,}" for count in counts), format_usd(effort.cost) or "unknown", f"{effort.seconds:.1f} s"]
 
 
 def _left(deviation: Deviation, calls: str) -> Iterator[str]:

@@ -165,7 +165,7 @@ class _Export:
         if isinstance(run, AgentRun):
             status = run.status()
             end |= {"iteration": status.iteration, "modelCalls": status.model_calls, "usage": dumped(status.usage)}
-            end["cost"] = getattr(status, "cost_usd", None)
+            end["cost"] = status.cost_usd
             if link.is_open:
                 end["status"] = status.status
         yield self._line("end", {**end, **await self._ended_with(ending, link)})

@@ -8,13 +8,14 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..activities.heartbeat import Heart
-from ..activities.model import ask_model
+from ..activities.model import ask_model, priced
 from ..agent import Agent, Tool
 from ..conversation import Conversation
 from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolCall, ToolResult
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
+from ..providers.prices import Prices
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .answers import Answers, Unmatched
 from .direct_effects import DirectEffects
@@ -60,6 +61,9 @@ class RecordEffects(DirectEffects):
     """The names of the tools that are executed."""
     read_before: dict[int, list[str]] = field(default_factory=dict)
     """Iteration → the steering messages that are read before its model call."""
+    prices: Prices | None = None
+    """What calls cost; None for what the recorded ones have cost, in order."""
+    costs: list[float | None] = field(default_factory=list)
     replies: list[RecordedReply] = field(default_factory=list)
     """What the model has said, and what it took."""
     _at: int = 0
@@ -81,7 +85,7 @@ class RecordEffects(DirectEffects):
         started = time.perf_counter()
         messages = list(conversation.messages)
         asking = ask_model(self.agent, messages, self.options, Heart(), with_tools=with_tools)
-        reply = await self._unless_cancelled(asking)
+        reply = await self._priced(await self._unless_cancelled(asking))
         self.replies.append(RecordedReply(iteration, reply, time.perf_counter() - started))
         asked = [(index, call) for index, call in enumerate(reply.message.tool_calls) if call.name not in self.real]
         try:
@@ -90,6 +94,12 @@ class RecordEffects(DirectEffects):
             raise Diverged(iteration, unmatched.calls) from None
         for (index, _), result in zip(asked, results, strict=True):
             self._claimed[iteration, index] = result
+        return reply
+
+    async def _priced(self, reply: ModelReply) -> ModelReply:
+        if self.prices is not None:
+            return await priced(reply, self.agent, self.prices)
+        reply.cost_usd = self.costs.pop(0) if self.costs else None
         return reply
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:
@@ -128,6 +138,7 @@ class AgainstRecord(InProcessRun):
         self.record.answers = Answers([each for each in recording.calls if each.call.name not in (tools or {})])
         self.record.real = frozenset(tools or {})
         self.record.read_before = {iteration: list(texts) for iteration, texts in recording.steering.items()}
+        self.record.costs = [each.cost for each in recording.replies]
         self._recording = recording
 
     async def _offered_tools(self) -> dict[str, ToolSpec]:

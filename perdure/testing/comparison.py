@@ -12,6 +12,7 @@ from ..client.revised import loaded, new_prompt, with_instructions, with_model
 from ..errors import RunError
 from ..json_types import JsonObject
 from ..messages import Message, ToolCall, Usage
+from ..providers.prices import Prices, PriceSource
 from .against_record import AgainstRecord, Diverged
 from .recording import RecordedReply, Recording
 
@@ -78,14 +79,16 @@ async def rerun(
     agent: Agent | str | os.PathLike[str] | None = None,
     inputs: Mapping[str, Any] | None = None,
     options: Mapping[str, Any] | None = None,
+    prices: PriceSource | None = None,
 ) -> Comparison:
     """Run the agent anew, with another model, or as its file is now; no tool is executed.
 
     The model is called for real, in this process. Tool calls are matched by name and arguments, each recorded result
-    is used once, and a call that matches none ends the comparison. Guardrails and compactors are not called.
+    is used once, and a call that matches none ends the comparison. Guardrails and compactors are not called, and
+    `max_cost_usd` does not hold. `prices` are as for `create_worker`.
 
-    Raises what `load` raises, ConfigurationError for a prompt that needs inputs which were not recorded, and
-    InvokerError for a provider that is not installed here.
+    Raises what `load` and `Prices` raise, ConfigurationError for a prompt that needs inputs which were not recorded,
+    and InvokerError for a provider that is not installed here.
     """
     chosen, messages = recording.agent, recording.messages
     if agent is not None:
@@ -93,7 +96,9 @@ async def rerun(
         messages = _new_seed(chosen, recording, {**recording.inputs, **(inputs or {})})
     if model is not None:
         chosen = with_model(chosen, model)
-    run = AgainstRecord(recording, agent=chosen, messages=messages, options=options, inputs=inputs)
+    chosen_options = {"max_cost_usd": None, "warn_cost_usd": None, **(options or {})}
+    run = AgainstRecord(recording, agent=chosen, messages=messages, options=chosen_options, inputs=inputs)
+    run.record.prices = Prices(prices)
     end: JsonObject | None = None
     unmatched: Diverged | None = None
     try:

@@ -31,6 +31,9 @@ from .script import ScriptedReply, ScriptedRequest
 from .scripted_agent import with_script
 from .server import ScriptedModel
 
+_NOT_HERE = {"guardrails": None, "compactor": None, "max_cost_usd": None, "warn_cost_usd": None}
+"""Options for which a worker of a test has nothing."""
+
 
 class RecordedRun:
     """A run that was exported, to be played again: called, it runs the agent and returns the result.
@@ -107,7 +110,7 @@ class RecordedRun:
                     self.recording.inputs,
                     messages=self.recording.messages,
                     task_queue=queue,
-                    options=self.recording.options.model_copy(update={"guardrails": None, "compactor": None}),
+                    options=self.recording.options.model_copy(update=_NOT_HERE),
                 )
                 return await run.result()
 

@@ -34,7 +34,7 @@ class RecordedReply:
     @property
     def cost(self) -> float | None:
         """In US dollars; None where it is not known."""
-        return getattr(self.reply, "cost_usd", None)
+        return self.reply.cost_usd
 
 
 @dataclass

@@ -44,7 +44,7 @@ async def test_the_same_path_in_other_words(scripted: Scripted) -> None:
     """The order within a reply does not count, nor how arguments are spelt, nor ids."""
     spelt = ToolCall(id="z", name="search", arguments='{ "limit": 3.0, "query": "cats", "more": null }')
     model = scripted([asks(call("read", "y", page=1), spelt), asks("read", page=2), says("They do.", output_tokens=4)])
-    found = await rerun(recording(model), model="other")
+    found = await rerun(recording(model), model="other", prices={"openai/other": {"input": 1, "output": 250_000}})
     assert (found.path, found.deviation, found.matched) == ("same", None, 3)
     assert (found.recorded_model, found.model) == ("openai/scripted", "openai/other")
     assert [request.body["model"] for request in model.requests] == ["other"] * 3
@@ -52,6 +52,9 @@ async def test_the_same_path_in_other_words(scripted: Scripted) -> None:
     assert results == ["read b", "search a", "read c"]
     assert (found.recorded.model_calls, found.rerun.model_calls) == (3, 3)
     assert (found.recorded.output_tokens, found.recorded.seconds) == (3, 1.5)
+    assert found.recorded.cost is None
+    assert found.rerun.cost is not None
+    assert found.rerun.cost >= 1
     assert (found.recorded_end, found.rerun_end) == ({"output": "Cats sleep."}, {"output": "They do."})
     assert json.loads(json.dumps(found.as_json()))["path"] == "same"
 

@@ -1,0 +1,80 @@
+"""Runs are exported, forked, and run against their record."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure.cli.entry import run as run_command
+from perdure.testing import ScriptedModel, asks, says
+
+from .conftest import AGENT, clean_environment
+
+AGES = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "--input", "person=Ann")
+
+
+Command = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def command(
+    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
+    """Runs commands in this process, in the folder of the test's agent: exit code, stdout and stderr."""
+    for name in os.environ.keys() - clean_environment(tmp_path).keys():
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("TEMPORAL_ADDRESS", address)
+    monkeypatch.setenv("PERDURE_HOME", str(tmp_path))
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        monkeypatch.chdir(AGENT)
+        return (run_command(arguments), *capsys.readouterr())
+
+    before = set(sys.modules)
+    yield run
+    for name in {"tools"} - before:
+        sys.modules.pop(name, None)
+
+
+def test_export_fork_and_rerun(command: Command, tmp_path: Path) -> None:
+    run_id, file = f"branch-{uuid.uuid4()}", tmp_path / "run.jsonl"
+    assert command(*AGES, "--id", run_id)[0] == 0
+
+    exported = command("export", run_id, "-o", str(file))
+    assert exported[:2] == (0, "")
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    assert [lines[0]["kind"], lines[1]["kind"], lines[-1]["kind"]] == ["export", "run", "end"]
+
+    # The fork has the tools, the script and the options of the run's own command.
+    fork = f"{run_id}-fork"
+    forked = command("fork", run_id, "--at", "2", "--steer", "And Bob?", "--max-iterations", "4", "--id", fork)
+    assert forked[:2] == (0, "And Bob?.\n")
+    assert "look_up_age" not in forked[2]
+    assert f"a fork of run {run_id}, before its iteration 2" in command("status", fork)[1]
+
+    refused = command("fork", run_id, "--at", "9")
+    assert refused[0] == 2
+    assert "expected an iteration from 1 to 3" in refused[2]
+
+    with ScriptedModel([asks("look_up_age", person="Ann"), says("She is 30.")]) as model:
+        agent = tmp_path / "ages.prompty"
+        connection = f"  connection: {{kind: anonymous, endpoint: '{model.openai_endpoint}'}}\n"
+        agent.write_text((AGENT / "ages.prompty").read_text().replace("  provider: openai\n", connection))
+        same = command("rerun", run_id, "--agent", str(agent), "--model", "gpt-4o")
+        assert same[0] == 0, same[2]
+        assert "the same path: 1 of 1 recorded tool call" in same[1]
+        assert "She is 30." in same[1]
+        assert model.requests[0].body["model"] == "gpt-4o"
+    with ScriptedModel([asks("look_up_age", person="Bob")]) as model:
+        connection = f"  connection: {{kind: anonymous, endpoint: '{model.openai_endpoint}'}}\n"
+        agent.write_text((AGENT / "ages.prompty").read_text().replace("  provider: openai\n", connection))
+        other = command("rerun", str(file), "--agent", str(agent), "--json")
+        assert other[0] == 1, other[2]
+        found = json.loads(other[1])
+        assert found["deviation"]["asked"] == [{"name": "look_up_age", "arguments": '{"person": "Bob"}'}]
