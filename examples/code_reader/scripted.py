@@ -44,7 +44,7 @@ def _look_around(results: dict[str, str]) -> ScriptedReply:
         text="I look at what files there are and where error classes are defined.",
         tool_calls=[
             call("list_files", "list", pattern="*.py"),
-            call("search_text", "definitions", query=DEFINITION, is_regex=True, pattern="*.py", max_results=300),
+            call("search_text", "definitions", query=DEFINITION, is_regex=True, pattern="*.py", max_results=1000),
         ],
     )
 
@@ -59,7 +59,7 @@ def _find_raises(results: dict[str, str]) -> ScriptedReply | None:
         text=f"No file defines more than {main_file}. I read its beginning, and search for where they are raised.",
         tool_calls=[
             call("read_file", "main", path=main_file, first_line=1, last_line=40),
-            call("search_text", "raises", query=pattern, is_regex=True, pattern="*.py", max_results=300),
+            call("search_text", "raises", query=pattern, is_regex=True, pattern="*.py", max_results=1000),
         ],
     )
 

@@ -48,7 +48,7 @@ class Display:
     ) -> None:
         """`children` has the ids of the called runs that are under way."""
         info = workflow.info()
-        shown = input.carried.shown if input.carried else Shown()
+        shown = self._before = input.carried.shown if input.carried else Shown()
         self._input, self._state, self._events = input, state, events
         self._inbox, self._offers, self._children = inbox, offers, children
         self._run_id, self._namespace = info.workflow_id, info.namespace
@@ -118,7 +118,8 @@ class Display:
     def carried(self) -> Shown:
         """What the next link goes on with."""
         self._read()
-        return Shown(rows=self._table.rows, called_runs=self._table.called_runs)
+        now = {"rows": self._table.rows, "called_runs": self._table.called_runs}
+        return self._before.model_copy(update=now)
 
     def _read(self) -> None:
         for entry in self._events.entries(self._seen):
