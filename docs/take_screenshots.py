@@ -182,20 +182,20 @@ async def main(folder: Path) -> None:
     """Write all pictures into the folder."""
     async with open_shop() as shop, async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
-        page = await browser.new_page(viewport={"width": 1500, "height": 1000})
+        page = await browser.new_page(viewport={"width": 1500, "height": 1210})
         details = "user-metadata-current-details"
         finished = await shop.finished("order-10248")
-        for view, expected, frame in (("timeline", "refund", None), ("user-metadata", "is done", details)):
-            url = await ui_url(shop, finished, view)
-            await picture(page, url, folder / f"finished-{view}.png", expected=expected, frame=frame)
+        url = await ui_url(shop, finished, "timeline")
+        await picture(page, url, folder / "finished-timeline.png", expected="refund")
+        await page.set_viewport_size({"width": 1500, "height": 1000})
+        url = await ui_url(shop, finished, "user-metadata")
+        await picture(page, url, folder / "finished.png", expected="is done", frame=details)
         waiting = await shop.waiting("order-10249")
         url = await ui_url(shop, waiting, "user-metadata")
         await picture(page, url, folder / "waiting.png", expected="waits for approval", frame=details)
         running = await shop.running("order-10250")
         url = await ui_url(shop, running, "user-metadata")
         await picture(page, url, folder / "running.png", expected="under way", frame=details)
-        url = f"{shop.server.ui_url}/namespaces/default/workflows"
-        await picture(page, url, folder / "list.png", expected="order-10250")
         await browser.close()
         await running.cancel()
         await waiting.cancel()

@@ -40,7 +40,7 @@ def show(
 async def _show(run_id: str, messages: bool, as_json: bool) -> None:
     async with open_run(run_id) as (session, handle):
         with waiting_shown():
-            found = await summary(session, handle, messages=messages)
+            found = await _summary(session, handle, messages=messages)
     if as_json:
         answer(found)
         return
@@ -48,11 +48,8 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
         answer(line)
 
 
-async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
-    """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages.
-
-    Raises `RPCError` when there is no such run.
-    """
+async def _summary(session: Session, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
+    """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages."""
     from ..client.reading.survey import survey
     from ..history.chain import Chain
 
@@ -60,6 +57,7 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
     described = await chain.describe()
     status = await handle.status()
     found = await survey(chain)
+    cost = getattr(status, "cost_usd", None)
     told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.told]} if messages else {}
     return {
         "id": handle.id,
@@ -69,8 +67,7 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
         **_when(found, status, described),
         "model_calls": status.model_calls,
         "usage": status.usage.model_dump(mode="json"),
-        "cost_usd": status.cost_usd,
-        "unpriced_calls": status.unpriced_calls,
+        "cost_usd": cost,
         "links": found.links,
         "first_kept": found.first_kept,
         "unreplayed": found.unreplayed,

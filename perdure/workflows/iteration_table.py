@@ -108,7 +108,7 @@ class Row:
 
     def markdown(self, namespace: str) -> str:
         """The row of the table."""
-        took = "<br>".join(filter(None, [self.model, self.tokens, self.cost])) + "\u00a0"
+        took = "<br>".join(f"{part}\u00a0" for part in (self.model, self.tokens, self.cost) if part)
         return f"| {self.iteration}\u00a0 | {took} | {self._said(namespace)} |"
 
     @property

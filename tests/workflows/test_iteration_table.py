@@ -51,7 +51,7 @@ def test_a_row_says_what_the_model_did_and_how_its_tools_ended() -> None:
     told.ask("sleep", "d", "not JSON")
     (row,) = told.table.rows
     assert row == (
-        "| 1\u00a0 | `gpt-4o`<br>1,240\u00a0→\u00a033<br>$0.031\u00a0 | `I look.`<br>✓ "
+        "| 1\u00a0 | `gpt-4o`\u00a0<br>1,240\u00a0→\u00a033\u00a0<br>$0.031\u00a0 | `I look.`<br>✓ "
         "`get_weather(city='Paris', days=[1, 2])` 250 ms<br>✗ `pay(amount=7)` 500 ms: `ValueError: no money`"
         "<br>✗ `drop()` `Tool denied: not today`<br>▶ `sleep(not JSON)` runs since 10:00:02 UTC |"
     )
