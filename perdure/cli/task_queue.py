@@ -22,17 +22,22 @@ DEFAULT_QUEUE = "perdure"
 @asynccontextmanager
 async def worker_inside(session: Session, *, task_queue: str, code: UserCode) -> AsyncIterator[None]:
     """Run a worker in this process, with a connection of its own, while the block runs."""
+    from ..trace.environment import exporting
     from ..worker import create_worker
 
     client = await session.connect_again()
-    async with create_worker(
-        client,
-        task_queue=task_queue,
-        tools=code.tools,
-        registered_tools=not code.names_its_tools,
-        guardrails=code.guardrails,
-        compactors=code.compactors,
-        graceful_shutdown_timeout=timedelta(seconds=2),
+    async with (
+        exporting(say) as traces,
+        create_worker(
+            client,
+            task_queue=task_queue,
+            tools=code.tools,
+            registered_tools=not code.names_its_tools,
+            guardrails=code.guardrails,
+            compactors=code.compactors,
+            graceful_shutdown_timeout=timedelta(seconds=2),
+            tracer_provider=traces,
+        ),
     ):
         yield
 

@@ -65,6 +65,7 @@ async def _work(
     as_json: bool,
 ) -> None:
     from ..client.registration import register_search_attributes
+    from ..trace.environment import exporting
     from ..worker import create_worker, tune_process
     from .session import open_session
 
@@ -72,6 +73,7 @@ async def _work(
     async with open_session() as session:
         await register_search_attributes(session.client)
         async with (
+            exporting(say) as traces,
             create_worker(
                 session.client,
                 task_queue=task_queue,
@@ -81,6 +83,7 @@ async def _work(
                 compactors=code.compactors,
                 prompt_root=prompt_root,
                 graceful_shutdown_timeout=timedelta(seconds=grace),
+                tracer_provider=traces,
             ) as running,
             fresh_file(health_file, running),
         ):

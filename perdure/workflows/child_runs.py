@@ -71,14 +71,14 @@ class ChildRuns:
         return await self._run(request, spec, input)
 
     async def _run(self, request: ToolRequest, spec: ToolSpec, input: RunInput) -> ChildEnd:
-        id = child_id(request)
+        id, since = child_id(request), workflow.time()
         try:
             handle = await self._start(id, input)
         except WorkflowAlreadyStartedError:
             return _failed(request, f"a run of the id {id!r} is under way already", "already_started")
         self.running.append(id)
         first_run_id = handle.first_execution_run_id or ""
-        call = DelegatedCall(request, workflow.time(), id, first_run_id)
+        call = DelegatedCall(request, since, id, first_run_id)
         self.delegated.append(call)
         data = ChildStartedData(name=request.name, run_id=id, first_run_id=first_run_id)
         self._events.append("child_started", request.iteration, data, time=workflow.time(), call_id=request.call_id)

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 from temporalio.client import Client
-from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.binary import find_binary
-from perdure.client.embedded.settings import FAST, dynamic_config
-from perdure.payloads.converter import perdure_data_converter
-from perdure.protocol import search_attributes
 from perdure.trace.shown import COST
-from tests.histories.record import SHORT_HISTORY
 from tests.histories.scenarios import SCENARIOS
 
 from .tracing import TracedScene, require_one_trace
@@ -26,20 +18,6 @@ SLOW = {"missing_tool"}
 @pytest.mark.parametrize("name", FEW)
 async def test_what_was_exported_is_in_the_rebuilt_trace(client: Client, task_queue: str, name: str) -> None:
     await compare(client, task_queue, name)
-
-
-@pytest.fixture(scope="module")
-async def short_links() -> AsyncIterator[Client]:
-    """A server that suggests early to continue as new."""
-    binary = find_binary()
-    async with await WorkflowEnvironment.start_local(
-        data_converter=perdure_data_converter,
-        dev_server_existing_path=str(binary) if binary else None,
-        dev_server_log_level="error",
-        dev_server_extra_args=dynamic_config(*FAST, SHORT_HISTORY),
-        search_attributes=search_attributes.ALL,
-    ) as server:
-        yield server.client
 
 
 @pytest.mark.trial

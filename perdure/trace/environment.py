@@ -1,0 +1,56 @@
+"""Live tracing as OpenTelemetry's own environment variables ask for it."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+
+def wants_traces() -> bool:
+    """Whether the environment names a collector, and does not say that it is not for traces."""
+    is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
+    return any(map(os.environ.get, ENDPOINTS)) and not is_off and os.environ.get("OTEL_TRACES_EXPORTER") != "none"
+
+
+@asynccontextmanager
+async def exporting(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider | None]:
+    """A provider that sends spans to the collector of the environment; None where that names none.
+
+    `warn` is told where it can't be, because the extra `otlp` is missing or the variables are wrong: runs go on without
+    live traces. At the end, what was not sent yet is.
+    """
+    provider = _provider(warn) if wants_traces() else None
+    try:
+        yield provider
+    finally:
+        if provider is not None:
+            await asyncio.to_thread(provider.shutdown)
+
+
+def _provider(warn: Callable[[str], None]) -> TracerProvider | None:
+    named = next(name for name in ENDPOINTS if os.environ.get(name))
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+    except ImportError:
+        warn(f"{named} is set, but runs are not traced without another package: pip install 'perdure[otlp]'")
+        return None
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
+    from .rebuild import trace_resource
+
+    provider = TracerProvider(resource=trace_resource(), shutdown_on_exit=False)
+    try:
+        provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    except ValueError as error:
+        warn(f"{named} is set, but runs are not traced: {error}")
+        return None
+    return provider

@@ -1,0 +1,184 @@
+"""Traces that are rebuilt from what is recorded: of open runs, of runs ended from outside, of what is left of runs."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import StatusCode
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure.client import RunHandle, get_run
+from perdure.errors import RunError
+from perdure.payloads.converter import data_converter
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.tools import tool
+from tests.conftest import wait_for
+from tests.histories.scenarios import SCENARIOS, Scene
+from tests.workflows.agents import scripted_agent
+from tests.workflows.gates import Gate
+from tests.workflows.stage import Stage
+
+from .tracing import names, outline, require_tree, span_id
+
+
+@tool(needs_approval=True)
+def risky(text: str = "") -> str:
+    """Do something that a person must agree to."""
+    return text
+
+
+async def test_an_open_run_without_a_worker(stage: Stage) -> None:
+    with ScriptedModel([asks(call("risky", "call_1")), says("done")]) as model:
+        async with stage.worker([risky]):
+            run = await stage.start(scripted_agent(model, ["risky"]))
+            await wait_for(lambda: waits(run))
+            await run.steer("hurry", by="someone")
+        spans = await run.trace()
+    require_tree(spans)
+    assert names(spans) == ["invoke_agent tested", "chat scripted", "wait approval risky"]
+    assert [said(span, "perdure.unfinished") for span in spans] == [True, None, True]
+    (steering,) = spans[0].events
+    assert steering.name == "steering"
+    assert dict(steering.attributes or {}) == {"perdure.steering.messages": 1, "perdure.steering.by": "someone"}
+    await terminated(stage.client, run)
+    closed = await run.trace()
+    assert names(closed) == names(spans)
+    assert said(closed[0], "error.type") == "terminated"
+    assert closed[0].status.description == "no longer needed"
+    assert said(closed[0], "perdure.unfinished") is None
+    assert closed[2].end_time == closed[0].end_time
+
+
+async def test_what_a_terminated_run_was_doing(stage: Stage) -> None:
+    gate = Gate()
+    with ScriptedModel([asks(call("gate", "call_1"))]) as model:
+        async with stage.worker({"gate": gate}):
+            run = await stage.start(scripted_agent(model, ["gate"]))
+            await gate.reached.wait()
+            await terminated(stage.client, run)
+            gate.open.set()
+            spans = await run.trace()
+    assert names(spans) == ["invoke_agent tested", "chat scripted", "execute_tool gate"]
+    assert said(spans[2], "perdure.unfinished") is True
+
+
+async def test_retries_of_the_model_and_their_pauses(stage: Stage) -> None:
+    failures = [ScriptedReply(status=500), says("done")]
+    with ScriptedModel([failures]) as model:
+        async with stage.worker():
+            run = await stage.start(scripted_agent(model), retry_base_seconds=0.01)
+            await run.result()
+    spans = await run.trace()
+    assert names(spans) == ["invoke_agent tested", "chat scripted", "wait retry", "chat scripted"]
+    assert [said(span, "error.type") for span in spans] == [None, "server", None, None]
+    assert said(spans[3], "perdure.try") == 2
+    assert said(spans[3], "gen_ai.response.finish_reasons") == ("stop",)
+
+
+async def test_a_tool_that_failed_says_no_more_than_its_kind_without_content(stage: Stage) -> None:
+    def broken(text: str = "") -> str:
+        raise ValueError(f"no {text}")
+
+    with ScriptedModel([asks(call("broken", "call_1", text="salary of Ann")), says("sorry")]) as model:
+        async with stage.worker({"broken": broken}):
+            run = await stage.start(scripted_agent(model, ["broken"]))
+            await run.result()
+    plain, full = (await run.trace())[2], (await run.trace(content=True))[2]
+    assert plain.name == "execute_tool broken"
+    assert plain.status.status_code is StatusCode.ERROR
+    assert "Ann" not in plain.to_json()
+    assert "no salary of Ann" in (full.status.description or "")
+    assert said(full, "gen_ai.tool.call.arguments") == '{"text": "salary of Ann"}'
+
+
+async def test_called_runs_are_below_their_calls_and_can_be_left_out(client: Client, task_queue: str) -> None:
+    run = await SCENARIOS["called_agent"](Scene(client, task_queue))
+    spans = await run.trace()
+    expected = ["invoke_agent tested", "chat scripted", "execute_tool reader", "invoke_agent reader"]
+    assert names(spans) == [*expected, "chat scripted", "chat scripted"]
+    require_tree(spans)
+    assert spans[3].parent is not None
+    assert spans[3].parent.span_id == span_id(spans[2])
+    called = str(said(spans[2], "perdure.called.run.id"))
+    assert ids(await get_run(client, called).trace()) <= ids(spans)
+    assert len(await run.trace(children=False)) == 4
+
+
+@pytest.mark.trial
+async def test_a_called_run_that_is_gone_is_named(client: Client, task_queue: str) -> None:
+    run = await SCENARIOS["called_agent"](Scene(client, task_queue))
+    called = str(said((await run.trace())[2], "perdure.called.run.id"))
+    await forgotten(client, called)
+    left = await run.trace()
+    assert len(left) == 4
+    assert said(left[2], "perdure.trace.missing") == f"the run {called} is not kept any more"
+
+
+@pytest.mark.trial
+async def test_links_that_are_gone_are_counted(short_links: Client, task_queue: str) -> None:
+    run = await SCENARIOS["continued_as_new"](Scene(short_links, task_queue))
+    whole = await run.trace()
+    passages = [dict(event.attributes or {}) for event in whole[0].events]
+    assert said(whole[0], "perdure.links") == len(passages) + 1 >= 3
+    await forgotten(short_links, run.id, str(passages[0]["perdure.link.from"]))
+    left = await run.trace()
+    require_tree(left)
+    assert said(left[0], "perdure.trace.missing_links") == 1
+    assert ids(left) < ids(whole)
+    assert outline(left[0])[:5] == outline(whole[0])[:5]
+    assert left[0].start_time == pytest.approx(whole[0].start_time, abs=1_000_000_000)
+
+
+async def test_an_encrypted_run(client: Client, task_queue: str) -> None:
+    key = base64.b64encode(b"k" * 32).decode()
+    settings = {**client.config(), "data_converter": data_converter(encryption=f"a:{key}")}
+    stage = Stage(Client(**settings), task_queue)
+    with ScriptedModel([asks(call("broken")), ScriptedReply(status=400)]) as model:
+        async with stage.worker({"broken": lambda text="": text}):
+            run = await stage.start(scripted_agent(model, ["broken"]))
+            with pytest.raises(RunError):
+                await run.result()
+    spans = await run.trace()
+    expected = ["invoke_agent tested", "chat scripted", "execute_tool broken", "chat scripted"]
+    assert names(spans) == expected
+    assert [said(span, "error.type") for span in spans] == ["execute", None, None, "bad_request"]
+    assert said(spans[0], "perdure.trace.incomplete") is None
+
+
+async def waits(run: RunHandle) -> bool:
+    return bool((await run.status()).pending_approvals)
+
+
+async def terminated(client: Client, run: RunHandle) -> None:
+    await client.get_workflow_handle(run.id).terminate(reason="no longer needed")
+
+
+async def forgotten(client: Client, workflow_id: str, run_id: str | None = None) -> None:
+    """What a server does with a closed history when the retention period is over; it takes its time."""
+    execution = WorkflowExecution(workflow_id=workflow_id, run_id=run_id or "")
+    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
+    await client.workflow_service.delete_workflow_execution(request)
+
+    async def is_gone() -> bool:
+        try:
+            await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+        except RPCError as error:
+            return error.status is RPCStatusCode.NOT_FOUND
+        return False
+
+    await wait_for(is_gone, timeout=60)
+
+
+def said(span: ReadableSpan, name: str) -> Any:
+    return (span.attributes or {}).get(name)
+
+
+def ids(spans: Sequence[ReadableSpan]) -> set[int]:
+    return set(map(span_id, spans))
