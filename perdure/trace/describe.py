@@ -204,8 +204,6 @@ def _of_reply(reply: ModelReply) -> dict[str, Value]:
         said["gen_ai.response.model"] = reply.model
     if reply.finish_reason:
         said["gen_ai.response.finish_reasons"] = (reply.finish_reason,)
-    if reply.cost_usd is not None:
-        said["gen_ai.usage.cost"] = reply.cost_usd
     return said
 
 

@@ -1,0 +1,144 @@
+"""Live tracing where OpenTelemetry's environment variables ask for it, and workers that are killed meanwhile."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from opentelemetry.proto.trace.v1.trace_pb2 import Span
+from opentelemetry.sdk.trace import ReadableSpan
+from temporalio.client import Client
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.client import start_run
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.trace.environment import ENDPOINTS, exporting, wants_traces
+from tests.cli.conftest import Cli, clean_environment
+from tests.conftest import wait_for
+from tests.workflows.agents import QUESTION, scripted_agent
+from tests.workflows.stage import Stage
+
+from .test_sending import Collector, collector
+from .tracing import REBUILT_ONLY, names, span_id
+
+TOOLS = """
+import time
+from pathlib import Path
+
+def slow(text: str = "") -> str:
+    here = Path(__file__).parent
+    (here / "reached").touch()
+    while not (here / "open").exists():
+        time.sleep(0.02)
+    return text
+"""
+
+
+@pytest.fixture(autouse=True)
+def _no_collector(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*ENDPOINTS, "OTEL_SDK_DISABLED", "OTEL_TRACES_EXPORTER"):
+        monkeypatch.delenv(name, raising=False)
+
+
+async def test_spans_go_to_the_collector_of_the_environment(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    warnings: list[str] = []
+    with collector() as server, ScriptedModel([says("done")]) as model:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
+        async with exporting(warnings.append) as provider, stage.worker(tracer_provider=provider):
+            run = await stage.start(scripted_agent(model))
+            await run.result()
+    assert warnings == []
+    assert server.paths[0] == "/v1/traces"
+    assert sorted(server.names) == sorted(names(await run.trace()))
+    (resource,) = server.requests[0].resource_spans
+    assert {pair.key: pair.value.string_value for pair in resource.resource.attributes}["service.name"] == "perdure"
+
+
+async def test_nothing_is_exported_unless_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with exporting(pytest.fail) as provider:
+        assert provider is None
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1/v1/traces")
+    assert wants_traces()
+    monkeypatch.setenv("OTEL_TRACES_EXPORTER", "none")
+    assert not wants_traces()
+
+
+def test_without_the_extra_a_warning_names_it() -> None:
+    code = """
+import asyncio, os, sys
+sys.modules["opentelemetry.exporter.otlp.proto.http.trace_exporter"] = None
+os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
+from perdure.trace.environment import exporting
+async def main():
+    async with exporting(print) as provider:
+        print(provider)
+asyncio.run(main())
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.splitlines() == [
+        "OTEL_EXPORTER_OTLP_ENDPOINT is set, but runs are not traced without another package: "
+        "pip install 'perdure[otlp]'",
+        "None",
+    ]
+
+
+@pytest.mark.trial
+async def test_a_killed_worker_leaves_its_number(
+    server: WorkflowEnvironment, client: Client, task_queue: str, tmp_path: Path
+) -> None:
+    (tmp_path / "slow_tools.py").write_text(TOOLS)
+    script = [asks(call("slow", "call_1", text="a")), says("done")]
+    with collector() as received, ScriptedModel(script) as model:
+        environment = {
+            **clean_environment(tmp_path / "home"),
+            "TEMPORAL_ADDRESS": client.service_client.config.target_host,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": received.url,
+        }
+        commands = Cli(environment, tmp_path)
+        try:
+            worker = ("worker", "--tools", "slow_tools.py:slow", "--task-queue", task_queue)
+            first = await commands.start(*worker)
+            run = await start_run(client, scripted_agent(model, ["slow"]), messages=QUESTION, task_queue=task_queue)
+            await wait_for(lambda: exists(tmp_path / "reached"), timeout=60)
+            await first.finish(signal.SIGKILL)
+            (tmp_path / "open").touch()
+            second = await commands.start(*worker)
+            await run.result()
+            await second.finish(signal.SIGTERM)
+        finally:
+            await commands.close()
+    spans = await run.trace()
+    known = {span_id(span): span for span in spans}
+    live = exported(received)
+    assert sorted({span.name for span in live}) == ["chat scripted", "execute_tool slow", "invoke_agent tested"]
+    for span in live:
+        require_same(span, known[int.from_bytes(span.span_id, "big")])
+    tool = next(span for span in spans if span.name == "execute_tool slow")
+    assert (tool.attributes or {})["perdure.attempt"] == 2
+    assert [(event.attributes or {})["error.type"] for event in tool.events] == ["worker_lost"]
+
+
+def exported(received: Collector) -> list[Span]:
+    return [
+        span
+        for request in received.requests
+        for by_resource in request.resource_spans
+        for by_scope in by_resource.scope_spans
+        for span in by_scope.spans
+    ]
+
+
+def require_same(span: Span, rebuilt: ReadableSpan) -> None:
+    assert rebuilt.context is not None
+    assert int.from_bytes(span.trace_id, "big") == rebuilt.context.trace_id
+    parent = int.from_bytes(span.parent_span_id, "big") or None
+    assert parent == (rebuilt.parent.span_id if rebuilt.parent else None)
+    assert (span.name, span.kind) == (rebuilt.name, rebuilt.kind.value + 1)
+    assert {pair.key for pair in span.attributes} == set(rebuilt.attributes or {}) - REBUILT_ONLY
+
+
+async def exists(path: Path) -> bool:
+    return path.exists()
