@@ -18,7 +18,7 @@ from ..guardrails import GuardrailPoint
 from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, TOOL_PREFIX, Offer
 from ..protocol.inventory import Inventory, Lacking
-from ..providers.prices import INSTALL, VARIABLE, Prices, names
+from ..providers.prices import VARIABLE, Prices, is_list_installed, names
 from ..redaction import redact, redactor
 from ..tool_calls import agents_in
 from ..tools.dispatch import ToolBox
@@ -72,8 +72,8 @@ async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Age
         example = f'{{"{next(iter(unknown))}": {{"input": 1.25, "output": 10}}}}'
         raise ConfigurationError(
             f"max_cost_usd={run.options.max_cost_usd:g} can't be held: no price is known for {models}. Tell the "
-            f"workers what a million tokens cost: {VARIABLE}=FILE with {example}, or create_worker(prices=…); "
-            f"the prices of many models come with {INSTALL}"
+            f"workers what a million tokens cost: {VARIABLE}=FILE with {example}, or create_worker(prices=…)"
+            + ("" if is_list_installed() else "; or give them a list of prices: pip install 'perdure[prices]'")
         )
 
 

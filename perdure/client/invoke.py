@@ -21,6 +21,7 @@ from ..guardrails import Compactor, Guardrails
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.load import load
+from ..providers.prices import PriceSource
 from ..tools.collect import collect_tools
 from ..tools.declaration import offering
 from ..worker import create_worker
@@ -88,6 +89,7 @@ async def invoke_agent_async(
     client: Client | None = None,
     id: str | None = None,
     stream: bool = False,
+    prices: PriceSource | None = None,
     **more: Unpack[MoreOptions],
 ) -> T:
     """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
@@ -107,8 +109,8 @@ async def invoke_agent_async(
     checked, by `outputs` or the output guardrail, comes in one piece after the check.
 
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
-    start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `more`
-    are further fields of `RunOptions`.
+    start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
+    say what models cost (see `create_worker`). `more` are further fields of `RunOptions`.
 
     Raises what `start_run` and `RunHandle.result` raise, and `ConfigurationError` when no server can be reached
     or started.
@@ -128,6 +130,7 @@ async def invoke_agent_async(
     hooks: dict[str, Any] = {
         "guardrails": {OWN_HOOKS: guardrails} if guardrails else None,
         "compactors": {OWN_HOOKS: compactor} if compactor else None,
+        "prices": prices,
     }
 
     is_checked = output_type is not None or (guardrails is not None and guardrails.output is not None)

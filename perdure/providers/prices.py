@@ -21,7 +21,6 @@ from ..errors import ConfigurationError
 from ..messages import Usage
 
 VARIABLE = "PERDURE_PRICES"
-INSTALL = "pip install 'perdure[prices]'"
 MILLION = 1_000_000
 _NAMED_OTHERWISE = {"foundry": "azure"}
 """Providers that the price list knows by another name."""
@@ -169,12 +168,17 @@ class _Listing:
 @lru_cache(maxsize=1024)
 def _listing(provider: str, endpoint: str | None, model: str) -> _Listing | None:
     """None when the list does not have the model, or is not installed."""
-    if not model or importlib.util.find_spec("genai_prices") is None:
+    if not model or not is_list_installed():
         return None
     by_key = _Listing(provider)
     candidates = [_Listing(provider, endpoint), by_key] if endpoint else [by_key]
     one_each = Usage(input_tokens=1, output_tokens=1)
     return next((listing for listing in candidates if listing.cost(one_each, model) is not None), None)
+
+
+def is_list_installed() -> bool:
+    """Whether there is the list of `genai-prices`."""
+    return importlib.util.find_spec("genai_prices") is not None
 
 
 def load_list() -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import TypeAdapter
 
 from perdure.agent import Agent
 from perdure.errors import LimitExceededError
@@ -145,3 +146,11 @@ def test_counts_of_calls_are_read_with_and_without_their_last_field() -> None:
         state.count(ModelReply(message=Message.assistant(), usage=usage))
     assert list(map(len, state.iteration_usage)) == [5, 6]
     assert usages(state.iteration_usage) == [plain, cached]
+
+
+def test_the_next_link_knows_what_the_run_has_cost() -> None:
+    states = TypeAdapter(LoopState)
+    state = LoopState(cost_usd=0.25, unpriced_calls=2, cost_told="unknown")
+    again = states.validate_json(states.dump_json(state))
+    assert (again.cost_usd, again.unpriced_calls, again.cost_told) == (0.25, 2, "unknown")
+    assert states.validate_python({"iteration": 1}).cost_usd is None, "of a run that an earlier version began"
