@@ -1,0 +1,108 @@
+"""A person at a terminal: watches a run, decides, steers, cancels, leaves."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+
+import pytest
+from temporalio.client import Client
+
+from perdure.client import get_run
+
+from ..conftest import wait_for
+from .conftest import AGENT, Cli
+from .tmux import Tmux, tmux_server
+
+MENU = "d = detach, c = cancel the run, s TEXT = steer it, Enter = go on watching:"
+
+
+@pytest.fixture
+def tmux(cli: Cli) -> Iterator[Tmux]:
+    with tmux_server(cli.environment) as server:
+        yield server
+
+
+@pytest.fixture
+def run_id() -> str:
+    return f"seen-{uuid.uuid4().hex[:8]}"
+
+
+def paying(run_id: str) -> tuple[str, ...]:
+    return ("run", "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--id", run_id)
+
+
+def slow(run_id: str, seconds: int) -> tuple[str, ...]:
+    script = ("--tools", "tools.py", "--scripted", "tools.py:script")
+    return (
+        "run",
+        "ages.prompty",
+        *script,
+        "-i",
+        "person=Ann",
+        "-i",
+        f"wait={seconds}",
+        "--cancel-grace",
+        "0",
+        "--id",
+        run_id,
+    )
+
+
+async def test_what_waits_is_approved_from_a_second_terminal(tmux: Tmux, run_id: str) -> None:
+    running = tmux.perdure(*paying(run_id), folder=AGENT, columns=100)
+    await running.shows(r"pay\(\{\"amount\": 7\}\) waits for approval\n +y = yes, n REASON = no")
+    watching = tmux.perdure("watch", run_id, folder=AGENT, columns=60)
+    await watching.shows("y = yes, n REASON = no")
+    watching.type("y")
+    assert (await running.ends(), await watching.ends()) == (0, 0)
+    for pane in (running, watching):
+        assert " 1  gpt-4.1-mini" in pane.text
+        assert "pay approved by" in pane.text
+        assert "✓ " in pane.text
+        assert "  pay(amount=7)  after " in pane.text
+        assert "      → paid 7\n" in pane.text
+        assert "\npaid 7\n" in pane.text, "the answer"
+    assert f"perdure approve {run_id}" not in running.text, "it was decided, though not here"
+
+
+async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(tmux: Tmux, client: Client, run_id: str) -> None:
+    pane = tmux.perdure(*slow(run_id, 600), folder=AGENT, columns=40)
+    await pane.shows("[.0-9]+ s look_up_age")
+    pane.press("C-c")
+    await pane.shows(MENU)
+    pane.type("what?")
+    await pane.shows(MENU, times=2)
+    pane.type("s and Bo?")
+    await pane.shows("sent; the agent reads it")
+
+    async def steered() -> bool:
+        return (await get_run(client, run_id).status()).pending_steering == 1
+
+    await wait_for(steered)
+    await pane.shows("[.0-9]+ s look_up_age")
+    pane.press("C-c")
+    await pane.shows(MENU, times=3)
+    pane.type("c")
+    assert await pane.ends() == 1
+    assert f"Run {run_id} ended without a result (cancelled)" in pane.text
+    assert (await get_run(client, run_id).status()).status == "cancelled"
+
+
+@pytest.mark.trial
+async def test_a_second_ctrl_c_detaches_and_loses_nothing(tmux: Tmux, client: Client, run_id: str) -> None:
+    pane = tmux.perdure(*slow(run_id, 3), folder=AGENT, columns=200)
+    await pane.shows("[.0-9]+ s look_up_age")
+    pane.press("C-c")
+    await pane.shows(MENU)
+    pane.press("C-c")
+    assert await pane.ends() == 130
+    assert f"Run {run_id} waits for a worker.\n  go on: perdure resume {run_id}\n" in pane.text
+    assert (await get_run(client, run_id).status()).status == "running"
+    resumed = tmux.perdure("resume", run_id, folder=AGENT, columns=80)
+    assert await resumed.ends() == 0
+    assert "\nAnn is 30.\n" in resumed.text
+    late = tmux.perdure("watch", run_id, folder=AGENT, columns=80)
+    assert await late.ends() == 0
+    assert "      → Ann is 30\n" in late.text
+    assert "\nAnn is 30.\n" in late.text
