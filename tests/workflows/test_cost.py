@@ -8,9 +8,17 @@ from typing import Any
 
 import pytest
 from temporalio.api.enums.v1 import EventType
+from temporalio.client import (
+    Client,
+    FetchWorkflowHistoryEventsInput,
+    Interceptor,
+    OutboundInterceptor,
+    WorkflowHistoryEventAsyncIterator,
+    WorkflowHistoryEventFilterType,
+)
 
 from perdure import load
-from perdure.client import RunHandle
+from perdure.client import RunHandle, get_run
 from perdure.errors import LimitExceededError, RunError
 from perdure.messages import Usage
 from perdure.protocol.search_attributes import COST
@@ -121,3 +129,38 @@ async def test_called_runs_share_what_is_left_and_tell_what_they_have_cost(
         called = run.called(f"{run.id}/{place}")
         assert (await called.status()).cost_usd == 0.3
         assert await shown_cost(stage, called) == 0.3
+
+
+class WholeHistories(Interceptor):
+    """Counts how often a client asks for all events of a history."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+
+    def intercept_client(self, next: OutboundInterceptor) -> OutboundInterceptor:
+        return _Counting(next, self)
+
+
+class _Counting(OutboundInterceptor):
+    def __init__(self, next: OutboundInterceptor, counts: WholeHistories) -> None:
+        super().__init__(next)
+        self._counts = counts
+
+    def fetch_workflow_history_events(
+        self, input: FetchWorkflowHistoryEventsInput
+    ) -> WorkflowHistoryEventAsyncIterator:
+        self._counts.asked += input.event_filter_type == WorkflowHistoryEventFilterType.ALL_EVENT
+        return super().fetch_workflow_history_events(input)
+
+
+async def test_a_small_result_has_the_usage_of_each_call(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("look"), output_tokens=7), says("done", output_tokens=9)])
+    async with stage.worker({"look": look}):
+        await (await stage.start(scripted_agent(model, ["look"]))).result()
+    counts, address = WholeHistories(), stage.client.service_client.config.target_host
+    client = await Client.connect(address, data_converter=stage.client.data_converter, interceptors=[counts])
+    run = get_run(client, stage.runs[0].id)
+    assert [usage.output_tokens for usage in (await run.result()).iteration_usage] == [7, 9]
+    assert counts.asked == 0, "the history is not read for it"
+    await run.events()
+    assert counts.asked > 0
