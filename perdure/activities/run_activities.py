@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from os import PathLike
 from typing import Any
@@ -28,6 +28,7 @@ from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
 from .hooks import Hooks, conversation_text, judged_output
 from .model import ask_model, priced, summarize
+from .permits import is_polled
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .stock import Stock, lacking_compactor, lacking_guardrail, refusal
 from .tool_activities import ToolActivities
@@ -51,8 +52,9 @@ class RunActivities:
         loop: UserLoop,
         prices: Prices,
         prompt_root: str | PathLike[str] | None = None,
+        rates: Mapping[str, float] | None = None,
     ) -> None:
-        self.stock = Stock(toolbox, hooks, prices, prompt_root)
+        self.stock = Stock(toolbox, hooks, prices, prompt_root, rates or {})
         self.tools = ToolActivities(toolbox, runs)
         self._hooks = hooks
         self._runs = runs
@@ -71,6 +73,7 @@ class RunActivities:
             self.load_piece,
             self.measure,
             end_unstarted,
+            is_polled,
             *self.tools.all,
         ]
 

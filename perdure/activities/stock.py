@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from os import PathLike
 
@@ -25,6 +25,7 @@ from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking
 from .hooks import Hooks
 from .model import PRICE_SECONDS
+from .permits import paced_calls
 from .run_cache import KnownRun
 
 FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
@@ -40,6 +41,8 @@ class Stock:
     hooks: Hooks
     prices: Prices
     prompt_root: str | PathLike[str] | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Model calls per second, by provider or model."""
     takes_any_tool: bool = True
     """Whether the worker has the dynamic activity, which executes tools whose names only runs know."""
 
@@ -54,7 +57,9 @@ class Stock:
         if run.options.max_cost_usd is not None:
             await _require_prices(self.prices, run, agents_in(found.tools))
         tools = [spec.model_copy(update={"activity": self._activity(spec.name)}) for spec in found.tools]
-        return found.model_copy(update={"tools": tools})
+        compactor = run.options.compactor and not found.lacking and self.hooks.compactor(run.options.compactor)
+        paced = paced_calls(self.rates, run.agent, compactor or None, activity.info().task_queue)
+        return found.model_copy(update={"tools": tools, "paced": paced})
 
     def _activity(self, name: str) -> str | None:
         return f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None

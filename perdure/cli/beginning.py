@@ -42,9 +42,9 @@ class Beginning:
         """The scripted model that answers instead of the agent's."""
         return self.memo.scripted
 
-    def start_options(self, task_queue: str) -> StartOptions:
-        """With the memo, by which later commands find the code of this one."""
-        more: StartOptions = self.more or {}
+    def start_options(self, task_queue: str, served: StartOptions | None) -> StartOptions:
+        """With the memo, by which later commands find the code of this one, and what `served_as` gives."""
+        more: StartOptions = {**(self.more or {}), **(served or {})}
         return {**more, "memo": {**(more.get("memo") or {}), **self.memo.as_memo(task_queue)}}
 
 
@@ -80,6 +80,20 @@ class RunRequest:
     detach: bool
     as_json: bool
     quiet: bool
+    served: StartOptions | None = None
+    """For whom the run is, and how urgent."""
+
+
+def served_as(tenant: str | None, weight: float | None, priority: int | None) -> StartOptions:
+    """For whom a run is, and how urgent. Raises `UsageProblem`."""
+    from ..client.start_options import start_arguments
+
+    start: StartOptions = {"tenant": tenant, "tenant_weight": weight, "priority": priority}
+    try:
+        start_arguments(start)
+    except ValueError as error:
+        raise UsageProblem(f"--{str(error).replace('tenant_weight', 'tenant-weight')}") from error
+    return start
 
 
 def begin_with_file(request: RunRequest) -> Beginning:

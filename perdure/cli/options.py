@@ -52,6 +52,15 @@ Compactors = Annotated[
     ),
 ]
 TaskQueue = Annotated[str, typer.Option("--task-queue", metavar="NAME", help="The queue that workers poll.")]
+Tenant = Annotated[
+    str | None,
+    typer.Option("--tenant", metavar="NAME", help="On whose behalf the run is: workers serve tenants in turn."),
+]
+TenantWeight = Annotated[
+    float | None,
+    typer.Option("--tenant-weight", metavar="NUMBER", help="The tenant's share, against 1 of every other tenant."),
+]
+Priority = Annotated[int | None, typer.Option("--priority", help="1 is served first, 5 last; 3 without one.")]
 Inputs = Annotated[
     list[str] | None,
     typer.Option(

@@ -12,7 +12,7 @@ import typer
 
 from . import options
 from .agent_file import scripted_agent
-from .beginning import Beginning, CodeSources, RunRequest, begin_after, begin_with_file
+from .beginning import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
 from .console import answer, say
 from .problems import DONE, UsageProblem
 from .run_options import chosen_fields
@@ -52,6 +52,9 @@ def run(
     task_queue: Annotated[
         str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue whose workers execute the run.")
     ] = None,
+    tenant: options.Tenant = None,
+    tenant_weight: options.TenantWeight = None,
+    priority: options.Priority = None,
     scripted: Annotated[
         str | None,
         typer.Option(metavar="SCRIPT", help="A scripted model instead of the agent's: file.json or file.py:function."),
@@ -80,6 +83,7 @@ def run(
         fields=chosen_fields(context),
         id=id,
         task_queue=task_queue,
+        served=served_as(tenant, tenant_weight, priority),
         detach=detach,
         as_json=as_json,
         quiet=quiet,
@@ -120,7 +124,7 @@ async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
             task_queue=queue,
             id=run_id,
             options=begin.options.model_copy(update={"missing_tool_grace": 0.0}) if inside else begin.options,
-            **begin.start_options(queue),
+            **begin.start_options(queue, request.served),
         )
         if request.detach:
             return await _report_detached(session, handle, queue, begin.code, request)

@@ -35,6 +35,8 @@ async def _status(run_id: str, as_json: bool) -> None:
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     if found.cost_usd is not None:
         answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
+    if found.waits_for_rate:
+        answer(f"the next model call waits for a permit: calls of {found.waits_for_rate} have a rate")
     for pending in found.pending_approvals:
         call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
         how = command_for(pending.run_id or run_id, pending.call_id, pending.kind)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated
@@ -14,6 +14,7 @@ import typer
 from . import options
 from .console import answer, say
 from .health import fresh_file
+from .problems import UsageProblem
 from .running import execute
 from .task_queue import DEFAULT_QUEUE
 from .user_code import UserCode
@@ -25,6 +26,14 @@ def worker(
     compactor: options.Compactors = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
     prompt_root: options.PromptRoot = None,
+    rate: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--rate",
+            metavar="NAME=N/s",
+            help="Model calls that all workers of the queue make together: openai=50/s, openai/gpt-4o=300/min.",
+        ),
+    ] = None,
     reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
     watch: options.Watch = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
@@ -44,14 +53,26 @@ def worker(
     from .reload import supervise, worker_arguments
     from .user_code import load_user_code
 
+    rates = _rates(rate or ())
     if reload:
-        command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace)
+        command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace, rate)
         execute(supervise(command, watch or [Path.cwd()]), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or ())
     end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
-    work = _work(code, task_queue, prompt_root, grace, health_file=health_file, end=end, as_json=as_json)
+    work = _work(code, task_queue, prompt_root, grace, rates=rates, health_file=health_file, end=end, as_json=as_json)
     execute(work, is_service=True)
+
+
+def _rates(texts: Sequence[str]) -> dict[str, float]:
+    """Calls per second by name. Raises `UsageProblem`."""
+    from ..errors import ConfigurationError
+    from ..rates import parsed_rates
+
+    try:
+        return parsed_rates(texts)
+    except ConfigurationError as error:
+        raise UsageProblem(f"--rate: {error}") from error
 
 
 async def _work(
@@ -60,6 +81,7 @@ async def _work(
     prompt_root: Path | None,
     grace: float,
     *,
+    rates: dict[str, float],
     health_file: Path | None,
     end: Callable[[], Awaitable[object]],
     as_json: bool,
@@ -82,16 +104,24 @@ async def _work(
                 guardrails=code.guardrails,
                 compactors=code.compactors,
                 prompt_root=prompt_root,
+                model_rate=rates,
                 graceful_shutdown_timeout=timedelta(seconds=grace),
                 tracer_provider=traces,
             ) as running,
             fresh_file(health_file, running),
         ):
             tools = ", ".join(code.tools) or "none"
-            say(f"Worker on {session.place}, task queue {task_queue!r}, tools: {tools}", "strong")
+            say(f"Worker on {session.place}, task queue {task_queue!r}, tools: {tools}{_shown(rates)}", "strong")
             if as_json:
-                answer({"taskQueue": task_queue, "tools": list(code.tools)})
+                answer({"taskQueue": task_queue, "tools": list(code.tools), "rates": rates})
             await end()
+
+
+def _shown(rates: dict[str, float]) -> str:
+    from ..rates import shown_rate
+
+    each = ", ".join(f"{name} {shown_rate(rate)}" for name, rate in rates.items())
+    return f", model calls: {each}" if rates else ""
 
 
 async def _stdin_closed() -> None:

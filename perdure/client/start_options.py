@@ -14,12 +14,17 @@ from ..redaction import Redactor
 MAX_TENANT_BYTES = 64
 """Temporal's limit for the key by which it shares workers fairly."""
 
+MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
+"""Temporal's limits of a key's weight."""
+
 
 class StartOptions(TypedDict, total=False):
     """Keyword arguments of `start_run`; None is the same as an absent one."""
 
     tenant: str | None
     """On whose behalf the run is: workers serve tenants in turn, and the run is found by it."""
+    tenant_weight: float | None
+    """The tenant's share of the workers, against 1 of every other one; 0.001 to 1000. Only with a `tenant`."""
     priority: int | None
     """1 is served first, 5 last; 3 without one. The run's model and tool calls inherit it."""
     search_attributes: TypedSearchAttributes | None
@@ -40,7 +45,7 @@ def start_arguments(options: StartOptions) -> dict[str, Any]:
     """The arguments of `Client.start_workflow`, without memo and search attributes. Raises `ValueError`."""
     timeout = options.get("execution_timeout")
     arguments = {
-        "priority": _priority(options.get("priority"), options.get("tenant")),
+        "priority": _priority(options.get("priority"), options.get("tenant"), options.get("tenant_weight")),
         "execution_timeout": timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout,
         "id_reuse_policy": options.get("id_reuse_policy"),
         "id_conflict_policy": options.get("id_conflict_policy"),
@@ -61,11 +66,13 @@ def require_no_secret(known: Redactor, options: StartOptions, **names: str) -> N
             )
 
 
-def _priority(priority: int | None, tenant: str | None) -> Priority | None:
+def _priority(priority: int | None, tenant: str | None, weight: float | None) -> Priority | None:
     if priority is not None and priority not in range(1, 6):
         raise ValueError(f"priority={priority!r}: expected a number from 1, served first, to 5, served last")
     if tenant is not None and not 0 < len(tenant.encode()) <= MAX_TENANT_BYTES:
         raise ValueError(f"tenant={tenant!r}: expected a name of 1 to {MAX_TENANT_BYTES} bytes")
+    if weight is not None and not (tenant is not None and MIN_WEIGHT <= weight <= MAX_WEIGHT):
+        raise ValueError(f"tenant_weight={weight!r}: expected {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, with a tenant")
     if priority is None and tenant is None:
         return None
-    return Priority(priority_key=priority, fairness_key=tenant)
+    return Priority(priority_key=priority, fairness_key=tenant, fairness_weight=weight)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..errors import LimitExceededError, MaxIterationsError, ModelError, RunError
+from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..event_data import CostWarningData
 from ..excerpt import counted
 from ..money import format_usd
@@ -75,12 +75,12 @@ def deadline(options: RunOptions, state: LoopState) -> float | None:
     return None if options.max_seconds is None else state.started_at + options.max_seconds
 
 
-def time_is_over(options: RunOptions, error: ModelError) -> LimitExceededError:
-    """The error of `max_seconds`, where it ends the wait that follows the failure of a model call."""
+def time_is_over(options: RunOptions, why: str) -> LimitExceededError:
+    """The error of `max_seconds`, where it ends the wait before a model call; `why` says what was waited for."""
     limit = options.max_seconds
     return LimitExceededError(
         f"Budget exhausted: max_seconds ({limit}) reached",
-        reason=f"max_seconds: {limit} used; the last model call failed: {error.account}",
+        reason=f"max_seconds: {limit} used; {why}",
     )
 
 

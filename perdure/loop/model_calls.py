@@ -89,7 +89,7 @@ async def call_with_retry(
             if effects.cancelled():
                 raise Cancelled from None
             if delay > left:
-                raise time_is_over(options, error) from error
+                raise time_is_over(options, f"the last model call failed: {error.account}") from error
 
 
 class Retries:

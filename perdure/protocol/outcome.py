@@ -94,6 +94,8 @@ class RunStatus(Exchanged):
     """The ids of the runs that it has called and waits for."""
     missing: Missing | None = None
     """Set while the run is offered to other workers, because one of them lacks something."""
+    waits_for_rate: str | None = Field(default=None, exclude_if=operator.not_)
+    """Set while the next model call waits for a permit: the provider or model whose rate is limited."""
 
 
 T = TypeVar("T", default=Any)

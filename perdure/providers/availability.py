@@ -6,7 +6,7 @@ from importlib.metadata import entry_points
 from typing import Literal, NamedTuple
 
 from ..agent import Agent, Model
-from ..errors import InvokerError, LoadError
+from ..errors import ConfigurationError, InvokerError, LoadError
 from ..spelling import did_you_mean
 from .registry import ENTRY_POINT_GROUP, PROVIDERS, provider_for
 
@@ -51,6 +51,13 @@ def require_model(agent: Agent) -> None:
     if problem.field == "provider":
         raise InvokerError(problem.text)
     raise LoadError(problem.text, field="model.apiType")
+
+
+def require_provider(provider: str) -> None:
+    """Raises ConfigurationError for a provider that this process does not know, and names those that it does."""
+    if provider not in PROVIDERS and provider not in (known := _known_providers()):
+        hint = did_you_mean(provider, known)
+        raise ConfigurationError(f"there is no provider {provider!r}{hint}: expected one of {', '.join(known)}")
 
 
 def _known_providers() -> list[str]:

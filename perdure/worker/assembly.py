@@ -38,6 +38,7 @@ def create_worker(
     tool_loop: asyncio.AbstractEventLoop | None = None,
     registered_tools: bool = True,
     tracer_provider: TracerProvider | None = None,
+    model_rate: Mapping[str, float] | None = None,
     **worker_options: Any,
 ) -> Worker:
     """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -45,8 +46,8 @@ def create_worker(
     `worker_options` go to `temporalio.worker.Worker` and win over perdure's defaults. Use one client for each
     worker: two workers on one client and task queue can hang when the first one stops.
 
-    Raises `ConfigurationError` for two tools of one name, for a tool without a name, and for a storage in the
-    environment that can't be used, and for prices that are none.
+    Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices that are none, for a
+    rate that can't be, and for a storage in the environment that can't be used.
     """
     plugin = PerdurePlugin(
         tools=tools,
@@ -61,6 +62,7 @@ def create_worker(
         tool_loop=tool_loop,
         registered_tools=registered_tools,
         tracer_provider=tracer_provider,
+        model_rate=model_rate,
     )
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
     return Worker(with_converter(client), task_queue=task_queue, **worker_options)

@@ -16,6 +16,7 @@ from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker, WorkerConfig
 
 from ..activities.hooks import Hooks
+from ..activities.permits import checked_rates
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import has_dynamic
@@ -32,6 +33,7 @@ from ..tools.user_loop import UserLoop
 from ..tools.watchdog import watchdog
 from ..workflows.agent_run import AgentRun
 from ..workflows.run_log import RunLog
+from .pacing import giving_permits
 from .warm_up import warming_up
 from .worker_log import logged
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
@@ -56,8 +58,8 @@ class PerdurePlugin(SimplePlugin):
     """Gives a client perdure's data converter, a replayer its workflow, and a worker all that it needs to run agents.
 
     That is the workflow, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
-    Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices that are none, and for
-    a `tracer_provider` that is not of OpenTelemetry's SDK.
+    Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices that are none, for a
+    rate that can't be, and for a `tracer_provider` that is not of OpenTelemetry's SDK.
 
     Args:
         tools: Functions by tool name, or functions made with `@tool`.
@@ -78,6 +80,8 @@ class PerdurePlugin(SimplePlugin):
             share with other code live. It has to be running all the time. None gives them a loop in a thread of its
             own, so that code that blocks it does no harm to other runs.
         tracer_provider: OpenTelemetry's provider to which the spans of runs are exported while they run; None for none.
+        model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), which all workers of the
+            task queue share; of both, that of the model holds. Temporal keeps the rate: docs/pacing.md.
     """
 
     def __init__(
@@ -95,7 +99,9 @@ class PerdurePlugin(SimplePlugin):
         tool_loop: asyncio.AbstractEventLoop | None = None,
         registered_tools: bool = True,
         tracer_provider: TracerProvider | None = None,
+        model_rate: Mapping[str, float] | None = None,
     ) -> None:
+        self.rates = checked_rates(model_rate)
         self.runs = RunCache(conversation_cache_bytes)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
         self.user_loop = UserLoop(tool_loop)
@@ -109,6 +115,7 @@ class PerdurePlugin(SimplePlugin):
             self.user_loop,
             Prices(prices, call=self._in_user_code),
             prompt_root,
+            self.rates,
         )
         self.tracing = _live_tracing(tracer_provider, self.runs)
         super().__init__(
@@ -130,7 +137,8 @@ class PerdurePlugin(SimplePlugin):
         return cast(WorkerConfig, {**config, **_defaults_for(config)})
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        async with logged(worker), self.workflows_held.watching(worker), self.user_loop.held(), warming_up():
+        held, permits = self.workflows_held.watching(worker), giving_permits(worker, self.rates)
+        async with logged(worker), held, self.user_loop.held(), permits, warming_up():
             with watchdog.watching("the worker's event loop"):
                 try:
                     await super().run_worker(worker, next)

@@ -11,7 +11,6 @@ from temporalio.workflow import ContinueAsNewError
 
 from ..conversation import Conversation
 from ..errors import RunCancelled, RunError
-from ..event_data import StatusData
 from ..events import EventLog, EventPage
 from ..loop.limits import deadline
 from ..loop.loop import AgentLoop
@@ -76,7 +75,7 @@ class AgentRun:
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         keeps_messages = carried is None and input.lineage is None
         self._ending = Ending(self._conversation, self._state, self._events, keeps_messages, bool(input.lineage))
-        self._offers = Offers(input.options.missing_tool_grace, self._emit_status)
+        self._offers = Offers(input.options.missing_tool_grace, lambda text: self._display.tell(text))
         self._children = ChildRuns(input, self._inbox, self._events, lambda: self._display.show())
         self._display = Display(input, self._state, self._events, self._inbox, self._offers, self._children.running)
         self._ended: ShownStatus | None = None
@@ -154,6 +153,7 @@ class AgentRun:
             offers=self._offers,
             children=self._children,
             display=self._display,
+            paced=self._inventory.paced,
             deadline=deadline(self._input.options, self._state),
             on_checkpoint=self._checkpoint,
         )
@@ -177,10 +177,6 @@ class AgentRun:
     def _measure_memory(self) -> int:
         # The history's size stands for the events, and for what trimming has dropped: readers of events still need it.
         return IDLE_BYTES + 2 * self._conversation.recorded_bytes + workflow.info().get_current_history_size()
-
-    def _emit_status(self, text: str) -> None:
-        self._events.append("status", self._state.iteration, StatusData(message=text), time=workflow.time())
-        self._display.show()
 
     @property
     def has_ended(self) -> bool:
@@ -241,6 +237,7 @@ class AgentRun:
                 "pending_steering": len(self._inbox.steering),
                 "children": list(self._children.running),
                 "missing": self._offers.missing,
+                "waits_for_rate": self._display.waits_for_rate,
             }
         )
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import timedelta
+from functools import partial
 from typing import TypeVar
 
 from temporalio import workflow
+from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
 from ..conversation import Conversation
-from ..errors import ModelError
+from ..errors import LimitExceededError, ModelError
 from ..event_data import EventType, LoggedData
 from ..events import EventLog
 from ..excerpt import counted
@@ -27,11 +29,12 @@ from ..questions import CHECK_FAILED, Asked
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .child_runs import ChildRuns
 from .deciding import decision
-from .failures import describe_failure, model_error, timed_out
+from .failures import CompactionError, describe_failure, model_error, timed_out
 from .inbox import Inbox
 from .judging import start_judging
 from .log_lines import tries_again
 from .offers import Offers
+from .pacing import Pacing
 from .policies import (
     COMPACTION_RETRIES,
     HEARTBEAT_TIMEOUT,
@@ -45,10 +48,6 @@ from .tool_runs import ToolRuns, give_up
 from .ui import SHOWN_AT_ONCE, Display
 
 Result = TypeVar("Result")
-
-
-class CompactionError(Exception):
-    """The compactor failed; the text says why."""
 
 
 class TemporalEffects:
@@ -65,6 +64,7 @@ class TemporalEffects:
         offers: Offers,
         children: ChildRuns,
         display: Display,
+        paced: Mapping[str, str],
         deadline: float | None,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
@@ -75,6 +75,7 @@ class TemporalEffects:
         self._inbox = inbox
         self._offers = offers
         self._display = display
+        self._pacing = Pacing(paced, options, inbox, display, deadline) if paced else None
         self._deadline = deadline
         self._on_checkpoint = on_checkpoint
         self._tool_runs = ToolRuns(options, tools, inbox, offers, children)
@@ -120,6 +121,12 @@ class TemporalEffects:
         if conversation.unrecorded:
             await record_ahead(conversation)
         self._inbox.unread = 0
+        attempt = partial(self._attempt, conversation, iteration, with_tools)
+        return await (attempt(LOST_WORKER_RETRIES) if self._pacing is None else self._pacing.call(attempt))
+
+    async def _attempt(
+        self, conversation: Conversation, iteration: int, with_tools: bool, policy: RetryPolicy
+    ) -> ModelReply:
         earlier = self._count_try(iteration)
         handle = workflow.start_activity(
             activities.CALL_MODEL,
@@ -129,7 +136,7 @@ class TemporalEffects:
             result_type=ModelReply,
             start_to_close_timeout=timedelta(seconds=self._options.llm_timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
-            retry_policy=LOST_WORKER_RETRIES,
+            retry_policy=policy,
             summary=self._display.next_call + (f" · try {earlier + 1}" if earlier else ""),
         )
         try:
@@ -196,6 +203,8 @@ class TemporalEffects:
 
         async def start(offer: activities.Offer | None) -> str:
             await record_ahead(conversation)
+            if self._pacing is not None:
+                await self._pacing.permit("compactor")
             handle = workflow.start_activity(
                 activities.COMPACT,
                 activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop, offer=offer),
@@ -211,6 +220,8 @@ class TemporalEffects:
             return await self._offers.made(start)
         except ActivityError as error:
             raise CompactionError(describe_failure(error)[1]) from error
+        except LimitExceededError as error:
+            raise CompactionError(str(error)) from error
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
         return await self._offers.made(

@@ -16,6 +16,10 @@ BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError,
 bad deployment, fails only the workflow task: the run waits for a worker that can go on."""
 
 
+class CompactionError(Exception):
+    """The compactor failed; the text says why."""
+
+
 def timed_out(error: ActivityError) -> bool:
     """Whether the activity took too long, although its worker was alive."""
     return isinstance(error.cause, TimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE

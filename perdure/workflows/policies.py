@@ -32,6 +32,9 @@ LOST_WORKER_RETRIES = _attempts(10)
 """For failures of the platform, such as a killed worker or a lost connection to the server. Temporal never retries what
 a provider or a tool has answered: the loop decides about that."""
 
+PACED_RETRIES = _attempts(1)
+"""For a model call that has taken a permit: a further attempt takes another one."""
+
 TOOL_RETRIES = _attempts(5)
 """The same for a tool that may be repeated: fewer, because it may be the tool that brings down its workers."""
 

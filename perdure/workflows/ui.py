@@ -10,6 +10,7 @@ from typing import Any, Literal
 from temporalio import workflow
 from temporalio.common import SearchAttributeUpdate
 
+from ..event_data import StatusData
 from ..events import TERMINAL_EVENTS, EventLog, LogEntry
 from ..excerpt import counted
 from ..loop.state import LoopState
@@ -60,6 +61,8 @@ class Display:
         self._held_up = ""
         self._end: LogEntry | None = None
         self._since = workflow.time()
+        self.waits_for_rate: str | None = None
+        """The rate that the next model call waits for."""
         self.reply: ModelReply | None = None
         """The model's last one."""
         self.place = self.next_call = f"{turn_prefix(input.options)}iteration 1"
@@ -82,6 +85,11 @@ class Display:
         self._held_up = f"{why}, until {_date(workflow.time() + seconds)}"
         self.show()
         self._held_up = ""
+
+    def tell(self, text: str) -> None:
+        """Emit a `status` event, and show the run as it stands."""
+        self._events.append("status", self._state.iteration, StatusData(message=text), time=workflow.time())
+        self.show()
 
     def show_waiting(self) -> None:
         """Show that a call has begun or ceased to wait for a person."""
@@ -147,6 +155,8 @@ class Display:
             lines.append(f"- **waits for a worker** of the task queue {queue} that has {what}, {_since(missing.since)}")
         if self._inbox.cancelled:
             lines.append("- **is being cancelled**: what runs is awaited for its grace period")
+        if self.waits_for_rate:
+            lines.append(f"- **waits for a permit**: calls of {code(self.waits_for_rate)} have a rate")
         if self._held_up:
             lines.append(f"- **is held up**: {self._held_up}")
         return lines or [f"- {self._does()}"]

@@ -1,0 +1,26 @@
+"""Whether a worker polls a task queue, as the server tells."""
+
+from __future__ import annotations
+
+import time
+
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+
+POLL_SECONDS = 70.0
+"""A worker polls at least once a minute; the server lists one that has left for longer than that."""
+WORKFLOWS = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+
+
+async def somebody_polls(client: Client, task_queue: str, kind: TaskQueueType.ValueType = WORKFLOWS) -> bool:
+    """Whether a worker has lately polled the queue for tasks of that kind. Raises `RPCError`."""
+    description = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
+        )
+    )
+    newest = max((poller.last_access_time.ToSeconds() for poller in description.pollers), default=0)
+    return time.time() - newest < POLL_SECONDS

@@ -1,0 +1,180 @@
+"""Waits for a permit before each model call of a run whose provider is paced."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TypeVar
+
+from temporalio import workflow
+from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, RetryState
+from temporalio.workflow import ActivityHandle
+
+from ..loop.effects import Cancelled
+from ..loop.limits import time_is_over
+from ..options import RunOptions
+from ..protocol.pacing import IS_POLLED, PERMIT, PacedCall, QueueInput, rate_of
+from .inbox import Inbox
+from .policies import COMPACTION_RETRIES, LOST_WORKER_RETRIES, MARGIN, PACED_RETRIES
+from .tool_runs import give_up
+from .ui import Display
+
+Result = TypeVar("Result")
+
+FIRST_LOOK, LAST_LOOK = 5.0, 60.0
+"""Seconds until a run that waits for a permit looks whether anybody gives permits out; the pause doubles."""
+UNPACED_SECONDS = 600.0
+"""How long a run that has found nobody goes on without permits; then it asks for one again."""
+ATTEMPTS = 10
+"""Of a model call whose workers are lost."""
+
+
+@dataclass
+class _Wait:
+    """A permit that is asked for."""
+
+    queue: str
+    since: float
+    is_told: bool = False
+    is_over: bool = False
+    """Whether the run has given up on it."""
+
+
+class Pacing:
+    """Takes permits from rate queues, each of which gives out so many a second to all runs together.
+
+    A permit is an activity that does nothing. One timer at a time looks after the waits of a run: where no worker polls
+    the rate queue, which is where none has been started with this rate, the run says so and goes on without permits.
+    """
+
+    def __init__(
+        self,
+        queues: Mapping[str, str],
+        options: RunOptions,
+        inbox: Inbox,
+        display: Display,
+        deadline: float | None,
+    ) -> None:
+        """`queues` is `Inventory.paced`; on the `display`, long waits are told, and that nobody gives permits out."""
+        self._queues = queues
+        self._options = options
+        self._inbox = inbox
+        self._display = display
+        self._deadline = deadline
+        self._wait: _Wait | None = None
+        self._looking: asyncio.Task[None] | None = None
+        self._unpaced_until = 0.0
+
+    async def call(self, start: Callable[[RetryPolicy], Awaitable[Result]]) -> Result:
+        """What a model call gives that has a permit for each attempt. `start` begins an attempt and awaits it.
+
+        Raises `ActivityError`, what `start` raises, and as `permit` does.
+        """
+        attempts = 0
+        while await self.permit("model"):
+            attempts += 1
+            try:
+                return await start(PACED_RETRIES)
+            except ActivityError as error:
+                if attempts == ATTEMPTS or error.retry_state is not RetryState.MAXIMUM_ATTEMPTS_REACHED:
+                    raise
+                workflow.logger.info("a paced model call is made again: %s", error.cause)
+        return await start(LOST_WORKER_RETRIES)
+
+    async def permit(self, call: PacedCall) -> bool:
+        """Wait until this call may be made; whether it has a permit, because it is paced.
+
+        Raises `Cancelled`, and `LimitExceededError` when the time of the run is over (`max_seconds`).
+        """
+        queue = self._queues.get(call)
+        if queue is None or workflow.time() < self._unpaced_until:
+            return False
+        handle = workflow.start_activity(
+            PERMIT,
+            task_queue=queue,
+            start_to_close_timeout=MARGIN,
+            retry_policy=LOST_WORKER_RETRIES,
+            summary=f"permit: {rate_of(queue)}",
+        )
+        self._wait = wait = _Wait(queue, workflow.time())
+        self._display.waits_for_rate = rate_of(queue)
+        self._look_after_waits()
+        try:
+            return await self._granted(handle, wait)
+        finally:
+            self._wait = None
+            self._display.waits_for_rate = None
+            if wait.is_told:
+                self._display.show()
+
+    async def _granted(self, handle: ActivityHandle[None], wait: _Wait) -> bool:
+        left = None if self._deadline is None else max(0.0, self._deadline - workflow.time())
+        try:
+            await workflow.wait_condition(
+                lambda: handle.done() or self._inbox.cancelled or wait.is_over,
+                timeout=left,
+                timeout_summary="max_seconds",
+            )
+        except TimeoutError as error:
+            await give_up(handle)
+            raise time_is_over(self._options, "it passed while a model call waited for a permit") from error
+        if not handle.done():
+            await give_up(handle)
+        if self._inbox.cancelled:
+            raise Cancelled
+        if wait.is_over:
+            return False
+        try:
+            await handle
+        except ActivityError as error:
+            self._go_on_without(wait, f"its permits fail ({error.cause})")
+            return False
+        return True
+
+    def _look_after_waits(self) -> None:
+        if self._looking is None or self._looking.done():
+            self._looking = asyncio.create_task(self._look())
+
+    async def _look(self) -> None:
+        """Look after the waits until a look finds none."""
+        pause = FIRST_LOOK
+        while self._wait is not None:
+            await workflow.sleep(timedelta(seconds=pause), summary="whether somebody gives out permits")
+            wait = self._wait
+            if wait is None or workflow.time() - wait.since < FIRST_LOOK:
+                pause = FIRST_LOOK
+                continue
+            pause = min(2 * pause, LAST_LOOK)
+            await self._look_at(wait)
+
+    async def _look_at(self, wait: _Wait) -> None:
+        if not await _is_polled(wait.queue):
+            why = f"no worker polls the task queue {wait.queue!r}: start workers with that rate, or the run without"
+            self._go_on_without(wait, why)
+        elif not wait.is_told:
+            wait.is_told = True
+            self._display.tell(f"Waiting for a permit to call {rate_of(wait.queue)}, whose rate is limited")
+
+    def _go_on_without(self, wait: _Wait, why: str) -> None:
+        if wait is self._wait:
+            wait.is_over = True
+            self._unpaced_until = workflow.time() + UNPACED_SECONDS
+            self._display.tell(f"Calls of {rate_of(wait.queue)} go on without a rate for {UNPACED_SECONDS:g} s: {why}")
+
+
+async def _is_polled(queue: str) -> bool:
+    try:
+        found: bool = await workflow.execute_local_activity(
+            IS_POLLED,
+            QueueInput(task_queue=queue),
+            result_type=bool,
+            start_to_close_timeout=MARGIN,
+            retry_policy=COMPACTION_RETRIES,
+        )
+    except ActivityError as error:
+        workflow.logger.warning("who polls the task queue %r can't be found out: %s", queue, error.cause)
+        return True
+    return found
