@@ -198,7 +198,7 @@ class RunActivities:
         """A piece of the conversation that this link starts from, out of the history of the link before it."""
         with typed_failures():
             async with heartbeats():
-                link = LinkKey(current_link().workflow_id, input.run_id)
+                link = LinkKey(input.workflow_id or current_link().workflow_id, input.run_id)
                 messages = await self._runs.messages_of(link, input.reference)
                 return messages[input.start : input.end]
 

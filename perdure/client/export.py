@@ -101,7 +101,7 @@ class _Export:
             "agents": {path: dumped(agent) for path, agent in input.agents.items()},
             "options": dumped(input.options),
             "inputs": input.inputs,
-            "messages": [dumped(message) for message in link.seed],
+            "messages": [dumped(message) for message in link.begun.messages],
             "tools": [dumped(spec) for spec in (inventory.tools if inventory else [])],
             "offered": [dumped(tool) for tool in (inventory.offered if inventory else [])],
             "searchAttributes": attributes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
+from itertools import accumulate
 from os import PathLike
 from typing import Any
 
@@ -14,12 +15,14 @@ from ..agent import Agent
 from ..history.before import Before, conversation_before
 from ..history.chain import Chain
 from ..history.link import RecordedLink, read_input, read_link, read_start
+from ..message_sizes import batches, total_bytes
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.outcome import ForkOf
-from ..protocol.run import RecordedOptions, RunInput
+from ..protocol.run import CarriedConversation, RecordedOptions, RunInput
 from ..protocol.search_attributes import ORIGIN, TENANT, keyword
 from ..valid_text import valid_text
+from ..workflows.recording import CERTAIN_BYTES, PIECE_BYTES
 from .reading.conversation import conversation_at_end
 from .revised import loaded, new_prompt, require_tools, with_instructions, with_model
 from .start_options import StartOptions
@@ -36,6 +39,7 @@ class Fork:
     agent: Agent
     inputs: dict[str, Any]
     messages: list[Message]
+    """The conversation, or what comes after the beginning that `start` names."""
     options: RunOptions
     task_queue: str
     start: StartOptions
@@ -64,26 +68,28 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
     described = await chain.describe()
     link = await _link_with(chain, described.run_id, at)
     is_closed = described.close_time is not None and link.next_run_id is None
-    messages = await _conversation(chain, link, at, is_closed)
+    before = await conversation_before(chain.client, link, at)
+    messages = await _conversation(chain, link, at, before, is_closed)
     input = link.input
     agent, inputs = _agent(input), {**input.inputs, **(changes.inputs or {})}
     if changes.agent is not None:
         replaced = loaded(changes.agent)
         require_tools(agent, replaced, link.inventory, messages)
-        messages = with_instructions(messages, link.seed, new_prompt(replaced, inputs).instructions)
+        messages = with_instructions(messages, link.begun.messages, new_prompt(replaced, inputs).instructions)
         agent = replaced
     if changes.model is not None:
         agent = _with_others(with_model(agent, changes.model), agent)
     if changes.steer is not None:
         messages = [*messages, Message.user(valid_text(changes.steer))]
     _require_question(chain, at, messages)
+    beginning = _beginning(chain, link, before, messages)
     return Fork(
         agent=agent,
         inputs=inputs,
-        messages=messages,
+        messages=messages[beginning.ends[-1] :] if beginning else messages,
         options=RecordedOptions.model_validate({**dict(input.options), **(changes.options or {})}),
         task_queue=described.task_queue,
-        start=await _start(chain, described, at),
+        start={**await _start(chain, described, at), "beginning": beginning},
     )
 
 
@@ -127,13 +133,30 @@ async def _link_with(chain: Chain, run_id: str, at: int) -> RecordedLink:
         run_id = (await read_start(client, id, run_id)).continued_execution_run_id
 
 
-async def _conversation(chain: Chain, link: RecordedLink, at: int, is_closed: bool) -> list[Message]:
-    before = await conversation_before(chain.client, link, at)
+async def _conversation(chain: Chain, link: RecordedLink, at: int, before: Before, is_closed: bool) -> list[Message]:
     if before.messages is not None:
         return before.messages
     if is_closed and at == before.last + 1:
         return await conversation_at_end(chain.client, chain.workflow_id, link)
     raise ValueError(_out_of_range(chain.workflow_id, at, before, is_closed=is_closed))
+
+
+def _beginning(chain: Chain, link: RecordedLink, before: Before, messages: list[Message]) -> CarriedConversation | None:
+    """Where the run finds most of a conversation that may be too large for its input.
+
+    None for a smaller one, and where the fork's is another one from its beginning on.
+    """
+    if before.recorded is None or total_bytes(messages) <= CERTAIN_BYTES:
+        return None
+    known = link.conversation(before.recorded.version).messages
+    if len(known) != before.count or messages[: len(known)] != known:
+        return None
+    return CarriedConversation(
+        workflow_id=chain.workflow_id,
+        run_id=link.run_id,
+        reference=before.recorded,
+        ends=list(accumulate(map(len, batches(known, PIECE_BYTES)))),
+    )
 
 
 def _out_of_range(id: str, at: int, before: Before, *, is_closed: bool) -> str:

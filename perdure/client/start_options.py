@@ -9,6 +9,7 @@ from typing import Any, TypedDict
 from temporalio.common import Priority, TypedSearchAttributes, WorkflowIDConflictPolicy, WorkflowIDReusePolicy
 
 from ..errors import ConfigurationError
+from ..protocol.run import CarriedConversation
 from ..redaction import Redactor
 
 MAX_TENANT_BYTES = 64
@@ -37,6 +38,8 @@ class StartOptions(TypedDict, total=False):
     """Whether an id may be used again after its run has ended; by default it may."""
     id_conflict_policy: WorkflowIDConflictPolicy | None
     """What to do while a run of that id is under way; by default the start fails."""
+    beginning: CarriedConversation | None
+    """Where the run finds the beginning of its conversation; for forks."""
     origin: str | None
     """What starts the run, if not its caller: the run that it is a fork of, for example. For perdure's own use."""
 

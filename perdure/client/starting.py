@@ -18,6 +18,7 @@ from ..agent import Agent
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.limits import require_sendable
+from ..protocol.features import LOADED_BEGINNING
 from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
@@ -70,6 +71,9 @@ async def start_workflow(
     """Start a run, as `start_run` says, which also says what is raised; `client` has perdure's converter."""
     input = new_run(agent, inputs, options, messages)
     input.traceparent = current_traceparent()
+    if beginning := start.get("beginning"):
+        input.beginning = beginning
+        input.features = [*input.features, LOADED_BEGINNING]
     prepared = await prepare(client, input, start, task_queue=task_queue, id=id, output_type=output_type)
 
     async def begin(told: RunInput, attributes: TypedSearchAttributes) -> str | None:

@@ -31,6 +31,10 @@ class Before:
     """The first iteration of the link."""
     last: int
     """The last one whose model call the link has, up to the one that was asked for; `first - 1` when it has none."""
+    recorded: ConversationRef | None = None
+    """The last version before the iteration that the histories up to this link's hold as a whole; None for none."""
+    count: int = 0
+    """How many messages that version has."""
 
 
 async def conversation_before(client: Client, link: RecordedLink, at: int) -> Before:
@@ -40,9 +44,10 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Be
     that iteration `at` has read itself. Raises like `decode`.
     """
     carried = link.input.carried
-    version, first = (carried.version, carried.loop.iteration + 1) if carried else (0, 1)
-    conversation, last = Conversation(link.seed, version=version), first - 1
-    messages = list(link.seed)
+    first = carried.loop.iteration + 1 if carried else 1
+    begun = link.begun
+    conversation, last = Conversation(begun.messages, version=begun.version), first - 1
+    messages, boundary = list(begun.messages), _start(link, begun)
     for recorded, is_call in await _recorded(client, link):
         if recorded.conversation is not None:
             reference = recorded.conversation
@@ -57,9 +62,21 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Be
         for operation in news[: end_of_round(news)]:
             before.apply(operation)
         if last == at:
-            return Before(before.messages, first, last)
-        messages = list(conversation.messages)
-    return Before(None, first, last)
+            return Before(before.messages, first, last, boundary, len(messages))
+        messages, boundary = list(conversation.messages), _reference(recorded)
+    return Before(None, first, last, boundary, len(messages))
+
+
+def _start(link: RecordedLink, begun: Conversation) -> ConversationRef | None:
+    if link.input.carried is None and link.input.beginning is None:
+        return None
+    return ConversationRef(base=begun.version, version=begun.version, digest=begun.digest)
+
+
+def _reference(recorded: _Recorded) -> ConversationRef | None:
+    """Without its operations, which the history has."""
+    known = recorded.conversation
+    return known and ConversationRef(base=known.version, version=known.version, digest=known.digest)
 
 
 async def _recorded(client: Client, link: RecordedLink) -> list[tuple[_Recorded, bool]]:

@@ -83,8 +83,8 @@ class CallReader:
                 self._apply([Rewrite(messages=list(link.seed))])
             elif rest := link.seed[len(known) :]:
                 self._apply([Append(messages=list(rest))])
-        carried = link.input.carried
-        self._conversation = Conversation(link.seed, version=carried.version if carried else 0)
+        begun = link.begun
+        self._conversation = Conversation(begun.messages, version=begun.version)
 
     def _apply(self, operations: Sequence[Operation]) -> None:
         assert self._conversation is not None

@@ -72,18 +72,27 @@ class RecordedLink:
     @property
     def seed(self) -> list[Message]:
         """The conversation that this link started from."""
-        carried = self.input.carried
-        return self.pieces if carried and carried.conversation else self.input.messages
+        return self.pieces if self.input.loaded else self.input.messages
+
+    @property
+    def version(self) -> int:
+        """Of the conversation that this link started from."""
+        return self.input.version
+
+    @property
+    def begun(self) -> Conversation:
+        """The conversation as this link began it: after what it has loaded, a fork adds what its input holds."""
+        conversation = self.input.conversation(self.pieces)
+        if self.input.loaded and not self.input.carried:
+            conversation.append(self.input.messages)
+        return conversation
 
     def conversation(self, until: int | None = None) -> Conversation:
         """The conversation at version `until`; without it, as far as the history records it.
 
         Raises `DigestMismatchError` when the recorded parts do not fit together.
         """
-        carried = self.input.carried
-        conversation = Conversation.recorded(
-            self.seed, version=carried.version if carried else 0, digest=carried.digest if carried else None
-        )
+        conversation = self.input.conversation(self.pieces)
         for reference in self.references:
             if until is not None and reference.version > until:
                 break
@@ -98,10 +107,10 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLi
     """
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     link = await _fold(client, run_id, [event async for event in handle.fetch_history_events()])
-    carried = link.input.carried.conversation if link.input.carried else None
-    if carried is not None and len(link.pieces) < carried.ends[-1]:
-        previous = await read_link(client, workflow_id, carried.run_id)
-        link.pieces = previous.conversation(carried.reference.version).messages
+    loaded = link.input.loaded
+    if loaded is not None and len(link.pieces) < loaded.ends[-1]:
+        holder = await read_link(client, loaded.workflow_id or workflow_id, loaded.run_id)
+        link.pieces = holder.conversation(loaded.reference.version).messages
     return link
 
 

@@ -128,6 +128,8 @@ class ToolInput(Exchanged):
 class PieceInput(Exchanged):
     """The messages from index `start` to before `end` of a conversation that another link's history holds."""
 
+    workflow_id: str = Field(default="", exclude_if=operator.not_)
+    """"" for the run that asks."""
     run_id: str
     reference: ConversationRef
     start: int

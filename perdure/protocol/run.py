@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Sequence
 from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_serializer, field_validator, model_validator
 
 from ..agent import Agent, documents_of
-from ..conversation import ConversationRef
+from ..conversation import Conversation, ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
 from ..loop.state import LoopState
@@ -75,6 +76,8 @@ class DecidedCall(Exchanged):
 class CarriedConversation(Exchanged):
     """Where a link finds its conversation, which was too large for its input: in the history of the link before it."""
 
+    workflow_id: str = Field(default="", exclude_if=operator.not_)
+    """The run whose link that is; "" for the run itself."""
     run_id: str
     """The link whose history holds the conversation."""
     reference: ConversationRef
@@ -164,8 +167,30 @@ class RunInput(Exchanged):
     """Set if another run has called this one as a tool."""
     traceparent: str = Field(default="", exclude_if=operator.not_)
     """The span in which the caller has started the run (W3C Trace Context), if there was one: the trace links to it."""
+    beginning: CarriedConversation | None = Field(default=None, exclude_if=operator.not_)
+    """Where the conversation is found that comes before `messages`, which would not fit in here: a fork's."""
     carried: Carried | None = None
     """None for the first link of a run."""
+
+    @property
+    def loaded(self) -> CarriedConversation | None:
+        """Where the link finds its conversation; None when `messages` holds it."""
+        return self.carried.conversation if self.carried else self.beginning
+
+    @property
+    def version(self) -> int:
+        """Of the conversation that the link starts with."""
+        if self.carried is not None:
+            return self.carried.version
+        return self.beginning.reference.version if self.beginning else 0
+
+    def conversation(self, loaded: Sequence[Message] = ()) -> Conversation:
+        """What the link starts with; `loaded` is the conversation that it finds elsewhere, if it does."""
+        if self.carried is None and self.beginning is None:
+            return Conversation.recorded(self.messages)
+        start = self.carried or self.beginning.reference  # type: ignore[union-attr]
+        messages = loaded if self.loaded else self.messages
+        return Conversation.recorded(messages, version=start.version, digest=start.digest)
 
     @field_serializer("agents")
     def _as_documents(self, agents: dict[str, Agent]) -> JsonObject:

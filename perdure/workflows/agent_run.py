@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 from temporalio import workflow
 from temporalio.workflow import ContinueAsNewError
 
-from ..conversation import Conversation
 from ..errors import RunCancelled, RunError
 from ..events import EventLog, EventPage
 from ..loop.limits import deadline
@@ -31,7 +30,7 @@ from .failures import BUGS
 from .features import require_features
 from .inbox import Inbox, understood
 from .offers import Offers, take_inventory
-from .recording import load_conversation
+from .recording import load_beginning
 from .run_record import RunRecord
 from .ui import Display, ShownStatus
 
@@ -67,11 +66,7 @@ class AgentRun:
             carried.decided if carried else (),
             on_waiting=lambda: self._display.show_waiting(),
         )
-        self._conversation = Conversation.recorded(
-            input.messages,
-            version=carried.version if carried else 0,
-            digest=carried.digest if carried else None,
-        )
+        self._conversation = input.conversation()
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         keeps_messages = carried is None and input.lineage is None
         self._ending = Ending(self._conversation, self._state, self._events, keeps_messages, bool(input.lineage))
@@ -123,12 +118,10 @@ class AgentRun:
         self._display.end(status)
 
     async def _begin_link(self) -> None:
-        """Take the worker's inventory in the first link; in a later one, load a conversation that its input lacks."""
-        carried = self._input.carried
-        if carried is None:
+        """Take the worker's inventory in the first link, and load a conversation that the link's input lacks."""
+        if self._input.carried is None:
             self._inventory = await take_inventory(self._input, self._offers, self._inbox)
-        elif carried.conversation is not None:
-            self._conversation.load(await load_conversation(carried.conversation))
+        await load_beginning(self._input, self._conversation)
 
     def _loop(self) -> AgentLoop:
         """The loop of §13.7, on Temporal."""

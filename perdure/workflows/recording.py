@@ -13,7 +13,7 @@ from ..messages import Message
 from ..operations import Operation, operation_bytes
 from ..payloads.limits import MAX_PAYLOAD_BYTES
 from ..protocol import activities
-from ..protocol.run import CarriedConversation
+from ..protocol.run import CarriedConversation, RunInput
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN
 
 PIECE_BYTES = 512 * 1024
@@ -64,8 +64,17 @@ async def _require_recordable(operation: Operation) -> None:
         )
 
 
-async def load_conversation(carried: CarriedConversation) -> list[Message]:
-    """The conversation that the previous link's history holds.
+async def load_beginning(input: RunInput, conversation: Conversation) -> None:
+    """Load what the link's input does not hold of the conversation that it starts with; usually nothing."""
+    if input.loaded is None:
+        return
+    conversation.load(await _load(input.loaded))
+    if input.carried is None and input.messages:
+        conversation.append(input.messages)
+
+
+async def _load(carried: CarriedConversation) -> list[Message]:
+    """The conversation that another link's history holds.
 
     The pieces are loaded one after the other, because Temporal returns at most 2 MB of results to one workflow task.
     """
@@ -73,7 +82,13 @@ async def load_conversation(carried: CarriedConversation) -> list[Message]:
     for start, end in pairwise([0, *carried.ends]):
         messages += await workflow.execute_activity(
             activities.LOAD_PIECE,
-            activities.PieceInput(run_id=carried.run_id, reference=carried.reference, start=start, end=end),
+            activities.PieceInput(
+                workflow_id=carried.workflow_id,
+                run_id=carried.run_id,
+                reference=carried.reference,
+                start=start,
+                end=end,
+            ),
             result_type=list[Message],
             start_to_close_timeout=4 * MARGIN,
             retry_policy=LOST_WORKER_RETRIES,

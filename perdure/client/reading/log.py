@@ -102,8 +102,7 @@ class RunLog:
 
     async def _open(self, run_id: str) -> RecordedLink:
         link = await read_link(self._client, self._id, run_id)
-        carried, seed = link.input.carried, link.seed
-        version = carried.version if carried else 0
+        seed, version = link.seed, link.version
         if self._link is None:
             self._reader = EventReader(seed, version=version)
             self.transcript = Transcript(seed)

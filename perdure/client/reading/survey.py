@@ -55,7 +55,7 @@ class _Reader:
         """Take the next link."""
         carried = link.input.carried
         if self._told is None:
-            self._told = Told(link.seed)
+            self._told = Told(link.begun.messages)
             self._survey.started = carried.loop.started_at if carried else seconds(link.history[0].event_time) or 0.0
             self._survey.first_kept = carried.loop.iteration + 1 if carried else 1
         self._survey.links = (carried.links if carried else 0) + 1
