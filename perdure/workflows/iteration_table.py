@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,8 +18,8 @@ from ..messages import ModelReply
 from ..money import format_usd
 
 MAX_ROWS = 8
-MAX_URL_CHARS = 5000
-"""For all rows together, as Temporal's UI sends them in a URL; some proxies take 8 KB."""
+MAX_URL_CHARS = 4000
+"""For all rows but the one in progress, as Temporal's UI sends them in a URL; some proxies take 8 KB."""
 MAX_CALLS = 5
 """Tool calls that one row has."""
 MAX_ARGUMENTS = 2000
@@ -62,33 +61,33 @@ class Call:
     """One tool call, as far as the events have told of it."""
 
     name: str
-    text: str
+    shown: str
+    """The call as Markdown."""
     began: float
     waits: bool = False
     """For a person."""
-    run_id: str | None = None
-    """The run of another agent that executes it."""
     problem: str | None = None
-    result: str | None = None
-    """The beginning of it; None until there is one."""
-    seconds: float = 0.0
+    ended: str = ""
+    """How it ended, as Markdown; "" while it runs."""
 
-    def markdown(self, namespace: str) -> str:
-        """The call, and how it ended or since when it runs."""
-        shown = code(self.text, 120)
-        if self.run_id is not None:
-            shown += f" → {link(self.run_id, run_path(namespace, self.run_id))}"
-        if self.result is None:
-            what = "waits for a person" if self.waits else "runs"
-            return f"▶ {shown} {what} since {clock(self.began)}"
+    def end(self, result: str, time: float) -> None:
+        """Note the result."""
+        took = duration(time - self.began)
         if self.problem is not None:
             why = self.problem.removeprefix(f"Error: Tool '{self.name}' failed: ")
-            return f"✗ {shown} {duration(self.seconds)}: {code(why, 120)}"
-        if self.result == CANCELLED_TEXT:
-            return f"✗ {shown} cancelled"
-        if self.result.startswith(DENIED):
-            return f"✗ {shown} {code(self.result, 120)}"
-        return f"✓ {shown} {duration(self.seconds)}"
+            self.ended = f"✗ {self.shown} {took}: {code(why, 120)}"
+        elif result == CANCELLED_TEXT:
+            self.ended = f"✗ {self.shown} cancelled"
+        elif result.startswith(DENIED):
+            self.ended = f"✗ {self.shown} {code(result, 120)}"
+        else:
+            self.ended = f"✓ {self.shown} {took}"
+
+    @property
+    def markdown(self) -> str:
+        """The call, and how it ended or since when it runs."""
+        what = "waits for a person" if self.waits else "runs"
+        return self.ended or f"▶ {self.shown} {what} since {clock(self.began)}"
 
 
 @dataclass
@@ -96,32 +95,29 @@ class Row:
     """One iteration."""
 
     iteration: int
-    began: float
     model: str = ""
     tokens: str = ""
     cost: str = ""
     said: str = ""
+    """As Markdown, like the others."""
     calls: dict[str, Call] = field(default_factory=dict)
     """By id; of several calls with one id, those that have ended have another key."""
     names: list[str] = field(default_factory=list)
     """Of the tools that were called."""
 
-    def markdown(self, namespace: str) -> str:
+    @property
+    def markdown(self) -> str:
         """The row of the table."""
         took = "<br>".join(f"{part}\u00a0" for part in (self.model, self.tokens, self.cost) if part)
-        return f"| {self.iteration}\u00a0 | {took} | {self._said(namespace)} |"
+        did = [self.said, *[call.markdown for call in self.calls.values()]]
+        if (more := len(self.names) - len(self.calls)) > 0:
+            did.append(f"and {more} more")
+        return f"| {self.iteration}\u00a0 | {took} | {'<br>'.join(filter(None, did))} |"
 
     @property
     def running(self) -> list[Call]:
         """Those of `calls` that have not ended."""
-        return [call for call in self.calls.values() if call.result is None]
-
-    def _said(self, namespace: str) -> str:
-        parts = [code(self.said, 160)] if self.said else []
-        parts += [call.markdown(namespace) for call in self.calls.values()]
-        if (more := len(self.names) - len(self.calls)) > 0:
-            parts.append(f"and {more} more")
-        return "<br>".join(parts)
+        return [call for call in self.calls.values() if not call.ended]
 
 
 class IterationTable:
@@ -129,7 +125,7 @@ class IterationTable:
 
     def __init__(self, namespace: str, rows: Sequence[str] = (), called_runs: int = 0) -> None:
         self._namespace = namespace
-        self._rows = deque(rows, maxlen=MAX_ROWS)
+        self._before = _fitting(list(rows))
         self.row: Row | None = None
         """The iteration in progress."""
         self.called_runs = called_runs
@@ -137,12 +133,8 @@ class IterationTable:
 
     @property
     def rows(self) -> list[str]:
-        """The rows that are shown, the one in progress last; fewer where they would be long."""
-        rows = [*self._rows, *([self.row.markdown(self._namespace)] if self.row else [])][-MAX_ROWS:]
-        left, first = MAX_URL_CHARS, len(rows)
-        while first and (left := left - url_chars(rows[first - 1])) >= 0:
-            first -= 1
-        return rows[min(first, len(rows) - 1) :] if rows else []
+        """The rows that are shown, the one in progress last."""
+        return [*self._before, self.row.markdown] if self.row else list(self._before)
 
     def markdown(self) -> str:
         """The table; "" before the first model call."""
@@ -162,27 +154,28 @@ class IterationTable:
                 self.row.model = code((reply and reply.model) or "", 40)
             case "tool_call_start" if self.row:
                 self._start(self.row, entry.call_id or "", data["name"], data["arguments"], entry.time)
-            case "done" if self.row:
-                self.row.said = data["response"]
+            case "done" if self.row and not self.row.names:
+                self.row.said = code(data["response"], 160)
             case "child_started":
                 self.called_runs += 1
         if self.row and entry.type in _AFTER_THE_CHECKS and reply and reply.message.text and not self.row.said:
-            self.row.said = excerpt(said, 400)
+            self.row.said = code(said, 160)
         if self.row and entry.call_id in self.row.calls:
             self._go_on(self.row, self.row.calls[entry.call_id], entry)
 
     def _begin(self, entry: LogEntry) -> None:
         if self.row is not None and self.row.iteration != entry.iteration:
-            self._rows.append(self.row.markdown(self._namespace))
+            self._before = _fitting([*self._before, self.row.markdown])
             self.row = None
-        self.row = self.row or Row(entry.iteration, entry.time)
+        self.row = self.row or Row(entry.iteration)
 
     def _start(self, row: Row, call_id: str, name: str, arguments: str, time: float) -> None:
-        row.names.append(one_line(name[:200]))
+        name, text = one_line(name[:200]), call_text(name, arguments)
+        row.names.append(name)
         if call_id in row.calls:
             row.calls[f"{call_id} {len(row.names)}"] = row.calls.pop(call_id)
         if len(row.calls) < MAX_CALLS:
-            row.calls[call_id] = Call(one_line(name[:200]), call_text(name, arguments), time)
+            row.calls[call_id] = Call(name, code(text, 120), time)
 
     def _go_on(self, row: Row, call: Call, entry: LogEntry) -> None:
         data: Any = entry.data
@@ -192,11 +185,19 @@ class IterationTable:
             case "permission_completed":
                 call.waits, call.began = False, entry.time
             case "child_started":
-                call.run_id = data["run_id"]
+                call.shown += f" → {link(data['run_id'], run_path(self._namespace, data['run_id']))}"
             case "error":
                 call.problem = excerpt(data["message"], 400)
             case "tool_result":
-                call.result, call.seconds = excerpt(data["result"], 400), entry.time - call.began
+                call.end(data["result"], entry.time)
+
+
+def _fitting(rows: list[str]) -> list[str]:
+    """The last rows, as many as are shown above the one in progress."""
+    left, first = MAX_URL_CHARS, len(rows)
+    while first > max(0, len(rows) - MAX_ROWS + 1) and (left := left - url_chars(rows[first - 1])) >= 0:
+        first -= 1
+    return rows[first:]
 
 
 def run_path(namespace: str, run_id: str) -> str:

@@ -51,6 +51,7 @@ class Display:
         info = workflow.info()
         shown = self._before = input.carried.shown if input.carried else Shown()
         self._input, self._state, self._events = input, state, events
+        self._title = f"- {code(shown_name(input.agent))} · {turn_prefix(input.options).replace(', ', ' · ')}"
         self._inbox, self._offers, self._children = inbox, offers, children
         self._run_id, self._namespace = info.workflow_id, info.namespace
         self._table = IterationTable(self._namespace, shown.rows, shown.called_runs)
@@ -137,9 +138,8 @@ class Display:
         self._seen = self._events.last_seq
 
     def _head(self) -> str:
-        options, turn = self._input.options, turn_prefix(self._input.options).replace(", ", " · ")
-        iteration = f"iteration {max(self._state.iteration, 1)} of at most {options.max_iterations:,}"
-        return f"- {code(shown_name(self._input.agent))} · {turn}{iteration}"
+        most = self._input.options.max_iterations
+        return f"{self._title}iteration {max(self._state.iteration, 1)} of at most {most:,}"
 
     def _stands(self) -> list[str]:
         """What the run does or waits for, and what to type if it waits for a person."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest
 from temporalio.service import RPCError, RPCStatusCode
 
@@ -60,7 +61,11 @@ async def test_the_conversation_the_events_and_the_usage(stage: Stage, scripted:
         live = await follow(run)
         result = await run.result()
         status = await run.status()
+        handle = stage.client.get_workflow_handle(run.id)
+        shown = await handle.query("__temporal_workflow_metadata", result_type=WorkflowMetadata)
     assert len(await links(stage.client, run.id)) >= 4
+    rows = [line.split("\u00a0")[0] for line in shown.current_details.splitlines() if "→" in line]
+    assert rows == [f"| {number}" for number in range(14, 22)], "rows of earlier links are shown, too"
 
     assert fingerprints(model) == fingerprints(other)
     assert result.output == "done"

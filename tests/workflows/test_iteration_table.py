@@ -106,7 +106,7 @@ def test_what_a_model_writes_stays_short_and_in_its_cell() -> None:
     table = told.table.markdown()
     assert all(line.count("|") == 4 for line in table.splitlines())
     assert table.count("`") % 2 == 0
-    assert url_chars("".join(told.table.rows[1:])) <= MAX_URL_CHARS
+    assert url_chars("".join(told.table.rows[:-1])) <= MAX_URL_CHARS
     assert url_chars(table) < 3 * MAX_URL_CHARS
 
 
