@@ -20,6 +20,7 @@ from perdure.events import RunEvent
 from perdure.messages import Message
 from perdure.prompty.load import load
 from perdure.protocol.outcome import RunStatus
+from perdure.protocol.search_attributes import ORIGIN
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
@@ -39,6 +40,11 @@ async def child_of(stage: Stage, run: RunHandle, place: str) -> RunHandle:
     child: RunHandle = get_run(stage.client, f"{run.id}/{place}")
     stage.runs.append(child)
     return child
+
+
+async def origin(stage: Stage, run: RunHandle) -> str | None:
+    described = await stage.client.get_workflow_handle(run.id).describe()
+    return described.typed_search_attributes.get(ORIGIN)
 
 
 async def test_two_levels_deep(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
@@ -78,6 +84,7 @@ async def test_two_levels_deep(stage: Stage, scripted: Scripted, tmp_path: Path)
     assert tool_texts(result.messages) == ["They float, says page 3."]
     clerk = await child_of(stage, run, "1-0")
     assert tool_texts(await clerk.messages()) == ["Page 3: wood floats."]
+    assert [await origin(stage, each) for each in (run, clerk)] == ["direct", run.id]
     assert [message.text for message in await clerk.messages()][:2] == ["You are a clerk.", "About ships."]
     reader = await child_of(stage, clerk, "1-0")
     assert (await reader.messages())[0].text == "Read page 3."

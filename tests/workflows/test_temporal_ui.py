@@ -20,7 +20,6 @@ from perdure.payloads.encryption.keys import new_key
 from perdure.protocol.search_attributes import ALL
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools import tool
 
 from ..conftest import wait_for
 from .agents import scripted_agent
@@ -34,13 +33,11 @@ KEY = new_key("ui")
 HOSTILE = "`x` | <img src=http://127.0.0.1:9/seen.png onerror=alert(1)> ![i](http://127.0.0.1:9/i.png)\n\n# <b>loud</b>"
 
 
-@tool(needs_approval=True)
 def pay(amount: int) -> str:
     """Pay."""
     return f"paid {amount}"
 
 
-@tool
 def look(at: str) -> str:
     """Look."""
     if at == "sun":
@@ -94,9 +91,9 @@ async def test_an_encrypted_run_that_waits(ui: tuple[Client, str], page: Page, s
         asks(call("pay", amount=7)),
         says("done"),
     ]
-    declared = [{"name": "look", "kind": "function"}, {"name": "pay", "kind": "function"}]
-    async with stage.worker([look, pay]):
-        run = await stage.start(scripted_agent(scripted(replies), declared))
+    paying = {"name": "pay", "kind": "function", "perdure": {"approval": "always"}}
+    async with stage.worker({"look": look, "pay": pay}):
+        run = await stage.start(scripted_agent(scripted(replies), [{"name": "look", "kind": "function"}, paying]))
 
         async def waits() -> bool:
             return bool((await run.status()).pending_approvals)
