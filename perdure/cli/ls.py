@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..excerpt import counted, one_line, visible
+from ..excerpt import one_line, visible
 from . import options
 from .console import answer, describe_seconds, say
 from .costs import format_cost
+from .encrypted import key_of, mention_unread
 from .ls_query import EXECUTION_STATUS, Filters, Status, explained
 from .problems import UsageProblem
 from .recorded import CommandMemo, read_memo
@@ -78,12 +79,7 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
         rows = [_row(run, name, memo) for run, name, memo in zip(runs, names, memos, strict=True)]
         await _note_missing_workers(session.client, rows)
         place = session.place
-    if unread := names.count(None):
-        say(
-            f"{counted(unread, 'run')} can't be read: encrypted, or another program made them. "
-            "Their agents are what the search attributes say.",
-            "faint",
-        )
+    mention_unread([key_of(run) for run, name in zip(runs, names, strict=True) if name is None])
     if as_json:
         answer(rows)
         return
@@ -128,6 +124,7 @@ def _row(run: WorkflowExecution, agent: str | None, memo: CommandMemo) -> dict[s
         "agent": agent if agent is not None else attributes.get(AGENT, "?"),
         "status": words.get(name, name.lower()),
         "waiting": run.close_time is None and attributes.get(STATUS) == "waiting",
+        "encryptedWith": key_of(run) if agent is None else None,
         "started": run.start_time.isoformat(timespec="seconds"),
         "taskQueue": run.task_queue,
         "resume": resume_command(run.id) if memo.has_code and run.close_time is None else None,
@@ -162,6 +159,7 @@ def _cells(row: dict[str, Any]) -> list[str]:
     started = datetime.fromisoformat(row["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
     missing = row["queueWithoutWorker"]
     status = "waiting" if row["waiting"] else row["status"]
+    status += f", encrypted (key {row['encryptedWith']})" if row["encryptedWith"] else ""
     status += f", no worker on {missing!r}" if missing else ""
     status += f": {row['resume']}" if missing and row["resume"] else ""
     duration = str(timedelta(seconds=round(row["seconds"])))

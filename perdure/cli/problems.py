@@ -58,7 +58,7 @@ def _waiting(pending: PendingApproval) -> str:
 
 
 def _explain_temporal(error: Exception) -> Explanation | None:
-    from temporalio.exceptions import WorkflowAlreadyStartedError
+    from temporalio.exceptions import ApplicationError, WorkflowAlreadyStartedError
     from temporalio.service import RPCError, RPCStatusCode
 
     if isinstance(error, WorkflowAlreadyStartedError):
@@ -68,6 +68,8 @@ def _explain_temporal(error: Exception) -> Explanation | None:
             f"perdure watch {run}",
             FAILED,
         )
+    if isinstance(error, ApplicationError):  # A value that is lost, changed or refused, where it is read.
+        return Explanation(error.message, FAILED)
     if not isinstance(error, RPCError):
         return None
     hints = {

@@ -10,6 +10,7 @@ import typer
 
 from . import options
 from .console import answer
+from .encrypted import tell_encrypted
 from .running import execute
 from .session import Session, open_run
 from .show_text import in_lines
@@ -38,9 +39,15 @@ def show(
 
 
 async def _show(run_id: str, messages: bool, as_json: bool) -> None:
+    from ..payloads.encryption import EncryptionError
+
     async with open_run(run_id) as (session, handle):
-        with waiting_shown():
-            found = await _summary(session, handle, messages=messages)
+        try:
+            with waiting_shown():
+                found = await _summary(session, handle, messages=messages)
+        except EncryptionError as error:
+            await tell_encrypted(session, run_id, error, as_json=as_json)
+            return
     if as_json:
         answer(found)
         return

@@ -7,6 +7,7 @@ from ..money import format_usd
 from . import options
 from .approvals import command_for, times
 from .console import answer, describe_call
+from .encrypted import tell_encrypted
 from .recorded import CommandMemo, read_memo
 from .running import execute
 from .session import open_run
@@ -19,9 +20,15 @@ def status(id: options.RunId, as_json: options.AsJson = False) -> None:
 
 
 async def _status(run_id: str, as_json: bool) -> None:
+    from ..payloads.encryption import EncryptionError
+
     memo = CommandMemo()
     async with open_run(run_id) as (session, handle):
-        found, fork = await handle.status(), await handle.fork_of()
+        try:
+            found, fork = await handle.status(), await handle.fork_of()
+        except EncryptionError as error:
+            await tell_encrypted(session, run_id, error, as_json=as_json)
+            return
         if found.queue_without_worker:
             memo = await read_memo(await session.client.get_workflow_handle(run_id).describe())
     if as_json:

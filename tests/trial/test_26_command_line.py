@@ -72,5 +72,5 @@ async def test_a_run_that_cannot_be_decoded_is_listed(cli: Cli, client: Client) 
     assert listed.code == 0, listed.stderr
     [row] = [line for line in listed.stdout.splitlines() if line.startswith(id)]
     assert "foreign" in row.removeprefix(id)
-    assert "1 run can't be read" in listed.stderr
+    assert "1 run can't be read: another program made them" in listed.stderr
     await client.get_workflow_handle(id).terminate()
