@@ -6,10 +6,10 @@ from temporalio import activity
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.client import WorkflowExecutionStatus
-from temporalio.exceptions import FailureError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..errors import ConfigurationError
+from ..payloads.failures import text_of
 from ..protocol.activities import END_UNSTARTED, Unstarted, UnstartedInput
 from ..redaction import redact
 from ..valid_text import bounded_text
@@ -43,7 +43,6 @@ async def end_unstarted(input: UnstartedInput) -> Unstarted:
 async def _text_of(failure: Failure) -> str:
     """What the failure says, decrypted if need be."""
     try:
-        error = await activity.client().data_converter.decode_failure(failure)
+        return await text_of(activity.client().data_converter, failure)
     except ConfigurationError as problem:
         return str(problem)
-    return error.message if isinstance(error, FailureError) else str(error)

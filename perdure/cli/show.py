@@ -120,11 +120,14 @@ async def _forks(chain: Chain) -> list[str]:
 async def _how_it_failed(chain: Chain, described: WorkflowExecutionDescription) -> dict[str, Any]:
     from temporalio.client import WorkflowExecutionStatus
 
+    from ..payloads.failures import text_of
+
     if described.status is not WorkflowExecutionStatus.FAILED:
         return {}
     closing = await chain.closing(described.run_id)
     failure = closing.workflow_execution_failed_event_attributes.failure
-    return {"failure": {"kind": failure.application_failure_info.type or "failed", "message": failure.message}}
+    text = await text_of(chain.client.data_converter, failure)
+    return {"failure": {"kind": failure.application_failure_info.type or "failed", "message": text}}
 
 
 def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
-from temporalio.converter import DefaultFailureConverter, PayloadConverter
+from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import FailureError
 
 from ..redaction import redact
@@ -47,6 +47,19 @@ class EncodingFailureConverter(RedactingFailureConverter):
     """The same, with texts and stack traces as payloads: for converters that encrypt."""
 
     encodes_texts = True
+
+
+async def text_of(converter: DataConverter, failure: Failure) -> str:
+    """What a recorded failure says, decrypted if need be.
+
+    Raises `ConfigurationError` where it is encrypted, and the key is not here.
+    """
+    if not failure.HasField("encoded_attributes"):
+        return failure.message
+    copy = Failure()  # Decoding changes a failure, and this one belongs to a history.
+    copy.encoded_attributes.CopyFrom(failure.encoded_attributes)
+    error = await converter.decode_failure(copy)
+    return error.message if isinstance(error, FailureError) else str(error)
 
 
 class _Lenient(PayloadConverter):

@@ -12,6 +12,7 @@ from temporalio.workflow import NondeterminismError
 from ..history.chain import Chain
 from ..history.decode import decode
 from ..history.link import RecordedLink
+from ..payloads.failures import text_of
 from ..protocol.names import STEER
 from ..protocol.run import SteeringMessage
 from ..protocol.search_attributes import SESSION
@@ -69,7 +70,7 @@ async def rebuilt_run(chain: Chain, *, content: bool, caller: str = "") -> Rebui
     run = _Run(chain.client, Describer(ids, first.agent, with_content=content))
     for link in links:
         await run.add(link)
-    return run.finished(links)
+    return await run.finished(links)
 
 
 class _Run:
@@ -121,7 +122,7 @@ class _Run:
             self._incomplete = f"link {link.run_id} can't be replayed by this version of perdure: {error}"[:500]
             return None
 
-    def finished(self, links: Sequence[RecordedLink]) -> RebuiltRun:
+    async def finished(self, links: Sequence[RecordedLink]) -> RebuiltRun:
         """With the span of the whole run, which comes first."""
         first, last = links[0], links[-1]
         facts = self._agent or self._plain(first)
@@ -133,7 +134,7 @@ class _Run:
         if first.input.carried and first.input.carried.loop.started_at:
             start = int(first.input.carried.loop.started_at * NANOSECONDS)
         end = last.closing.event_time.ToNanoseconds() if last.closing else None
-        _ended_from_outside(facts, last, self._describer)
+        await _ended_from_outside(facts, self._client, last, self._describer)
         self._built.spans.insert(0, Span(self._ids.trace_id, facts, start, end, self._events))
         return self._built
 
@@ -181,7 +182,7 @@ _OUTSIDE = {
 }
 
 
-def _ended_from_outside(facts: SpanFacts, last: RecordedLink, describer: Describer) -> None:
+async def _ended_from_outside(facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer) -> None:
     """An end that the run itself could not tell, or that it could not be replayed to."""
     closing = last.closing
     if closing is None or facts.error is not None:
@@ -191,4 +192,5 @@ def _ended_from_outside(facts: SpanFacts, last: RecordedLink, describer: Describ
         facts.failed(_OUTSIDE[closing.event_type], describer.text(reason))
     elif closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
         failure = closing.workflow_execution_failed_event_attributes.failure
-        facts.failed(failure.application_failure_info.type or "_OTHER", describer.text(failure.message))
+        text = await text_of(client.data_converter, failure)
+        facts.failed(failure.application_failure_info.type or "_OTHER", describer.text(text))
