@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -17,6 +18,8 @@ _log = get_logger("perdure.runs")
 
 HEARTBEAT_SECONDS = 1.0
 """Between two heartbeats. An activity learns from the answer to one that it was cancelled."""
+on_first_words: ContextVar[Callable[[], None] | None] = ContextVar("on_first_words", default=None)
+"""Called once in an attempt, when the model begins to say something that is streamed."""
 MAX_SAID_CHARS = 250_000
 """Each beat carries everything said so far, and Temporal takes 2 MB; what comes after this is seen with the result."""
 
@@ -103,6 +106,7 @@ class Heart:
         self._news = asyncio.Event()
         self._first: asyncio.TimerHandle | None = None
         self._beating: asyncio.Task[None] | None = None
+        self._on_first_words = on_first_words.get()
 
     def speak(self, iteration: int, attempt: int) -> None:
         """Tell watchers what the model says from now on: nothing so far, so what another attempt said is dropped."""
@@ -113,6 +117,9 @@ class Heart:
     def add(self, kind: str, text: str) -> None:
         """Add a piece of streamed `text` or `thinking`, and tell it soon; only after `speak`."""
         assert self._said is not None
+        if self._on_first_words is not None:
+            self._on_first_words()
+            self._on_first_words = None
         self._is_full |= len(self._said.text) + len(self._said.thinking) + len(text) > MAX_SAID_CHARS
         if self._is_full:
             return

@@ -7,6 +7,7 @@ from pathlib import Path
 from . import options
 from .codec_server import codec_for_ui
 from .console import say
+from .metrics import chosen
 from .running import execute
 from .server import say_where
 from .task_queue import DEFAULT_QUEUE
@@ -21,6 +22,8 @@ def dev(
     watch: options.Watch = None,
     port: options.Port = None,
     ui_port: options.UiPort = None,
+    metrics_port: options.MetricsPort = None,
+    metrics_address: options.MetricsAddress = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
@@ -31,7 +34,9 @@ def dev(
     """
     from .reload import worker_arguments
 
-    command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace=5.0)
+    command = worker_arguments(
+        tools, guardrails, compactor, task_queue, prompt_root, grace=5.0, metrics=chosen(metrics_port, metrics_address)
+    )
     execute(_develop(command, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
 
 

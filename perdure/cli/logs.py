@@ -53,10 +53,11 @@ class StderrHandler(logging.StreamHandler[TextIO]):
         return sys.stderr
 
 
-def configure(default: Level) -> None:
+def configure(default: Level, *, metrics: str | None = None) -> None:
     """Set up the log of this process as the environment says, which the options have written; `default` is the level.
 
-    Raises `UsageProblem` for a level or a format that does not exist.
+    `metrics` is where metrics are served, if they are. Raises `UsageProblem` for a level or a format that does not
+    exist, and `ConfigurationError` where no metrics can be served.
     """
     level = _chosen(LEVEL_VARIABLE, default, get_args(Level))
     form = _chosen(FORMAT_VARIABLE, "text", get_args(Format))
@@ -81,7 +82,7 @@ def configure(default: Level) -> None:
     )
     if form == "json":
         console.say_as(_spoken)
-    _forward_core(_CORE[level])
+    _set_up_core(_CORE[level], metrics)
 
 
 def _chosen(variable: str, default: str, known: tuple[str, ...]) -> str:
@@ -91,13 +92,19 @@ def _chosen(variable: str, default: str, known: tuple[str, ...]) -> str:
     return value
 
 
-def _forward_core(level: str) -> None:
-    """Let Temporal's core log here too, instead of writing to the console in its own way."""
+def _set_up_core(level: str, metrics: str | None) -> None:
+    """Let Temporal's core log here too, instead of writing to the console in its own way, and serve metrics."""
     from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
     filter = TelemetryFilter(core_level=level, other_level="ERROR")
-    runtime = Runtime(telemetry=TelemetryConfig(logging=LoggingConfig(filter=filter, forwarding=forwarding)))
+    logged = LoggingConfig(filter=filter, forwarding=forwarding)
+    if metrics is None:
+        runtime = Runtime(telemetry=TelemetryConfig(logging=logged))
+    else:
+        from ..worker.metrics_endpoint import metrics_runtime
+
+        runtime = metrics_runtime(metrics, logging=logged)
     Runtime.set_default(runtime, error_if_already_set=False)
 
 

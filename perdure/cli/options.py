@@ -79,6 +79,13 @@ Watch = Annotated[
 ]
 Port = Annotated[int | None, typer.Option("--port", help="The server's port; default: 7233, or any free one.")]
 UiPort = Annotated[int | None, typer.Option("--ui-port", help="The UI's port; default: 8233, or any free one.")]
+MetricsPort = Annotated[
+    int | None,
+    typer.Option("--metrics-port", min=1, max=65535, help="Serve metrics for Prometheus on this port of 127.0.0.1."),
+]
+MetricsAddress = Annotated[
+    str | None, typer.Option("--metrics-address", metavar="HOST:PORT", help="The same on another address.")
+]
 LogLevel = Annotated[
     Literal["debug", "info", "warning", "error"] | None,
     typer.Option(

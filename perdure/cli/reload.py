@@ -23,12 +23,15 @@ def worker_arguments(
     prompt_root: Path | None,
     grace: float,
     rates: Iterable[str] | None = None,
+    *,
+    metrics: str | None = None,
 ) -> list[str]:
     """The arguments of the `perdure worker` to supervise."""
     given = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors, "--rate": rates}
     named = [word for option, specs in given.items() for spec in specs or () for word in (option, spec)]
     root = ["--prompt-root", str(prompt_root)] if prompt_root else []
-    return ["worker", *named, "--task-queue", task_queue, "--grace", str(grace), *root]
+    measured = ["--metrics-address", metrics] if metrics else []
+    return ["worker", *named, "--task-queue", task_queue, "--grace", str(grace), *root, *measured]
 
 
 async def supervise(

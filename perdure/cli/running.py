@@ -13,20 +13,25 @@ from .logs import configure
 from .problems import DONE, INTERRUPTED
 
 
-def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = False) -> None:
+def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = False, metrics: str | None = None) -> None:
     """Run the coroutine and end the command with the exit code that it returns; None is 0.
 
     SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. A service has no other
     end, so after SIGTERM its exit code is 0. Raises `typer.Exit` with any other code than 0.
 
+    `metrics` is the `HOST:PORT` where this process serves metrics, for Prometheus. Raises `ConfigurationError` when
+    that is not possible.
+
     A service logs for its operator, begun and ended runs included; other commands tell their user themselves what they
     do, and log errors.
     """
-    configure("info" if is_service else "error")
     try:
+        configure("info" if is_service else "error", metrics=metrics)
         code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED))
     except KeyboardInterrupt:
         code = INTERRUPTED
+    finally:
+        command.close()
     if code:
         raise typer.Exit(code)
 

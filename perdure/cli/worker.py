@@ -14,6 +14,7 @@ import typer
 from . import options
 from .console import answer, say
 from .health import fresh_file
+from .metrics import chosen
 from .problems import UsageProblem
 from .running import execute
 from .task_queue import DEFAULT_QUEUE
@@ -41,6 +42,8 @@ def worker(
         Path | None,
         typer.Option("--health-file", metavar="FILE", help="Touch it every 2 s while the worker is well."),
     ] = None,
+    metrics_port: options.MetricsPort = None,
+    metrics_address: options.MetricsAddress = None,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
     as_json: options.AsJson = False,
@@ -54,14 +57,17 @@ def worker(
     from .user_code import load_user_code
 
     rates = _rates(rate or ())
+    metrics = chosen(metrics_port, metrics_address)
     if reload:
-        command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace, rate)
+        command = worker_arguments(
+            tools, guardrails, compactor, task_queue, prompt_root, grace, rate, metrics=metrics
+        )
         execute(supervise(command, watch or [Path.cwd()]), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or ())
     end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
     work = _work(code, task_queue, prompt_root, grace, rates=rates, health_file=health_file, end=end, as_json=as_json)
-    execute(work, is_service=True)
+    execute(work, is_service=True, metrics=metrics)
 
 
 def _rates(texts: Sequence[str]) -> dict[str, float]:

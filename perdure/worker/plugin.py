@@ -33,6 +33,7 @@ from ..tools.user_loop import UserLoop
 from ..tools.watchdog import watchdog
 from ..workflows.agent_run import AgentRun
 from ..workflows.run_log import RunLog
+from .measuring import measuring, waiting_measured
 from .pacing import giving_permits
 from .warm_up import warming_up
 from .worker_log import logged
@@ -134,11 +135,12 @@ class PerdurePlugin(SimplePlugin):
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
         """Add perdure's parts and defaults; called by `Worker`."""
         config = super().configure_worker(config)
-        return cast(WorkerConfig, {**config, **_defaults_for(config)})
+        interceptors = [*config.get("interceptors", ()), *measuring(config["client"], self.runs)]
+        return cast(WorkerConfig, {**config, **_defaults_for(config), "interceptors": interceptors})
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         held, permits = self.workflows_held.watching(worker), giving_permits(worker, self.rates)
-        async with logged(worker), held, self.user_loop.held(), permits, warming_up():
+        async with logged(worker), held, self.user_loop.held(), permits, warming_up(), waiting_measured(worker):
             with watchdog.watching("the worker's event loop"):
                 try:
                     await super().run_worker(worker, next)

@@ -12,6 +12,7 @@ from ..tool_calls import Approval, ToolRequest
 from .approvals import OpenApproval
 from .inbox import Inbox
 from .log_lines import goes_on, waits
+from .measures import person_waited_for
 from .summaries import about_call
 
 
@@ -31,6 +32,7 @@ async def decision(
             timeout_summary=about_call("denied if nobody has decided", request.name, request.arguments),
         )
     inbox.approvals.close(opened)
+    person_waited_for(opened.pending, opened.approval, cancelled=inbox.cancelled)
     if opened.approval is None and inbox.cancelled:
         raise Cancelled
     if opened.approval is None and min(ends) != asked.deadline:  # The loop looks at its limits next.
