@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.client.embedded.binary import find_binary
-from perdure.client.embedded.settings import FAST, dynamic_config
+from perdure.client.embedded.settings import FAIR, FAST, dynamic_config
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
 from perdure.testing import ScriptedModel
@@ -46,7 +46,7 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
         data_converter=perdure_data_converter,
         dev_server_existing_path=str(binary) if binary else None,
         dev_server_log_level="error",
-        dev_server_extra_args=dynamic_config(*FAST, "frontend.WorkflowTimeSkippingEnabled=true"),
+        dev_server_extra_args=dynamic_config(*FAST, FAIR, "frontend.WorkflowTimeSkippingEnabled=true"),
         search_attributes=search_attributes.ALL,
     ) as environment:
         yield environment

@@ -30,7 +30,13 @@ class Stage:
         self.runs: list[RunHandle] = []
 
     async def start(
-        self, agent: Agent, messages: Sequence[Message] | None = None, *, id: str | None = None, **options: Any
+        self,
+        agent: Agent,
+        messages: Sequence[Message] | None = None,
+        *,
+        id: str | None = None,
+        tenant: str | None = None,
+        **options: Any,
     ) -> RunHandle:
         """Start a run; `options` are those of `RunOptions`. Retries do not wait, unless they say so."""
         settings = {"retry_base_seconds": 0.0, **options}
@@ -41,6 +47,7 @@ class Stage:
             task_queue=self.task_queue,
             id=id or self.task_queue.replace("test-", f"run-{len(self.runs)}-"),
             options=RunOptions(**settings),
+            tenant=tenant,
         )
         self.runs.append(run)
         return run

@@ -61,6 +61,21 @@ async def test_two_workers_share_one_rate(stage: Stage, scripted: Scripted) -> N
     assert [await permits(run) for run in runs] == 12 * [{rate_queue(stage.task_queue, "openai"): 1}]
 
 
+@pytest.mark.trial
+@pytest.mark.timeout(300)
+async def test_a_hundred_runs_keep_to_a_rate_and_use_it(stage: Stage, scripted: Scripted) -> None:
+    model = scripted(lambda request: asks(call("echo", text="x")) if request.step < 3 else says("done"))
+    paced = {"tools": {"echo": echo}, "model_rate": {"openai": 20.0}}
+    async with stage.worker(**paced), stage.another_worker(**paced):
+        runs = [await stage.start(scripted_agent(model, ["echo"])) for _ in range(100)]
+        await all_results(runs)
+    called = sorted(request.received_at for request in model.requests)
+    assert len(called) == 400
+    assert max(sum(1 for at in called if begin <= at < begin + 5.0) for begin in called) <= 120
+    waiting = called[:300]  # So long there are runs enough that others wait.
+    assert len(waiting) / (waiting[-1] - waiting[0]) >= 18
+
+
 async def test_each_attempt_of_a_call_takes_a_permit(stage: Stage, scripted: Scripted) -> None:
     model = scripted([[says("", status=500), asks(call("echo", text="x"))], says("done")])
     async with stage.worker({"echo": echo}, model_rate={"openai/scripted": FAST, "openai": SLOW}):

@@ -13,6 +13,9 @@ FAST = (
 )
 """Dynamic configuration: without it the server dispatches 20 tasks per second and rounds timers up to 1 s."""
 
+FAIR = "matching.enableFairness=true"
+"""Dynamic configuration: workers serve the tenants of waiting runs in turn; without it, in the order of arrival."""
+
 _SQLITE = ("journal_mode=wal", "synchronous=1")
 """A commit survives the end of the process, as it does by default; a power cut may undo the last ones."""
 
@@ -35,7 +38,7 @@ def dev_server_arguments(database: Path, *, port: int, ui_port: int, codec_endpo
         *("--db-filename", str(database)),
         *(word for pragma in _SQLITE for word in ("--sqlite-pragma", pragma)),
         *(word for attribute in attributes for word in ("--search-attribute", attribute)),
-        *dynamic_config(*FAST),
+        *dynamic_config(*FAST, FAIR),
         *("--log-level", "error", "--disable-config-file", "--disable-config-env"),
     ]
 
