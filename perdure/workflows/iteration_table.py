@@ -108,7 +108,7 @@ class Row:
     @property
     def markdown(self) -> str:
         """The row of the table."""
-        took = "<br>".join(f"{part}\u00a0" for part in (self.model, self.tokens, self.cost) if part)
+        took = "<br>".join(f"{part}\u00a0" for part in (self.model, self.tokens, self.cost) if part) or "…"
         did = [self.said, *[call.markdown for call in self.calls.values()]]
         if (more := len(self.names) - len(self.calls)) > 0:
             did.append(f"and {more} more")
