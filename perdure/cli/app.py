@@ -32,6 +32,7 @@ from .setup import setup
 from .show import show
 from .status import status
 from .steer import steer
+from .trace import CommandThatSends, trace
 from .validate import validate
 from .watch import watch
 from .worker import worker
@@ -72,12 +73,14 @@ def perdure(
 
 COMMANDS = (
     *(run, resume, fork, rerun, dev, worker, server, setup),
-    *(watch, show, result, ls, status, events, messages, export),
+    *(watch, show, result, ls, status, events, messages, export, trace),
     *(codec_server, encryption_key),
     *(steer, cancel, approve, deny, answer, validate),
 )
 
+_CLASSES = {**dict.fromkeys((run, fork, rerun), CommandWithRunOptions), trace: CommandThatSends}
+
 for _command in COMMANDS:
-    app.command(cls=CommandWithRunOptions if _command in (run, fork, rerun) else None)(_command)
+    app.command(cls=_CLASSES.get(_command))(_command)
 
 app.add_typer(schedule)

@@ -59,9 +59,7 @@ def worker(
     rates = _rates(rate or ())
     metrics = chosen(metrics_port, metrics_address)
     if reload:
-        command = worker_arguments(
-            tools, guardrails, compactor, task_queue, prompt_root, grace, rate, metrics=metrics
-        )
+        command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace, rate, metrics=metrics)
         execute(supervise(command, watch or [Path.cwd()]), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or ())

@@ -10,7 +10,7 @@ from typing import Any
 from ..agent import Agent
 from ..json_types import JsonObject
 from ..messages import Message, TextPart, ToolResult
-from ..redaction import redact
+from ..redaction import REDACTED, is_secret_name, redact
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable of the GenAI conventions that asks for content."""
@@ -89,7 +89,12 @@ def _redacted(value: Any, agent: Agent | None) -> Any:
     if isinstance(value, str):
         return redact(value, agent)
     if isinstance(value, Mapping):
-        return {redact(str(key), agent): _redacted(child, agent) for key, child in value.items()}
+        return {redact(str(key), agent): _under(str(key), child, agent) for key, child in value.items()}
     if isinstance(value, list | tuple):
         return [_redacted(child, agent) for child in value]
     return value
+
+
+def _under(name: str, value: Any, agent: Agent | None) -> Any:
+    """The value under that name: a text under the name of a secret is one, whatever it looks like."""
+    return REDACTED if isinstance(value, str) and is_secret_name(name) else _redacted(value, agent)

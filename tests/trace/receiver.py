@@ -114,7 +114,7 @@ def _time(text: Any) -> int:
 def _matching(form: re.Pattern[str], text: Any) -> str:
     assert isinstance(text, str)
     assert form.fullmatch(text), f"{text!r} is not {form.pattern}"
-    assert text.strip("0"), "an id or a time of zeros says that there is none"
+    assert form is INT or text.strip("0"), "an id or a time of zeros says that there is none"
     return text
 
 

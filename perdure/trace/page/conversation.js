@@ -68,7 +68,7 @@ class Talk {
     this.said(place, "Instructions", plainParts(span.system ?? []), true);
     for (const message of span.news ?? []) this.said(place, roleOf(message), plainParts(message.parts), true);
     const number = iterationOf(span) ?? trace.spans.slice(0, index + 1).filter((each) => each.kind === "model" && each.parent === span.parent).length;
-    const figures = [span.name.split(" ").slice(1).join(" "), timeOf(span), span.tokens ? `${tokensOf(span)} tokens` : "", span.cost ? dollars(span.cost) : ""];
+    const figures = [span.name.split(" ").slice(1).join(" "), timeOf(span), span.tokens ? `${tokensOf(span)} tokens` : "", span.cost ? dollars(span.cost) : "", again(span)];
     const head = el("h2", "iteration", {}, el("span", "count", {}, String(number)), el("span", "figures", {}, figures.filter(Boolean).join("   ")));
     head.append(this.link(index));
     place.append(head);
@@ -88,7 +88,7 @@ class Talk {
   call(place, span, index) {
     const given = span.arguments === undefined ? "" : oneLine(span.arguments);
     const name = el("span", "text mono", {}, el("b", "", {}, span.kind === "tool" ? span.name.split(" ").slice(1).join(" ") : span.name), given && `  ${given}`);
-    const summary = el("summary", "", {}, glyph(span), name, el("span", "time", {}, timeOf(span)));
+    const summary = el("summary", "", {}, glyph(span), name, el("span", "time", {}, [decided(span), again(span), timeOf(span)].filter(Boolean).join("   ")));
     if (span.result !== undefined) summary.append(el("span", "result mono", {}, oneLine(span.result)));
     const box = el("details", `call ${span.kind}`, {}, summary);
     box.addEventListener("toggle", () => box.open && !box.querySelector(".inside") && box.append(this.inside(span, index)));
@@ -98,7 +98,7 @@ class Talk {
 
   inside(span, index) {
     const box = el("div", "inside");
-    if (span.problem) box.append(el("p", "problem", {}, span.problem));
+    if (span.problem && span.result === undefined) box.append(el("p", "problem", {}, span.problem));
     section(box, "Arguments", span.arguments);
     section(box, "Result", span.result);
     for (const child of this.below[index]) {
@@ -118,4 +118,18 @@ class Talk {
 
 function roleOf(message) {
   return { user: "User", system: "Instructions", developer: "Instructions", assistant: "Assistant", tool: "Tool" }[message.role] ?? String(message.role ?? "Message");
+}
+
+/** What a person has decided about a call that waited. */
+function decided(span) {
+  const { "perdure.wait.approved": approved, "perdure.wait.by": by } = span.attributes ?? {};
+  if (approved === undefined) return "";
+  return `${approved ? "approved" : "denied"}${by ? ` by ${by}` : ""}`;
+}
+
+/** Of what was tried before: how often. */
+function again(span) {
+  const told = span.attributes ?? {};
+  const [tries, attempts] = [told["perdure.try"] ?? told["perdure.tool.execution"], told["perdure.attempt"]];
+  return [tries ? `try ${tries}` : "", attempts ? `attempt ${attempts}` : ""].filter(Boolean).join(", ");
 }

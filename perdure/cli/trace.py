@@ -1,0 +1,150 @@
+"""`perdure trace`: print the trace of a run, write it, or send it."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from typer.core import TyperCommand
+
+from ..excerpt import counted
+from . import options
+from .console import answer, say
+from .problems import Failure, UsageProblem
+from .running import execute
+from .session import open_run
+from .waiting import waiting_shown
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+BY_ENVIRONMENT = "-"
+"""What stands after `--send` where no endpoint does."""
+
+
+class CommandThatSends(TyperCommand):
+    """Takes `--send` with and without a URL after it."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """As `TyperCommand.parse_args`."""
+        followed = zip(args, [*args[1:], ""], strict=True)
+        completed = [
+            f"--send={BY_ENVIRONMENT}" if word == "--send" and "://" not in next_word else word
+            for word, next_word in followed
+        ]
+        return super().parse_args(ctx, completed)
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """The forms in which the trace is wanted; none of them means the tree."""
+
+    as_json: bool
+    html: Path | None
+    tracy: Path | None
+    endpoint: str | None
+
+
+def trace(
+    id: options.RunId,
+    as_json: Annotated[bool, typer.Option("--json", help="Write OTLP/JSON, for collectors and viewers.")] = False,
+    html: Annotated[
+        Path | None, typer.Option("--html", metavar="FILE", help="Write a page that needs nothing else.")
+    ] = None,
+    tracy: Annotated[
+        Path | None, typer.Option("--tracy", metavar="FILE|DIR", help="Write a .tracy file, for Prompty's viewer.")
+    ] = None,
+    send: Annotated[
+        str | None,
+        typer.Option(
+            "--send",
+            metavar="[URL]",
+            help="Send it by OTLP/HTTP; URL: OTEL_EXPORTER_OTLP_ENDPOINT, else port 4318.",
+        ),
+    ] = None,
+    content: Annotated[
+        bool,
+        typer.Option("--content", help="With messages, arguments and results, without the secrets that are known."),
+    ] = False,
+    children: Annotated[
+        bool, typer.Option("--children/--no-children", help="With the runs that it has called.")
+    ] = True,
+) -> None:
+    """Print the OpenTelemetry trace of a run, as its history tells it, or write it, or send it.
+
+    Any run has one, whether its worker exported spans or not, and they are the same spans, with the same ids. The trace
+    of a run that has not ended says so.
+    """
+    execute(_trace(id, Outputs(as_json, html, tracy, send), content=content, children=children))
+
+
+async def _trace(run_id: str, outputs: Outputs, *, content: bool, children: bool) -> None:
+    from ..trace.content import captures_content
+
+    async with open_run(run_id) as (_, handle):
+        with waiting_shown():
+            spans = await handle.trace(content=content or captures_content(), children=children)
+    if outputs == Outputs(False, None, None, None):
+        _print_tree(spans)
+    if outputs.as_json:
+        _print_json(spans)
+    if outputs.html:
+        _write(outputs.html, spans, lambda path: _write_page(path, spans, run_id))
+    if outputs.tracy:
+        _write(outputs.tracy, spans, lambda path: _write_tracy(path, spans))
+    if outputs.endpoint:
+        await _send(spans, None if outputs.endpoint == BY_ENVIRONMENT else outputs.endpoint)
+
+
+def _print_tree(spans: Sequence[ReadableSpan]) -> None:
+    if sys.stdout.isatty():
+        from .trace_tree import print_tree
+
+        print_tree(spans)
+        return
+    from ..trace.text import lines
+
+    for line in lines(spans):
+        answer(line)
+
+
+def _print_json(spans: Sequence[ReadableSpan]) -> None:
+    from ..trace.otlp import to_otlp_json
+
+    answer(to_otlp_json(spans))
+
+
+def _write(path: Path, spans: Sequence[ReadableSpan], write: Callable[[Path], Path]) -> None:
+    try:
+        written = write(path)
+    except OSError as error:
+        raise UsageProblem(f"{str(path)!r} can't be written: {error.strerror}. Expected a file that can be") from error
+    say(f"{counted(len(spans), 'span')}: {written}")
+
+
+def _write_page(path: Path, spans: Sequence[ReadableSpan], run_id: str) -> Path:
+    from ..trace.html import to_html
+
+    path.write_text(to_html(spans, run_id), encoding="utf-8")
+    return path
+
+
+def _write_tracy(path: Path, spans: Sequence[ReadableSpan]) -> Path:
+    from ..trace.tracy import write_tracy
+
+    return write_tracy(spans, path)
+
+
+async def _send(spans: Sequence[ReadableSpan], endpoint: str | None) -> None:
+    from ..trace.sending import DeliveryError, send
+
+    try:
+        url = await asyncio.to_thread(send, spans, endpoint)
+    except DeliveryError as error:
+        raise Failure(str(error)) from error
+    say(f"{counted(len(spans), 'span')} sent to {url}")

@@ -1,0 +1,34 @@
+"""The tree of a trace on a terminal, in colours; a line that is too long is cut, and never wraps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.text import Text
+
+from ..trace.text import Row, column_widths, rows
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import ReadableSpan
+
+_STYLES = {"agent": "bold", "model": "cyan", "tool": "", "wait": "yellow", "retry": "magenta", "other": "dim"}
+
+
+def print_tree(spans: Sequence[ReadableSpan]) -> None:
+    """Print it on stdout, in colours where that is a terminal."""
+    console = Console(highlight=False, markup=False, emoji=False)
+    found = list(rows(spans))
+    widths = column_widths(found)
+    for row in found:
+        console.print(_line(row, widths), no_wrap=True, overflow="ellipsis", crop=True)
+
+
+def _line(row: Row, widths: Sequence[int]) -> Text:
+    name, *figures = row.columns
+    shown = Text(row.guide, style="dim").append(row.name, style="red" if row.problem else _STYLES[row.kind])
+    shown.append(" " * (widths[0] - len(name)))
+    for text, width in zip(figures, widths[1:], strict=True):
+        shown.append(f"  {text.rjust(width)}", style="dim")
+    return shown.append(f"  {row.problem}" if row.problem else "", style="red")

@@ -1,0 +1,69 @@
+"""`perdure trace`: all the forms of one run's trace, and what must not be in any of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from tests.trace.receiver import receive
+from tests.trace.test_sending import collector
+from tests.workflows.agents import scripted_agent
+from tests.workflows.stage import Stage
+
+from .conftest import Cli
+
+Scripted = Callable[[Script], ScriptedModel]
+KEY, PASSWORD = "sk-test1234567890abcdef", "hunter2 hunter2"
+LOGIN = {"name": "login", "kind": "function", "parameters": [{"name": "password", "kind": "string"}]}
+
+
+def login(password: str) -> str:
+    return f"logged in, with the key {KEY}"
+
+
+@pytest.fixture
+async def run_id(stage: Stage, scripted: Scripted) -> str:
+    """A run that has ended, in whose content there are secrets."""
+    model = scripted([asks(call("login", password=PASSWORD)), says(f"I have {KEY}")])
+    async with stage.worker([login]):
+        run = await stage.start(scripted_agent(model, [LOGIN]))
+        await run.result()
+    return run.id
+
+
+async def test_every_form_of_one_trace(cli: Cli, run_id: str, tmp_path: Path) -> None:
+    page = tmp_path / "trace.html"
+    with collector() as server:
+        outputs = ("--json", "--html", str(page), "--tracy", str(tmp_path), "--send", server.url, "--content")
+        finished = await cli("trace", run_id, *outputs)
+    assert finished.code == 0, finished.stderr
+    names = ["invoke_agent tested", "chat scripted", "execute_tool login", "chat scripted"]
+    assert [span.name for span in receive(finished.stdout)] == server.names == names
+    [tracy] = tmp_path.glob("invoke_agent_tested.*.tracy")
+    assert len(json.loads(tracy.read_text())["trace"]["__frames"]) == 3
+    assert f"4 spans: {page}" in finished.stderr
+    assert f"4 spans sent to {server.url}/v1/traces" in finished.stderr
+    sent = b"".join(request.SerializeToString() for request in server.requests).decode(errors="replace")
+    for form in (finished.stdout, page.read_text(), tracy.read_text(), sent):
+        assert "logged in" in form
+        assert KEY not in form
+        assert PASSWORD not in form
+
+
+async def test_the_tree_and_a_collector_that_refuses(cli: Cli, run_id: str) -> None:
+    with collector(status=401) as server:
+        finished = await cli("trace", "--send", server.url, run_id)
+    assert finished.code == 1
+    assert f"{server.url}/v1/traces has taken 0 of 4 spans: " in finished.stderr
+    finished = await cli("trace", run_id)
+    assert [line.split("+")[0].rstrip() for line in finished.stdout.splitlines()] == [
+        "invoke_agent tested",
+        "├─ chat scripted",
+        "├─ execute_tool login",
+        "└─ chat scripted",
+    ]
