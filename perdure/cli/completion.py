@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-SECONDS = 1.5
+SECONDS = 2.0
 """Whoever presses the tab key waits no longer."""
 LIMIT = 30
 
@@ -35,24 +35,25 @@ def open_run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str
 def _complete(context: typer.Context, incomplete: str, also: str) -> list[tuple[str, str]]:
     choose_server(context.parent.params if context.parent else {})
     try:
-        return asyncio.run(asyncio.wait_for(_found(incomplete, also), SECONDS))
+        from ..client.connection import environment_names_a_server
+        from ..client.embedded.state import use_running
+        from .ls_query import Filters, quoted
+
+        if not environment_names_a_server() and use_running() is None:
+            return []  # no server is started for this
+        begins = f" AND WorkflowId STARTS_WITH {quoted(incomplete)}" if incomplete else ""
+        return asyncio.run(asyncio.wait_for(_found(f"{Filters().query()}{also}{begins}"), SECONDS))
     except Exception:
         # Nothing may be written while the shell completes a line.
         return []
 
 
-async def _found(incomplete: str, also: str) -> list[tuple[str, str]]:
-    from ..client.connection import connect, environment_names_a_server
-    from ..client.embedded.state import use_running
-    from ..protocol.names import WORKFLOW
+async def _found(query: str) -> list[tuple[str, str]]:
+    from ..client.connection import connect
     from ..protocol.search_attributes import AGENT
-    from .ls_query import quoted
 
-    if not environment_names_a_server() and use_running() is None:
-        return []  # no server is started for this
-    begins = f" AND WorkflowId STARTS_WITH {quoted(incomplete)}" if incomplete else ""
     client = await connect()
     return [
         (run.id, f"{run.typed_search_attributes.get(AGENT, 'run')}, {run.status.name.lower() if run.status else '?'}")
-        async for run in client.list_workflows(f"WorkflowType = '{WORKFLOW}'{also}{begins}", limit=LIMIT)
+        async for run in client.list_workflows(query, limit=LIMIT)
     ]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from ..excerpt import one_line, visible
+from ..money import format_usd
 from . import options
 from .console import answer, describe_seconds, say
-from .costs import format_cost
 from .encrypted import key_of, mention_unread
 from .ls_query import EXECUTION_STATUS, Filters, Status, explained
 from .problems import UsageProblem
@@ -163,9 +163,8 @@ def _cells(row: dict[str, Any]) -> list[str]:
     status += f", no worker on {missing!r}" if missing else ""
     status += f": {row['resume']}" if missing and row["resume"] else ""
     duration = str(timedelta(seconds=round(row["seconds"])))
-    cost = "" if row["costUsd"] is None else format_cost(row["costUsd"])
     agent = visible(one_line(row["agent"]))
-    return [row["id"], agent, status, started, describe_age(row["age"]), duration, cost]
+    return [row["id"], agent, status, started, describe_age(row["age"]), duration, format_usd(row["costUsd"] or None)]
 
 
 def describe_age(seconds: float) -> str:

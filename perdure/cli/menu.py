@@ -69,6 +69,8 @@ class Menu:
             say("")
             while not await self._answered(await ask(self._show), ask):
                 pass
+            if self.detached.is_set():
+                await asyncio.Event().wait()  # nothing is asked or shown any more
 
     async def _answered(self, line: str | None, ask: Ask) -> bool:
         """Do what the line says; False when the question must be put again."""

@@ -44,7 +44,7 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
     async with open_run(run_id) as (session, handle):
         try:
             with waiting_shown():
-                found = await _summary(session, handle, messages=messages)
+                found = await summary(session, handle, messages=messages)
         except EncryptionError as error:
             await tell_encrypted(session, run_id, error, as_json=as_json)
             return
@@ -55,8 +55,11 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
         answer(line)
 
 
-async def _summary(session: Session, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
-    """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages."""
+async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
+    """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages.
+
+    Raises `RPCError` when there is no such run.
+    """
     from ..client.reading.survey import survey
     from ..history.chain import Chain
 
@@ -64,7 +67,6 @@ async def _summary(session: Session, handle: RunHandle, *, messages: bool) -> di
     described = await chain.describe()
     status = await handle.status()
     found = await survey(chain)
-    cost = getattr(status, "cost_usd", None)
     told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.told]} if messages else {}
     return {
         "id": handle.id,
@@ -74,7 +76,8 @@ async def _summary(session: Session, handle: RunHandle, *, messages: bool) -> di
         **_when(found, status, described),
         "model_calls": status.model_calls,
         "usage": status.usage.model_dump(mode="json"),
-        "cost_usd": cost,
+        "cost_usd": status.cost_usd,
+        "unpriced_calls": status.unpriced_calls,
         "links": found.links,
         "first_kept": found.first_kept,
         "unreplayed": found.unreplayed,

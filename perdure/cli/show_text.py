@@ -7,10 +7,10 @@ from datetime import datetime
 from typing import Any
 
 from ..excerpt import counted, one_line, visible
+from ..money import format_usd
 from .approvals import command_for, times
 from .call_text import short_call
 from .console import describe_call, describe_decision, describe_seconds, describe_usage
-from .costs import format_cost
 
 _MARKS = {"success": "✓", "open": "…"}
 _WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied", "open": "under way"}
@@ -40,8 +40,9 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
     yield f"status   {visible(status)}"
     yield f"agent    {visible(run['agent'] or 'without a name')}{model}"
     yield f"time     {_time(run)}"
-    cost = f", {format_cost(run['cost_usd'])}" if run["cost_usd"] is not None else ""
-    yield f"usage    {counted(run['model_calls'], 'model call')}, {describe_usage(run['usage'])}{cost}"
+    cost = format_usd(run["cost_usd"], unpriced=run["unpriced_calls"])
+    used = [counted(run["model_calls"], "model call"), describe_usage(run["usage"]), cost]
+    yield f"usage    {', '.join(filter(None, used))}"
     yield from _relations(run)
     for pending in run["pending_approvals"]:
         call = describe_call(pending["name"], pending["arguments"])
@@ -93,7 +94,7 @@ def _row(each: Mapping[str, Any]) -> list[str]:
         f"{each['iteration']:>3}",
         visible(one_line(each["model"] or ("under way" if each["usage"] is None else ""), 40)),
         describe_usage(each["usage"]) if each["usage"] else "",
-        format_cost(each["cost_usd"]) if each["cost_usd"] is not None else "",
+        format_usd(each["cost_usd"]),
         describe_seconds(each["seconds"]) if each["seconds"] is not None else "",
         visible("; ".join([*_held_up(each), *(_tool(tool) for tool in each["tools"])])),
     ]
@@ -114,7 +115,7 @@ def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
 def _tool(tool: Mapping[str, Any]) -> str:
     outcome = tool["outcome"]
     figures = [
-        _WORDS.get(outcome, ""),
+        "" if tool.get("decision") and outcome == "denied" else _WORDS.get(outcome, ""),
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
         counted(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
         _decided(tool),
@@ -136,9 +137,10 @@ def _called(tool: Mapping[str, Any]) -> str:
     run = tool.get("run")
     if not run:
         return ""
-    usage = f", {describe_usage(run['usage'])}" if run["usage"] else ""
-    iterations = f" ({counted(run['iterations'], 'iteration')}{usage})" if run["iterations"] is not None else ""
-    return f"run {run['id']}{iterations}"
+    if run["iterations"] is None:
+        return f"run {run['id']}"
+    used = [counted(run["iterations"], "iteration"), describe_usage(run["usage"]), format_usd(run["cost_usd"])]
+    return f"run {run['id']} ({', '.join(filter(None, used))})"
 
 
 def _by_iteration(told: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:

@@ -9,10 +9,10 @@ from rich.console import Console
 from rich.text import Text
 
 from ..excerpt import counted, one_line, visible
+from ..money import format_usd
 from .approvals import command_for
 from .call_text import short_call
 from .console import describe_decision, describe_seconds, describe_usage, describe_warning
-from .costs import cost_of, format_cost
 from .flowing import FlowingText
 from .under_way import Doing, UnderWay, indent, key_of
 
@@ -77,8 +77,7 @@ class Written:
     def _model_answered(self, event: RunEvent) -> Iterator[Line]:
         call = self._under_way.ended((event.run_id, event.iteration, None))
         usage = event.data.get("usage") or {}
-        cost = cost_of(event.data)
-        figures = [describe_usage(usage), _took(call, event), format_cost(cost) if cost else ""]
+        figures = [_took(call, event), format_usd(event.data.get("costUsd")), describe_usage(usage)]
         figured = "  ".join(filter(None, figures))
         if self._headed == (event.run_id, event.iteration):
             yield Line(Text(f"    {figured}", style="dim"))
@@ -125,9 +124,12 @@ class Written:
         self._failed.discard(key)
         self._denied.discard(key)
         depth = self._under_way.depth(event.run_id)
-        line = Text(f"{indent(depth)}{mark} ", style=style).append(visible(what), style="cyan")
+        line = Text(f"{indent(depth)}{mark} ", style=style)
         if took := _took(call, event):
-            line.append(f"  {took}", style="dim")
+            line.append(f"{took}  ", style="dim")
+        line.append(visible(what), style="cyan")
+        if call and call.waited:
+            line.append(f"  after {describe_seconds(call.waited)} of waiting for a person", style="dim")
         yield Line(line)
         text = str(event.data.get("result", ""))
         lines = text.count("\n") + 1
@@ -195,8 +197,7 @@ class Written:
 def _took(doing: Doing | None, event: RunEvent) -> str:
     if not (doing and event.time and doing.since):
         return ""
-    took = describe_seconds(event.time - doing.since - doing.waited)
-    return f"{took}, after {describe_seconds(doing.waited)} of waiting for a person" if doing.waited else took
+    return describe_seconds(event.time - doing.since - doing.waited)
 
 
 _WRITERS: dict[str, Callable[[Written, RunEvent], Iterator[Line]]] = {

@@ -46,11 +46,11 @@ def test_an_iteration_and_its_tools() -> None:
         event("tool_result", 13, call="b", name="look", result="Error: no"),
         event("tool_result", 105, call="a", name="look", result="blue\nwide"),
     ) == [
-        " 1  some-model  1,240 tokens in, 56 out  2.5 s  $0.013",
+        " 1  some-model  2.5 s  $0.013  1,240 tokens in, 56 out",
         "    the run has cost $0.013 (--warn-cost-usd); it ends at $0.50 (--max-cost-usd)",
-        "    ✗ look({oops)  0.5 s",
+        "    ✗ 0.5 s  look({oops)",
         "      → Error: no",
-        '    ✓ look(at="sky")  1 min 32 s',
+        '    ✓ 1 min 32 s  look(at="sky")',
         "      → 2 lines: blue wide",
     ]
 
@@ -67,10 +67,10 @@ def test_a_called_run_is_indented_below_its_call() -> None:
     ) == [
         '    ↳ research(topic="bees")',
         "      run r/1-0",
-        "     1  research  1,240 tokens in, 56 out  1.0 s",
-        "        ✓ look()  1.0 s",
+        "     1  research  1.0 s  1,240 tokens in, 56 out",
+        "        ✓ 1.0 s  look()",
         "          → bees",
-        "    ✓ research  3.0 s",
+        "    ✓ 3.0 s  research",
         "      → many",
     ]
 
@@ -82,7 +82,7 @@ def test_waiting_for_a_person_is_no_time_of_the_tool() -> None:
         event("permission_completed", 61, call="a", name="pay", arguments=None, approved=True, by="ann"),
         event("tool_result", 62, call="a", name="pay", result="paid"),
     )
-    assert lines[:2] == ["    pay approved by ann", "    ✓ pay()  1.0 s, after 1 min of waiting for a person"]
+    assert lines[:2] == ["    pay approved by ann", "    ✓ 1.0 s  pay()  after 1 min of waiting for a person"]
 
 
 def test_nothing_acts_on_the_terminal() -> None:

@@ -152,7 +152,7 @@ def _count(known: IterationSurvey, call: ModelCall) -> None:
         known.seconds = call.times.ended - known.started
     if reply := call.reply:
         known.model, known.usage, known.finish_reason = reply.model, reply.usage, reply.finish_reason
-        known.cost_usd = getattr(reply, "cost_usd", None)
+        known.cost_usd = reply.cost_usd
 
 
 async def _tool(chain: Chain, called: Called) -> ToolSurvey:
@@ -174,7 +174,7 @@ async def _tool(chain: Chain, called: Called) -> ToolSurvey:
         tool.run = CalledRun(id=execution.run[0])
         if execution.by == "agent" and execution.payloads is not None:
             output = await decode(chain.client, execution.payloads, RunOutput)
-            tool.run.iterations, tool.run.usage = output.iterations, output.usage
+            tool.run.iterations, tool.run.usage, tool.run.cost_usd = output.iterations, output.usage, output.cost_usd
     return tool
 
 

@@ -22,6 +22,7 @@ class CalledRun(BaseModel):
     iterations: int | None = None
     """None as long as it has no result, as the next one."""
     usage: Usage | None = None
+    cost_usd: float | None = None
 
 
 class ToolSurvey(BaseModel):
