@@ -8,10 +8,15 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
+from ..tools.threads import end_in_thread
+
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import TracerProvider
 
 ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+
+FLUSH_SECONDS = 3.0
+"""At the end, a collector has this long to take the spans that are left."""
 
 
 def wants_traces() -> bool:
@@ -32,11 +37,24 @@ async def exporting(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider
         yield provider
     finally:
         if provider is not None:
-            await asyncio.to_thread(provider.shutdown)
+            await _flush(provider, warn)
+
+
+async def _flush(provider: TracerProvider, warn: Callable[[str], None]) -> None:
+    """Send what is left. A collector that does not answer holds up nobody."""
+    try:
+        async with asyncio.timeout(FLUSH_SECONDS):
+            await end_in_thread(provider.shutdown, "last spans")
+    except TimeoutError:
+        warn(f"The collector that {_named()} names has not taken all spans within {FLUSH_SECONDS:g} s")
+
+
+def _named() -> str:
+    return next((name for name in ENDPOINTS if os.environ.get(name)), ENDPOINTS[-1])
 
 
 def _provider(warn: Callable[[str], None]) -> TracerProvider | None:
-    named = next(name for name in ENDPOINTS if os.environ.get(name))
+    named = _named()
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
