@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..agent import Agent
 from ..json_types import JsonObject
 from ..messages import Message, TextPart, ToolResult
-from ..redaction import REDACTED, is_secret_name, redact
+from ..redaction import REDACTED, is_secret_name
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The environment variable of the GenAI conventions that asks for content."""
 _ON = ("true", "1", "yes", "span_only", "span_and_event")
+
+Clean = Callable[[str], str]
+"""Takes out of a text what is a secret, or looks like one."""
 
 
 def captures_content() -> bool:
@@ -22,35 +24,35 @@ def captures_content() -> bool:
     return os.environ.get(CAPTURE, "").strip().lower() in _ON
 
 
-def as_json(value: Any, agent: Agent | None = None) -> str:
-    """The value as JSON, without anything in it that is a secret or looks like one."""
-    return json.dumps(_redacted(value, agent), ensure_ascii=False)
+def as_json(value: Any, clean: Clean) -> str:
+    """The value as JSON, with its strings cleaned."""
+    return json.dumps(_redacted(value, clean), ensure_ascii=False)
 
 
-def conversation(messages: Sequence[Message], agent: Agent) -> dict[str, str]:
+def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
     """The attributes for what a model is sent."""
     first = 0
     while first < len(messages) and messages[first].instructs:
         first += 1
     instructions = [{"type": "text", "content": message.text} for message in messages[:first]]
-    said = {"gen_ai.input.messages": as_json(list(map(_message, messages[first:])), agent)}
-    return {"gen_ai.system_instructions": as_json(instructions, agent), **said} if instructions else said
+    said = {"gen_ai.input.messages": as_json(list(map(_message, messages[first:])), clean)}
+    return {"gen_ai.system_instructions": as_json(instructions, clean), **said} if instructions else said
 
 
-def reply(message: Message, finish_reason: str | None, agent: Agent) -> dict[str, str]:
+def reply(message: Message, finish_reason: str | None, clean: Clean) -> dict[str, str]:
     """The attribute for what a model answers."""
     said = {**_message(message), "finish_reason": finish_reason or ""}
-    return {"gen_ai.output.messages": as_json([said], agent)}
+    return {"gen_ai.output.messages": as_json([said], clean)}
 
 
-def arguments(given: Mapping[str, Any], agent: Agent) -> dict[str, str]:
+def arguments(given: Mapping[str, Any], clean: Clean) -> dict[str, str]:
     """The attribute for what a tool is called with."""
-    return {"gen_ai.tool.call.arguments": as_json(dict(given), agent)}
+    return {"gen_ai.tool.call.arguments": as_json(dict(given), clean)}
 
 
-def result(given: ToolResult | str, agent: Agent) -> dict[str, str]:
+def result(given: ToolResult | str, clean: Clean) -> dict[str, str]:
     """The attribute for what a tool returns."""
-    return {"gen_ai.tool.call.result": redact(given if isinstance(given, str) else given.text, agent)}
+    return {"gen_ai.tool.call.result": clean(given if isinstance(given, str) else given.text)}
 
 
 def _message(message: Message) -> JsonObject:
@@ -85,16 +87,16 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _redacted(value: Any, agent: Agent | None) -> Any:
+def _redacted(value: Any, clean: Clean) -> Any:
     if isinstance(value, str):
-        return redact(value, agent)
+        return clean(value)
     if isinstance(value, Mapping):
-        return {redact(str(key), agent): _under(str(key), child, agent) for key, child in value.items()}
+        return {clean(str(key)): _under(str(key), child, clean) for key, child in value.items()}
     if isinstance(value, list | tuple):
-        return [_redacted(child, agent) for child in value]
+        return [_redacted(child, clean) for child in value]
     return value
 
 
-def _under(name: str, value: Any, agent: Agent | None) -> Any:
+def _under(name: str, value: Any, clean: Clean) -> Any:
     """The value under that name: a text under the name of a secret is one, whatever it looks like."""
-    return REDACTED if isinstance(value, str) and is_secret_name(name) else _redacted(value, agent)
+    return REDACTED if isinstance(value, str) and is_secret_name(name) else _redacted(value, clean)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -47,6 +48,8 @@ class Describer:
         self.ids = ids
         self.agent = agent
         self.with_content = with_content
+        self.clean = cache(partial(redact, agent=agent))
+        """Takes secrets out of a text. Each call of the model has most texts of the one before it."""
 
     def chat(self, input: ModelInput, end: End, *, attempt: int = 1, messages: Sequence[Message] = ()) -> SpanFacts:
         """One try of a model call."""
@@ -65,11 +68,11 @@ class Describer:
             kind=SpanKind.CLIENT,
         )
         if self.with_content and messages:
-            facts.attributes |= content.conversation(messages, self.agent)
+            facts.attributes |= content.conversation(messages, self.clean)
         if isinstance(end, ModelReply):
             facts.attributes |= _of_reply(end)
             if self.with_content:
-                facts.attributes |= content.reply(end.message, end.finish_reason, self.agent)
+                facts.attributes |= content.reply(end.message, end.finish_reason, self.clean)
         return self._ended(facts, end)
 
     def tool(self, request: ToolRequest, end: End, *, earlier: int = 0, attempt: int = 1) -> SpanFacts:
@@ -85,13 +88,13 @@ class Describer:
             },
         )
         if self.with_content:
-            facts.attributes |= content.arguments(request.arguments, self.agent)
+            facts.attributes |= content.arguments(request.arguments, self.clean)
         if isinstance(end, ToolResult):
             if end.status != "success":
                 # What a tool says of its failure is content.
                 facts.failed(end.error_kind or end.status, self.text(end.text) if self.with_content else "")
             if self.with_content:
-                facts.attributes |= content.result(end, self.agent)
+                facts.attributes |= content.result(end, self.clean)
         return self._ended(facts, end)
 
     def judge(self, input: JudgeInput | None, end: End, link: str, activity_id: str) -> SpanFacts:
@@ -125,7 +128,7 @@ class Describer:
 
     def text(self, text: str) -> str:
         """A text of somebody else: without secrets, and not too long."""
-        return bounded_text(redact(text, self.agent), MAX_ERROR_BYTES)
+        return bounded_text(self.clean(text), MAX_ERROR_BYTES)
 
     @property
     def _request(self) -> dict[str, Value]:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from ..events import RunEvent
 from ..messages import Message
-from ..redaction import redact
 from ..trace_ids import read_traceparent
 from ..workflows.run_record import DelegatedCall, RunRecord
 from . import content
@@ -42,7 +41,7 @@ def agent_span(
         "gen_ai.operation.name": "invoke_agent",
         **describer.of_model,
         **({"gen_ai.agent.name": agent.name} if agent.name else {}),
-        **({"gen_ai.agent.description": agent.description} if agent.description else {}),
+        **({"gen_ai.agent.description": describer.text(agent.description)} if agent.description else {}),
         **({"gen_ai.conversation.id": session} if session else {}),
         **usage_attributes(state.usage, state.cost_usd),
         "perdure.run.id": ids.workflow_id,
@@ -70,7 +69,7 @@ def _ended(facts: SpanFacts, last: RunEvent, describer: Describer) -> None:
         facts.failed("cancelled", "the run was cancelled")
     elif last.type == "done" and describer.with_content:
         answer = Message.assistant(last.data["response"])
-        facts.attributes |= content.reply(answer, "stop", describer.agent)
+        facts.attributes |= content.reply(answer, "stop", describer.clean)
 
 
 def _delegated(describer: Describer, call: DelegatedCall, events: Sequence[RunEvent]) -> Timed:
@@ -84,7 +83,7 @@ def _delegated(describer: Describer, call: DelegatedCall, events: Sequence[RunEv
         place = (request.iteration, request.call_id)
         told = next((it for it in events if it.type == "tool_result" and (it.iteration, it.call_id) == place), None)
         if told is not None:
-            facts.attributes |= content.result(told.data["result"], describer.agent)
+            facts.attributes |= content.result(told.data["result"], describer.clean)
     return Timed(facts, call.since, call.until)
 
 
@@ -126,7 +125,7 @@ def _wait(describer: Describer, event: RunEvent, number: int) -> SpanFacts:
     if event.data["deadline"] is not None:
         attributes["perdure.wait.deadline"] = event.data["deadline"]
     if describer.with_content:
-        attributes |= content.arguments(event.data["arguments"], describer.agent)
+        attributes |= content.arguments(event.data["arguments"], describer.clean)
     id = describer.ids.wait(kind, event.iteration, number)
     return SpanFacts(f"wait {kind} {tool}", id, describer.ids.agent, attributes)
 
@@ -134,7 +133,7 @@ def _wait(describer: Describer, event: RunEvent, number: int) -> SpanFacts:
 def _decision(event: RunEvent, describer: Describer) -> dict[str, Value]:
     said: dict[str, Value] = {"perdure.wait.approved": event.data["approved"]}
     if by := event.data["by"]:
-        said["perdure.wait.by"] = redact(by)
+        said["perdure.wait.by"] = describer.text(by)
     if describer.with_content and (text := event.data.get("answer") or event.data["reason"]):
         said["perdure.wait.answer"] = describer.text(text)
     return said

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +10,7 @@ from temporalio.client import Client
 
 from ..guardrails import JudgedOutput
 from ..history.link import RecordedLink
-from ..messages import ModelReply
+from ..messages import Message, ModelReply
 from ..protocol import activities
 from ..tool_calls import PreparedRun
 from .describe import Describer, described_error
@@ -52,6 +52,8 @@ class _Activities:
         self._link = link
         self._local_inputs = local_inputs
         self._tries: Counter[int] = Counter()
+        self._conversation = link.conversation(until=-1)
+        self._further = deque(link.references)
 
     async def span(self, activity: RecordedActivity) -> Built | None:
         """The activity's span; None for one that has none. Raises like `decode`."""
@@ -86,11 +88,17 @@ class _Activities:
         # Counted, because the inputs of older runs do not say it.
         input = input.model_copy(update={"earlier": self._tries[input.iteration]})
         self._tries[input.iteration] += 1
-        messages = []
+        messages: list[Message] = []
         if self._describer.with_content:
-            messages = self._link.conversation(input.conversation.version).messages
+            messages = self._messages(input.conversation.version)
         end = await end_of(self._client, activity, ModelReply)
         return self._describer.chat(input, end, attempt=activity.attempt, messages=messages)
+
+    def _messages(self, version: int) -> list[Message]:
+        """What the model was sent; model calls come in the order in which the conversation has grown."""
+        while self._further and self._further[0].version <= version:
+            self._conversation.follow(self._further.popleft())
+        return list(self._conversation.messages)
 
     async def _tool(self, activity: RecordedActivity) -> SpanFacts | None:
         input = await self._input(activity, activities.ToolInput)

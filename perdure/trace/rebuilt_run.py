@@ -21,7 +21,7 @@ from .describe import Describer
 from .describe_run import agent_span, link_spans
 from .facts import SpanFacts
 from .rebuilt_activities import activity_spans, timer_spans
-from .recorded import NANOSECONDS, recorded_work
+from .recorded import NANOSECONDS, add_pending, recorded_work
 from .replayed import Replayed, replayed
 
 SpanEvent = tuple[str, int, dict[str, str | int]]
@@ -64,10 +64,15 @@ async def rebuilt_run(chain: Chain, *, content: bool, caller: str = "") -> Rebui
     Raises as `rebuild` does.
     """
     links = [link async for link in chain.links()]
-    first = links[0].input
+    client, first = chain.client, links[0].input
     recorded = first.lineage.trace if first.lineage else ""
-    ids = TraceIds.of(chain.client.namespace, chain.workflow_id, await chain.origin(), recorded or caller)
-    run = _Run(chain.client, Describer(ids, first.agent, with_content=content))
+    ids = TraceIds.of(client.namespace, chain.workflow_id, await chain.origin(), recorded or caller)
+    return await rebuilt_links(client, Describer(ids, first.agent, with_content=content), links)
+
+
+async def rebuilt_links(client: Client, describer: Describer, links: Sequence[RecordedLink]) -> RebuiltRun:
+    """The same from the links as they were read. Raises as `rebuild` does."""
+    run = _Run(client, describer)
     for link in links:
         await run.add(link)
     return await run.finished(links)
@@ -85,6 +90,8 @@ class _Run:
 
     async def add(self, link: RecordedLink) -> None:
         work = await recorded_work(self._client, link.history)
+        if link.is_open:
+            await add_pending(self._client, self._ids.workflow_id, link.run_id, work)
         known = await self._replayed(link)
         over = link.closing.event_time.ToNanoseconds() if link.closing else None
         spans = await activity_spans(self._client, self._describer, link, work, known.local_inputs if known else {})

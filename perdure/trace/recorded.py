@@ -70,6 +70,23 @@ async def recorded_work(client: Client, history: Iterable[HistoryEvent]) -> Reco
     return reader.work
 
 
+async def add_pending(client: Client, workflow_id: str, run_id: str, work: RecordedWork) -> None:
+    """Complete the activities of an open link with what the server knows of them, and does not record before they end.
+
+    Raises `RPCError`.
+    """
+    description = await client.get_workflow_handle(workflow_id, run_id=run_id).describe()
+    pending = {each.activity_id: each for each in description.raw_description.pending_activities}
+    for activity in work.activities:
+        if activity.ended is None and (known := pending.get(activity.id)):
+            activity.attempt = max(known.attempt, 1)
+            activity.worker = known.last_worker_identity
+            if known.HasField("last_started_time"):
+                activity.started = known.last_started_time.ToNanoseconds()
+            if known.HasField("last_failure"):
+                activity.last_failure = known.last_failure
+
+
 async def end_of(client: Client, activity: RecordedActivity, type_: type[Any]) -> Any:
     """The result, as that type, or the error that it ended with; None where it has not ended. Raises like `decode`."""
     if activity.result is not None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from temporalio.client import Client
 
+from perdure.trace.content import CAPTURE
 from perdure.trace.shown import COST
 from tests.histories.scenarios import SCENARIOS
 
@@ -22,7 +23,10 @@ async def test_what_was_exported_is_in_the_rebuilt_trace(client: Client, task_qu
 
 @pytest.mark.trial
 @pytest.mark.parametrize("name", [name for name in SCENARIOS if name not in SLOW])
-async def test_every_kind_of_run(short_links: Client, task_queue: str, name: str) -> None:
+async def test_every_kind_of_run(
+    short_links: Client, task_queue: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(CAPTURE, "true")
     await compare(short_links, task_queue, name)
 
 

@@ -16,9 +16,13 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.client import RunHandle, get_run
 from perdure.errors import RunError
+from perdure.history.chain import read_links
 from perdure.payloads.converter import data_converter
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.tools import tool
+from perdure.trace.describe import Describer
+from perdure.trace.rebuilt_run import rebuilt_links
+from perdure.trace_ids import TraceIds
 from tests.conftest import wait_for
 from tests.histories.scenarios import SCENARIOS, Scene
 from tests.workflows.agents import scripted_agent
@@ -56,12 +60,35 @@ async def test_an_open_run_without_a_worker(stage: Stage) -> None:
     assert closed[2].end_time == closed[0].end_time
 
 
+async def test_a_link_that_this_version_can_not_replay(stage: Stage) -> None:
+    with ScriptedModel([asks(call("echo")), says("done")]) as model:
+        async with stage.worker({"echo": lambda text="": text}):
+            run = await stage.start(scripted_agent(model, ["echo"]))
+            await run.result()
+    links = [link async for link in read_links(stage.client, run.id)]
+    rearranged = next(event for event in links[0].history if event.HasField("activity_task_scheduled_event_attributes"))
+    rearranged.activity_task_scheduled_event_attributes.activity_id = "of another version"
+    ids = TraceIds.of(stage.client.namespace, run.id, links[0].run_id)
+    rebuilt = await rebuilt_links(stage.client, Describer(ids, links[0].input.agent), links)
+    said = [span.facts for span in rebuilt.spans]
+    assert [facts.name for facts in said] == [
+        "invoke_agent tested",
+        "chat scripted",
+        "execute_tool echo",
+        "chat scripted",
+    ]
+    assert "can't be replayed by this version" in str(said[0].attributes["perdure.trace.incomplete"])
+
+
 async def test_what_a_terminated_run_was_doing(stage: Stage) -> None:
     gate = Gate()
     with ScriptedModel([asks(call("gate", "call_1"))]) as model:
         async with stage.worker({"gate": gate}):
             run = await stage.start(scripted_agent(model, ["gate"]))
             await gate.reached.wait()
+            doing = (await run.trace())[2]
+            assert said(doing, "perdure.worker") == stage.client.identity
+            assert doing.end_time is not None
             await terminated(stage.client, run)
             gate.open.set()
             spans = await run.trace()
