@@ -28,7 +28,11 @@ def rerun(
     context: typer.Context,
     run: Annotated[
         str,
-        typer.Argument(metavar="ID|FILE", help="A run that has ended, or the file that `perdure export` made of it."),
+        typer.Argument(
+            metavar="ID|FILE",
+            help="A run that has ended, or the file that `perdure export` made of it.",
+            autocompletion=options.run_ids,
+        ),
     ],
     model: Annotated[
         str | None, typer.Option(metavar="ID", help="Another model: its id, or PROVIDER/ID for another provider.")
@@ -84,6 +88,8 @@ async def _recording(run: str) -> Recording:
 def _report(found: Comparison) -> Iterator[str]:
     say(f"Run {found.run}: {found.recorded_model} as recorded, {found.model} now", "strong")
     calls = f"{found.matched} of {counted(found.recorded_calls, 'recorded tool call')}"
+    for note in found.notes:
+        say(f"  without {note}", "faint")
     if found.deviation is None:
         yield f"the same path: {calls} asked for again"
     else:

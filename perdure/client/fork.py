@@ -160,9 +160,7 @@ def _beginning(chain: Chain, link: RecordedLink, before: Before, messages: list[
 
 
 def _out_of_range(id: str, at: int, before: Before, *, is_closed: bool) -> str:
-    last = before.last + 1 if is_closed else before.last
-    if last < 1:
-        return f"at={at}: run {id!r} has not called its model yet: start a run instead"
+    last = before.last + 1 if is_closed else max(before.last, 1)
     state = f"has ended after iteration {before.last}" if is_closed else f"is at iteration {before.last}"
     return f"at={at}: run {id!r} {state}; expected an iteration from 1 to {last}"
 
@@ -193,6 +191,7 @@ async def _start(chain: Chain, described: WorkflowExecutionDescription, at: int)
     return StartOptions(
         memo={**kept, MEMO: origin.model_dump(by_alias=True)},
         tenant=attributes.get(TENANT) or priority.fairness_key or None,
+        tenant_weight=(priority.fairness_weight or None) if priority.fairness_key else None,
         priority=priority.priority_key or None,
         origin=chain.workflow_id,
     )

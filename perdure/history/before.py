@@ -30,7 +30,7 @@ class Before:
     first: int
     """The first iteration of the link."""
     last: int
-    """The last one whose model call the link has, up to the one that was asked for; `first - 1` when it has none."""
+    """The last one before `at` whose model call the link has; `first - 1` when it has none."""
     recorded: ConversationRef | None = None
     """The last version before the iteration that the histories up to this link's hold as a whole; None for none."""
     count: int = 0
@@ -48,6 +48,8 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Be
     begun = link.begun
     conversation, last = Conversation(begun.messages, version=begun.version), first - 1
     messages, boundary = list(begun.messages), _start(link, begun)
+    if at == first:
+        return Before(messages, first, last, boundary, len(messages))
     for recorded, is_call in await _recorded(client, link):
         if recorded.conversation is not None:
             reference = recorded.conversation
@@ -55,15 +57,14 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Be
                 conversation.apply(operation)
         if not is_call or recorded.iteration <= last:
             continue
-        last = recorded.iteration
         news, conversation.operations = conversation.operations, []
         conversation.first_version = conversation.version
         before = Conversation(messages)
         for operation in news[: end_of_round(news)]:
             before.apply(operation)
-        if last == at:
+        if recorded.iteration == at:
             return Before(before.messages, first, last, boundary, len(messages))
-        messages, boundary = list(conversation.messages), _reference(recorded)
+        messages, boundary, last = list(conversation.messages), _reference(recorded), recorded.iteration
     return Before(None, first, last, boundary, len(messages))
 
 

@@ -66,6 +66,8 @@ class Comparison:
     """`{output}` or `{failure}`."""
     rerun_end: JsonObject | None
     """None when the comparison ended before an answer."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be as in the run, or as in the file."""
 
     def as_json(self) -> JsonObject:
         """Everything, for programs."""
@@ -90,10 +92,10 @@ async def rerun(
     Raises what `load` and `Prices` raise, ConfigurationError for a prompt that needs inputs which were not recorded,
     and InvokerError for a provider that is not installed here.
     """
-    chosen, messages = recording.agent, recording.messages
+    chosen, messages, notes = recording.agent, recording.messages, _not_called(recording)
     if agent is not None:
         chosen = loaded(agent)
-        messages = _new_seed(chosen, recording, {**recording.inputs, **(inputs or {})})
+        messages = _new_seed(chosen, recording, {**recording.inputs, **(inputs or {})}, notes)
     if model is not None:
         chosen = with_model(chosen, model)
     chosen_options = {"max_cost_usd": None, "warn_cost_usd": None, **(options or {})}
@@ -107,14 +109,23 @@ async def rerun(
         unmatched = diverged
     except RunError as error:
         end = {"failure": {"kind": error.kind, "message": str(error), "reason": error.reason}}
-    return _compared(recording, run, end, unmatched)
+    found = _compared(recording, run, end, unmatched)
+    found.notes += notes
+    return found
 
 
-def _new_seed(agent: Agent, recording: Recording, inputs: Mapping[str, Any]) -> list[Message]:
+def _not_called(recording: Recording) -> list[str]:
+    hooks = {"guardrails": recording.options.guardrails, "compactor": recording.options.compactor}
+    return [f"the {what} {name!r} of the run, which a rerun does not call" for what, name in hooks.items() if name]
+
+
+def _new_seed(agent: Agent, recording: Recording, inputs: Mapping[str, Any], notes: list[str]) -> list[Message]:
     """The conversation as it begins with the new prompt; what can't be rendered anew stays as it was."""
     new, seed = new_prompt(agent, inputs), recording.messages
     if new.messages is not None and [each.role for each in new.messages] == [each.role for each in seed]:
         return new.messages
+    why = f"they need the input {', '.join(new.unknown)}" if new.unknown else "the run began with others"
+    notes.append(f"the messages of the file's prompt, except its instructions: {why}")
     return with_instructions(seed, seed, new.instructions)
 
 

@@ -68,7 +68,7 @@ class Recording:
     status: str = ""
     output: Any = None
     failure: JsonObject | None = None
-    """The kind and the text of the error, of a run that failed."""
+    """The kind and the text of the error, of a run that failed or was ended."""
 
     @property
     def has_ended(self) -> bool:
@@ -156,4 +156,10 @@ def _take(line: JsonObject, recording: Recording, steering: defaultdict[int, lis
         case "end":
             recording.status = line["status"]
             recording.output = (line.get("result") or {}).get("output")
-            recording.failure = line.get("failure")
+            recording.failure = line.get("failure") or _ended_from_outside(line["status"])
+
+
+def _ended_from_outside(status: str) -> JsonObject | None:
+    if status not in ("cancelled", "terminated", "timed_out"):
+        return None
+    return {"kind": status, "message": f"the run was {status.replace('_', ' ')}"}

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from perdure.client import RunHandle
+from perdure.client import RunHandle, RunOptions, start_run
 from perdure.client.fork import forks_of
 from perdure.errors import ConfigurationError, MaxIterationsError, RunCancelled
 from perdure.messages import Message
+from perdure.protocol.search_attributes import ORIGIN, TENANT
 from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
 from tests.conftest import wait_for
@@ -67,6 +69,38 @@ async def test_of_a_run_that_is_done(stage: Stage, scripted: Scripted) -> None:
             await run.fork(4)
         again = await forked(stage, fork, 1)
         assert (await again.result()).messages[:2] == QUESTION
+
+
+async def test_what_it_takes_over(stage: Stage, scripted: Scripted) -> None:
+    agent = scripted_agent(scripted([says("one"), says("two")]))
+    memo = {"perdure": {"folder": "/somewhere", "tools": ["tools.py"]}, "customer": "c1"}
+    inputs: dict[str, Any] = {
+        "task_queue": stage.task_queue,
+        "messages": QUESTION,
+        "tenant": "t1",
+        "tenant_weight": 2.0,
+        "priority": 2,
+    }
+    run = await start_run(stage.client, agent, memo=memo, options=RunOptions(max_llm_retries=2), **inputs)
+    async with stage.worker():
+        await run.result()
+        fork = await forked(stage, run, 1, options={"max_iterations": 3}, id=f"{run.id}-b")
+        again = await forked(stage, fork, 1)
+        assert fork.id == f"{run.id}-b"
+        await again.result()
+    for each, origin in ((fork, run), (again, fork)):
+        described = await stage.client.get_workflow_handle(each.id).describe()
+        told = await described.memo()
+        assert {name: told[name] for name in memo} == memo
+        assert told["forkOf"]["run"] == origin.id
+        assert described.typed_search_attributes.get(TENANT) == "t1"
+        assert described.typed_search_attributes.get(ORIGIN) == origin.id
+        priority = described.raw_description.workflow_execution_info.priority
+        assert (priority.priority_key, priority.fairness_key, priority.fairness_weight) == (2, "t1", 2.0)
+        [started] = [line async for line in each.export() if line["kind"] == "run"]
+        assert started["options"]["max_llm_retries"] == 2
+        assert started["options"]["max_iterations"] == 3
+        assert started["forkOf"]["at"] == 1
 
 
 async def test_steering_and_answers_that_did_not_fit(stage: Stage, scripted: Scripted) -> None:

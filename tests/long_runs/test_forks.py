@@ -19,6 +19,7 @@ from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
 from .comparison import activity_types, fingerprints, links
 from .test_large_conversations import read, rounds
+from .test_nothing_is_lost import forget
 
 Scripted = Callable[[Script], ScriptedModel]
 ROUNDS = 11
@@ -100,3 +101,23 @@ async def test_what_is_too_large_for_an_input_is_loaded(stage: Stage, scripted: 
         with pytest.raises(ExecuteError, match="no reply for step"):
             await after.result()
         assert [message.text for message in (await after.messages())[-2:]] == ["done", "And now?"]
+
+
+@pytest.mark.chaos  # because the server takes half a minute
+async def test_what_the_namespace_does_not_keep_any_more(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker([shout]):
+        run = await stage.start(scripted_agent(scripted(script), ["shout"]), max_iterations=30)
+        await run.result()
+    [first, second, *_] = await links(stage.client, run.id)
+    await forget(stage, run, first.run_id)
+    assert second.input.carried is not None
+    kept = second.input.carried.loop.iteration + 1
+    reader = get_run(stage.client, run.id)
+    with pytest.raises(ValueError, match=f"iterations from {kept} on can be forked"):
+        await reader.fork(kept - 1)
+    fork = await reader.fork(kept)
+    assert (await fork.fork_of()) is not None
+    await fork.cancel()
+    lines = await lines_of(reader)
+    assert lines[1]["from"] == kept
+    assert [line["iteration"] for line in lines if line["kind"] == "model_call"][0] == kept

@@ -177,7 +177,7 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
     events, messages = await run.events(), await run.messages()
     chain = await links(stage.client, run.id)
     for link in chain[:2]:
-        await _forget(stage, run, link.run_id)
+        await forget(stage, run, link.run_id)
     reader = get_run(stage.client, run.id)
     kept = await reader.events()
     # Nobody can know any more what was there before: the first change that is left says it all.
@@ -196,7 +196,7 @@ async def test_what_is_older_than_the_namespace_keeps_is_missing_and_nothing_els
     assert (await reader.status()).status == "done"
 
 
-async def _forget(stage: Stage, run: RunHandle, run_id: str) -> None:
+async def forget(stage: Stage, run: RunHandle, run_id: str) -> None:
     """What a server does with a closed history when the retention period is over."""
     execution = WorkflowExecution(workflow_id=run.id, run_id=run_id)
     request = DeleteWorkflowExecutionRequest(namespace=stage.client.namespace, workflow_execution=execution)

@@ -135,7 +135,9 @@ async def test_another_agent(scripted: Scripted) -> None:
     prompt = "system:\nBe brief.\nuser:\nSo: {{question}}"
     inputs = [{"name": "question", "kind": "string", "required": True}]
     changed = scripted_agent(model, ["search", "read", "more"], instructions=prompt, inputs=inputs)
-    assert (await rerun(known, agent=changed)).path == "same"
+    found = await rerun(known, agent=changed)
+    assert found.path == "same"
+    assert found.notes == ["the messages of the file's prompt, except its instructions: they need the input question"]
     await rerun(known, agent=changed, inputs={"question": "why?"})
     seeds = [[message.text for message in model.requests[n].messages[:2]] for n in (0, 3)]
     assert seeds == [["Be brief.", "What is it?"], ["Be brief.", "So: why?"]]
