@@ -19,6 +19,7 @@ from temporalio.worker import (
 from temporalio.workflow import ContinueAsNewError
 
 from ..activities.run_cache import RunCache
+from ..logs import get_logger
 from ..protocol.search_attributes import SESSION
 from ..trace_ids import TraceIds
 from ..workflows.agent_run import AgentRun
@@ -28,6 +29,8 @@ from .describe_run import agent_span, link_spans
 from .facts import SpanFacts
 from .live_activity import TracedActivities
 from .live_spans import LiveSpans
+
+_log = get_logger("perdure.runs")
 
 NANOSECONDS = 1_000_000_000
 
@@ -80,6 +83,13 @@ class LiveTracing(Interceptor):
     def _export(self, run: AgentRun, *, is_last: bool) -> None:
         if workflow.unsafe.is_replaying():
             return
+        try:
+            self._export_link(run, is_last=is_last)
+        except Exception:
+            # Whatever is wrong here must not end the run.
+            _log.exception("the spans of run %s can't be exported", workflow.info().workflow_id)
+
+    def _export_link(self, run: AgentRun, *, is_last: bool) -> None:
         info, record = workflow.info(), run.record
         caller = record.input.lineage.trace if record.input.lineage else ""
         ids = TraceIds.of(info.namespace, info.workflow_id, info.first_execution_run_id, caller)

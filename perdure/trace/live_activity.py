@@ -46,12 +46,10 @@ class TracedActivities(ActivityInboundInterceptor):
 
     async def execute_activity(self, input: ExecuteActivityInput) -> Any:
         """Called by the worker. Raises what the activity raises."""
-        asked = _asked(input)
-        run = None if asked is None else await self._run()
-        if run is None:
+        begun = await self._begin(input)
+        if begun is None:
             return await super().execute_activity(input)
-        ids, describe = await self._describe(run, asked)
-        span = self._spans.start(ids, describe(None))
+        span, describe = begun
         try:
             with current(span):
                 result = await super().execute_activity(input)
@@ -62,9 +60,29 @@ class TracedActivities(ActivityInboundInterceptor):
             await self._end(span, describe, result)
         return result
 
+    async def _begin(self, input: ExecuteActivityInput) -> tuple[Span, Describe] | None:
+        """The activity's span; None for one that has none, and where the run is not known, as the activity will say."""
+        try:
+            asked = _asked(input)
+            if asked is None:
+                return None
+            ids, describe = await self._describe(await self._runs.current(), asked)
+            return self._spans.start(ids, describe(None)), describe
+        except (RPCError, DigestMismatchError, ConfigurationError) as error:
+            _log.debug("an activity of run %s is not traced: %s", activity.info().workflow_id, error)
+        except Exception:
+            # Whatever is wrong here must not end the activity.
+            _log.exception("an activity of run %s can't be traced", activity.info().workflow_id)
+        return None
+
     async def _end(self, span: Span, describe: Describe, end: End) -> None:
+        try:
+            await self._export(span, describe, end, time.time_ns())
+        except Exception:
+            _log.exception("a span of run %s can't be exported", activity.info().workflow_id)
+
+    async def _export(self, span: Span, describe: Describe, end: End, ended: int) -> None:
         """Export the span, unless another attempt goes on."""
-        ended = time.time_ns()
         details = activity.cancellation_details()
         is_error = isinstance(end, BaseException)
         if details is not None and (is_error or not details.cancel_requested):
@@ -74,14 +92,6 @@ class TracedActivities(ActivityInboundInterceptor):
         elif is_error and not _is_final(end):
             return
         self._spans.end(span, describe(end), ended)
-
-    async def _run(self) -> KnownRun | None:
-        """The run; None where that can't be found out, which the activity itself will say."""
-        try:
-            return await self._runs.current()
-        except (RPCError, DigestMismatchError, ConfigurationError) as error:
-            _log.debug("an activity of run %s is not traced: %s", activity.info().workflow_id, error)
-            return None
 
     async def _describe(self, run: KnownRun, asked: Any) -> tuple[TraceIds, Describe]:
         info = activity.info()

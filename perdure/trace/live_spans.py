@@ -13,6 +13,7 @@ from opentelemetry.sdk.trace import Tracer
 from opentelemetry.sdk.trace.id_generator import RandomIdGenerator
 from opentelemetry.sdk.trace.sampling import Decision
 from opentelemetry.trace import (
+    INVALID_SPAN,
     Link,
     NonRecordingSpan,
     NoOpTracer,
@@ -28,8 +29,11 @@ from opentelemetry.trace import (
 
 from .._version import __version__
 from ..errors import ConfigurationError
+from ..logs import get_logger
 from ..trace_ids import TraceIds
 from .facts import SpanFacts
+
+_log = get_logger("perdure.runs")
 
 SCOPE = "perdure"
 """The instrumentation scope of all spans."""
@@ -65,7 +69,10 @@ class LiveSpans:
         self._exports: ThreadPoolExecutor | None = None
 
     def start(self, ids: TraceIds, facts: SpanFacts, start: int | None = None) -> Span:
-        """The span, started at that time in nanoseconds since the epoch, or now. It is exported only by `end`."""
+        """The span, started at that time in nanoseconds since the epoch, or now. It is exported only by `end`.
+
+        The run goes on without a span where the provider's sampler or processors fail: the log says so.
+        """
         given = _given.set((ids.trace_id, facts.id))
         try:
             return self._tracer.start_span(
@@ -76,6 +83,9 @@ class LiveSpans:
                 links=[Link(SpanContext(*link, is_remote=True)) for link in facts.links],
                 start_time=start,
             )
+        except Exception:
+            _log.exception("a span of run %s can't be started", ids.workflow_id)
+            return INVALID_SPAN
         finally:
             _given.reset(given)
 
@@ -85,7 +95,7 @@ class LiveSpans:
         if facts.error is not None:
             span.set_status(Status(StatusCode.ERROR, facts.error or None))
         self._exports = self._exports or ThreadPoolExecutor(1, thread_name_prefix="perdure traces")
-        self._exports.submit(span.end, end)
+        self._exports.submit(_ended, span, end)
 
     def close(self) -> None:
         """Return when every span that has ended was given to the provider's processors. It may be used again."""
@@ -106,6 +116,13 @@ class LiveSpans:
             return False
         root = self._tracer.sampler.should_sample(Context(), trace_id, "invoke_agent", SpanKind.INTERNAL, None, None)
         return root.decision is Decision.RECORD_AND_SAMPLE
+
+
+def _ended(span: Span, end: int) -> None:
+    try:
+        span.end(end)
+    except Exception:
+        _log.exception("a span can't be exported")
 
 
 @contextmanager

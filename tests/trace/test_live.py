@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 import pytest
-from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.context import Context
+from opentelemetry.sdk.trace import ReadableSpan, Span, SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.sampling import TraceIdRatioBased
 from opentelemetry.trace import NoOpTracerProvider
@@ -100,6 +101,23 @@ async def test_a_sampler_decides_about_the_whole_trace(traced: TracedStage) -> N
             await run.result()
     assert traced.live == ()
     assert names(await run.trace()) == ["invoke_agent tested", "chat scripted"]
+
+
+async def test_what_fails_in_tracing_is_logged_and_harms_no_run(
+    traced: TracedStage, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Broken(SpanProcessor):
+        def on_start(self, span: Span, parent_context: Context | None = None) -> None:
+            raise RuntimeError("no more spans")
+
+    provider = TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(Broken())
+    with ScriptedModel([asks(call("echo")), says("done")]) as model:
+        async with traced.worker({"echo": lambda text="": text}, tracer_provider=provider):
+            run = await traced.start(scripted_agent(model, ["echo"]))
+            assert (await run.result()).output == "done"
+    assert f"a span of run {run.id} can't be started" in caplog.text
+    assert "no more spans" in caplog.text
 
 
 async def test_content_is_there_when_the_environment_asks_for_it_and_without_secrets(
