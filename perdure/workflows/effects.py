@@ -35,13 +35,7 @@ from .judging import start_judging
 from .log_lines import tries_again
 from .offers import Offers
 from .pacing import Pacing
-from .policies import (
-    COMPACTION_RETRIES,
-    HEARTBEAT_TIMEOUT,
-    LOST_WORKER_RETRIES,
-    MARGIN,
-    OFFERED_RETRIES,
-)
+from .policies import COMPACTION_RETRIES, HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
 from .recording import record_ahead
 from .summaries import held_up_summary
 from .tool_runs import ToolRuns, give_up
@@ -122,7 +116,12 @@ class TemporalEffects:
             await record_ahead(conversation)
         self._inbox.unread = 0
         attempt = partial(self._attempt, conversation, iteration, with_tools)
-        return await (attempt(LOST_WORKER_RETRIES) if self._pacing is None else self._pacing.call(attempt))
+        if self._pacing is not None:
+            return await self._pacing.call(attempt)
+        try:
+            return await attempt(LOST_WORKER_RETRIES)
+        except ActivityError as error:
+            return await self._offers.after(error, lambda _: attempt(OFFERED_RETRIES))
 
     async def _attempt(
         self, conversation: Conversation, iteration: int, with_tools: bool, policy: RetryPolicy

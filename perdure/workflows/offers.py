@@ -52,9 +52,12 @@ class Offers:
         try:
             return await start(None)
         except FailureError as error:
-            lacking = _lacking(error)
-            if lacking is None:
-                raise
+            return await self.after(error, start, starts=starts)
+
+    async def after(self, error: FailureError, start: Start[Result], *, starts: int = 1) -> Result:
+        """The same, where the first worker that was asked has failed. Raises as `made` does, and the error itself."""
+        if (lacking := _lacking(error)) is None:
+            raise error
         return await self.offered(lacking, start, starts=starts)
 
     async def offered(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -42,6 +43,13 @@ KEY = new_key("test")
 APPROVED = {"name": "approve", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
 
 
+class Beating:
+    """What the server has of the last heartbeat."""
+
+    client: Client
+    heard: list[str]
+
+
 @tool(needs_approval=True)
 def approve(text: str = "") -> str:
     """An approved tool."""
@@ -50,10 +58,16 @@ def approve(text: str = "") -> str:
 
 @tool
 async def work(context: ToolContext, text: str = "") -> str:
-    """Beats, then answers."""
+    """Beats, and answers when the server has heard it."""
     context.heartbeat(f"heartbeat {WORD}")
-    context.progress(1, 2, f"progress {WORD}")
-    return f"{WORD} " * 5000
+    handle = Beating.client.get_workflow_handle(context.run_id)
+
+    async def heard() -> list[str]:
+        pending = (await handle.describe()).raw_description.pending_activities
+        return [text for each in pending for text in texts_in(each.heartbeat_details)]
+
+    Beating.heard = await wait_for(heard)
+    return f"{WORD} {os.environ.get('SHOP_API_KEY')} " * 500
 
 
 @tool
@@ -91,10 +105,16 @@ async def test_nothing_said_is_in_what_the_server_has(
     )
 
 
-async def test_the_same_of_a_plain_run_is_found(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+async def test_the_same_of_a_plain_run_is_found(
+    stage: Stage, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """So the search looks everywhere; and there is no secret in it."""
+    monkeypatch.setenv("SHOP_API_KEY", "a-very-secret-value-of-mine")
     ids = await everything(stage, scripted, tmp_path)
     found = " ".join([found async for found in texts_of(stage.client, ids)])
+    assert f"heartbeat {WORD}" in " ".join(Beating.heard)
+    assert "${env:SHOP_API_KEY}" in found
+    assert "a-very-secret-value-of-mine" not in found
     kinds = ("question", "argument", "failed", "steered", "answer", "reason", "memo", "child says", "why not", "title")
     assert [kind for kind in kinds if f"{kind} {WORD}" not in found] == []
 
@@ -168,7 +188,8 @@ async def everything(stage: Stage, scripted: Scripted, folder: Path) -> list[str
         ]
     )
     agent = scripted_agent(parent, ["work", "fail", APPROVED, calls("child.prompty")], description=f"title {WORD}")
-    client, queue = stage.client, stage.task_queue
+    client = Beating.client = stage.client
+    queue = stage.task_queue
     async with stage.worker([work, fail, approve], prompt_root=folder):
         run = await start_run(
             client, agent, messages=[Message.user(f"question {WORD}")], task_queue=queue, id=f"{queue}-run",
