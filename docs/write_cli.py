@@ -25,6 +25,9 @@ ended with the last of them, its runs kept in a file for a year after their end 
 
 A run whose worker is gone, because its command was killed or its machine was switched off, goes on with
 `perdure resume ID`. A run that has ended is the beginning of another with `perdure run --continue ID "…"`.
+
+`perdure --install-completion` makes the shell complete commands, options and the ids of runs, which it asks of a server
+that is running. [Watching a run](watching.md) has pictures of what a terminal shows.
 """
 
 

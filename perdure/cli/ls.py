@@ -144,7 +144,8 @@ async def _note_missing_workers(client: Client, rows: list[dict[str, Any]]) -> N
     queues = {row["taskQueue"] for row in rows if row["status"] == "running"}
     polled = {queue: await somebody_polls(client, queue) for queue in queues}
     for row in rows:
-        row["queueWithoutWorker"] = None if polled.get(row["taskQueue"], True) else row["taskQueue"]
+        is_missed = row["status"] == "running" and not polled[row["taskQueue"]]
+        row["queueWithoutWorker"] = row["taskQueue"] if is_missed else None
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:

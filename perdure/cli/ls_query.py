@@ -52,6 +52,8 @@ class Filters:
             yield f"ExecutionStatus = 'Running' AND {known.STATUS.name} = 'waiting'"
         elif self.status:
             yield f"ExecutionStatus = '{EXECUTION_STATUS[self.status]}'"
+        else:
+            yield "ExecutionStatus != 'ContinuedAsNew'"  # a run is listed once, by its last link
         equal = ((known.AGENT, self.agent), (known.TENANT, self.tenant), (known.SESSION, self.session))
         for key, value in (*equal, (known.ORIGIN, self.origin)):
             if value is not None:

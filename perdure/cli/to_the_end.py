@@ -36,7 +36,7 @@ async def follow_to_the_end(session: Session, handle: RunHandle, *, inside: bool
 
 def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
     if code == DONE:
-        say(f"What it did: perdure events {handle.id}", "faint")
+        say(f"What it did: perdure show {handle.id}", "faint")
     if url := session.ui_url(handle.id):
         hint = "   (the UI runs while a server does: perdure dev)" if session.embedded else ""
         say(f"Temporal UI: {url}{hint}", "faint")
