@@ -12,13 +12,13 @@ function start() {
   function setRange(range) {
     strip.range = rows.range = range;
     tools.whole.hidden = !range;
-    strip.draw();
+    strip.mark();
     rows.refresh();
     tools.count();
   }
   rows.onWindow = (window) => {
     strip.window = window;
-    strip.draw();
+    strip.mark();
   };
   tools.whole.addEventListener("click", () => setRange(null));
   if (trace.spans.length) rows.select(0);

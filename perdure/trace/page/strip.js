@@ -32,7 +32,7 @@ class Strip {
       return;
     }
     this.drag[1] = event.offsetX - 12;
-    this.draw();
+    this.mark();
   }
 
   end(event) {
@@ -42,7 +42,7 @@ class Strip {
     this.drag = null;
     if (isDrag && to > from) this.onRange([from, to]);
     else if (this.spanAt(event)) this.onPick(this.spanAt(event));
-    this.draw();
+    this.mark();
   }
 
   spanAt(event) {
@@ -54,21 +54,39 @@ class Strip {
     });
   }
 
+  /** Draw everything: at first, and in another size or theme. */
   draw() {
     const { clientWidth: width, clientHeight: height } = this.canvas;
     if (!width) return;
-    const ratio = devicePixelRatio || 1;
-    Object.assign(this.canvas, { width: width * ratio, height: height * ratio });
-    const pen = this.canvas.getContext("2d");
-    pen.scale(ratio, ratio);
-    pen.translate(12, 0);
+    this.ratio = devicePixelRatio || 1;
+    const size = { width: width * this.ratio, height: height * this.ratio };
+    Object.assign(this.canvas, size);
+    this.all = Object.assign(document.createElement("canvas"), size);
+    const pen = this.pen(this.all);
     this.axis = new Axis(trace.segments, 0, trace.length, width - 24);
     this.least = trace.spans.length > width / 8 ? 1 : 3;
-    const colours = coloursOf(this.canvas);
+    const colours = (this.colours = coloursOf(this.canvas));
     this.drawFolds(pen, colours, height);
     this.drawTicks(pen, colours, height);
     trace.spans.forEach((span, place) => this.drawSpan(pen, colours, span, this.lanes[place]));
-    this.drawRange(pen, colours, height);
+    this.mark();
+  }
+
+  /** Draw what is chosen, or in view, over what does not change. */
+  mark() {
+    if (!this.all) return;
+    const pen = this.canvas.getContext("2d");
+    pen.resetTransform();
+    pen.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    pen.drawImage(this.all, 0, 0);
+    this.drawRange(this.pen(this.canvas), this.colours, this.canvas.clientHeight);
+  }
+
+  /** A pen whose units are those of the page, from the left edge of the axis on. */
+  pen(canvas) {
+    const pen = canvas.getContext("2d");
+    pen.setTransform(this.ratio, 0, 0, this.ratio, 12 * this.ratio, 0);
+    return pen;
   }
 
   drawSpan(pen, colours, span, lane) {
