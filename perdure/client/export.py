@@ -64,9 +64,10 @@ class _Export:
 
     async def lines(self) -> AsyncIterator[JsonObject]:
         described = await self._chain.describe()
-        link = None
+        link, is_first = None, True
         async for link in self._chain.links():
-            if self._last_seq == 0:
+            if is_first:
+                is_first = False
                 carried = link.input.carried
                 self._last_seq = carried.last_seq if carried else 0
                 self._redactor = redactor(link.input.agent)
@@ -77,11 +78,12 @@ class _Export:
                     yield line
             if link.next_run_id is None:
                 break
-            run = await self._replayed(link)
-            for line in self._logged(run):
-                yield line
+            if self._events:
+                for line in self._logged(await self._replayed(link)):
+                    yield line
         if link is not None:
-            async for line in self._end(described, link):
+            # The run may have ended meanwhile.
+            async for line in self._end(await self._chain.describe(), link):
                 yield line
 
     def _line(self, kind: str, data: JsonObject) -> JsonObject:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import os
+import sys
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from itertools import count
@@ -192,7 +192,7 @@ def recorded(file: str | os.PathLike[str]) -> Any:
     """
     import pytest
 
-    caller = inspect.stack()[1].filename
+    caller = sys._getframe(1).f_code.co_filename
     recording = read_recording(Path(caller).parent / file)
 
     @pytest.fixture

@@ -62,6 +62,11 @@ def test_export_fork_and_rerun(command: Command, tmp_path: Path) -> None:
     assert refused[0] == 2
     assert "expected an iteration from 1 to 3" in refused[2]
 
+    detached = command("fork", run_id, "--at", "2", "--detach")
+    assert detached[0] == 2
+    assert "is scripted, and ends with this command" in detached[2]
+    assert command("rerun", "none.jsonl")[0] == 2
+
     with ScriptedModel([asks("look_up_age", person="Ann"), says("She is 30.")]) as model:
         agent = tmp_path / "ages.prompty"
         connection = f"  connection: {{kind: anonymous, endpoint: '{model.openai_endpoint}'}}\n"

@@ -63,6 +63,8 @@ async def test_across_links(stage: Stage, scripted: Scripted, budget: int | None
                 assert sent[at - 2] == before[: len(sent[at - 2])]
     lines = await lines_of(run)
     assert conversation(lines) == result.messages
+    without = await lines_of(run, events=False)
+    assert without == [line for line in lines if line["kind"] != "event"]
     assert [line["iteration"] for line in lines if line["kind"] == "model_call"] == list(range(1, ROUNDS + 2))
     called = [line for line in lines if line["kind"] == "tool_call"]
     assert [(line["id"], line["result"] is not None) for line in called] == [
