@@ -112,7 +112,11 @@ class Heart:
         """Tell watchers what the model says from now on: nothing so far, so what another attempt said is dropped."""
         self._said = StreamedText(iteration=iteration, attempt=attempt)
         self._is_full = False
-        self.tell(self._said)
+        if attempt > 1:
+            self.tell(self._said)
+        else:
+            # A beat that says nothing would only delay the first one that does.
+            self._details = (self._said,)
 
     def add(self, kind: str, text: str) -> None:
         """Add a piece of streamed `text` or `thinking`, and tell it soon; only after `speak`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import suppress
 
@@ -24,6 +25,9 @@ RINGING_EVENTS = CLOSING_EVENTS | {EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED}
 
 FIRST_LOOK, LAST_LOOK = 0.25, 2.0
 """Seconds until a watcher looks whether a tool tells how far it is; the pause doubles for as long as none does."""
+
+LONGEST_UNREAD = 1.0
+"""Seconds after which the log is read, whether or not the bell has rung."""
 
 
 async def watch(chain: Chain, log: RunLog, patience: Patience, after: int | str) -> AsyncGenerator[RunEvent, None]:
@@ -49,6 +53,8 @@ class _Watcher:
         self._patience = patience
         self._cursor = cursor
         self._bell: Doorbell | None = None
+        self._has_rung = True
+        self._read_at = 0.0
 
     @property
     def has_all(self) -> bool:
@@ -59,7 +65,9 @@ class _Watcher:
         """Wait until there may be news, and return them."""
         heard = await self._patience(self._wait)
         # The log is read afterwards: it says which call of the model is the last one that has begun, and which tools.
-        await self._patience(self._log.refresh)
+        if self._is_news(heard):
+            await self._patience(self._log.refresh)
+            self._has_rung, self._read_at = False, time.monotonic()
         log, cursor = self._log, self._cursor
         events = [seen for event in log.events_after(cursor.seq) for seen in cursor.recorded(event)]
         if heard.speech and heard.speech.said.iteration == log.calling:
@@ -70,19 +78,28 @@ class _Watcher:
             events += cursor.progress(tuple(told))
         return events
 
+    def _is_news(self, heard: Heard) -> bool:
+        """Whether the log has to be read: not for more of the text of the call that it knows to be under way."""
+        if self._has_rung or time.monotonic() - self._read_at > LONGEST_UNREAD:
+            return True
+        begun = heard.speech is not None and heard.speech.said.iteration != self._log.calling
+        return begun or self._cursor.is_news(heard.progress)
+
     async def _wait(self) -> Heard:
         """Wait until the log may have grown; returns what is being told."""
         if not self._log.is_open:
+            self._has_rung = True
             return Heard()
         link = self._log.link
         if self._bell is None or self._bell.run_id != link.run_id:
             # The history may have grown before it was listened to: the caller looks once more, then waits.
             await self.close()
-            self._bell = Doorbell(self._chain, link.run_id)
+            self._bell, self._has_rung = Doorbell(self._chain, link.run_id), True
             return Heard()
         if link.input.options.stream:
-            await self._bell.wait(STREAM_SECONDS)
+            self._has_rung |= await self._bell.wait(STREAM_SECONDS)
             return await listen(self._chain, link.run_id)
+        self._has_rung = True
         return await self._wait_beside_tools(self._bell)
 
     async def _wait_beside_tools(self, bell: Doorbell) -> Heard:
