@@ -55,6 +55,7 @@ async def test_every_form_of_one_trace(cli: Cli, run_id: str, tmp_path: Path) ->
         assert PASSWORD not in form
 
 
+@pytest.mark.trial  # what it looks at has tests in tests/trace; two more processes are for the exit code
 async def test_the_tree_and_a_collector_that_refuses(cli: Cli, run_id: str) -> None:
     with collector(status=401) as server:
         finished = await cli("trace", "--send", server.url, run_id)
