@@ -26,6 +26,7 @@ SHORTEST_OF_AGENT = 8
 _SECRET_VARIABLE = re.compile(r"API_?KEY|_KEY$|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE", re.IGNORECASE)
 _URL_VARIABLE = re.compile(r"URL|URI|DSN|PROXY|ENDPOINT|CONNECTION", re.IGNORECASE)
 _ENV_NAME = re.compile(r"\$\{env:([^:}]*)")
+_KEYS, _ENTRY = "PERDURE_ENCRYPTION_KEY", re.compile(r"(?<=:)[\w+/=-]{40,}")
 _USERINFO = re.compile(r"(?<=://)[^/?#@\s\"']+(?=@)")
 _LITERAL = re.compile(
     r"\bsk-[\w-]{16,}|\bgh[pousr]_\w{20,}|\bgithub_pat_\w{20,}|\bglpat-[\w-]{16,}|\bxox[abeprs]-[\w-]{10,}"
@@ -182,6 +183,8 @@ def _of_environment(variables: frozenset[tuple[str, str]]) -> tuple[Secret, ...]
     for name, value in sorted(variables):
         if _SECRET_VARIABLE.search(name):
             found.append(Secret(value, f"${{env:{name}}}"))
+        if name == _KEYS:
+            found += [Secret(key, REDACTED) for key in _ENTRY.findall(value)]
         found += _in_url(value, SHORTEST)
     return tuple(found)
 

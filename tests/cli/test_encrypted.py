@@ -3,8 +3,15 @@
 from __future__ import annotations
 
 import json
+import signal
 import uuid
 
+import httpx2 as httpx
+import pytest
+from google.protobuf.json_format import MessageToDict, ParseDict
+from temporalio.api.common.v1 import Payloads
+
+from perdure.payloads.converter import data_converter
 from perdure.payloads.encryption.keys import new_key
 
 from .conftest import Cli
@@ -31,3 +38,21 @@ async def test_who_lacks_the_key_is_told_which(cli: Cli) -> None:
     assert shown["searchAttributes"]["PerdureAgent"] == "ages"
     assert "add k1:… to PERDURE_ENCRYPTION_KEY" in status.stderr
     assert (await cli("result", id)).code == 1
+
+
+@pytest.mark.trial
+async def test_the_embedded_ui_shows_it_decrypted(embedded: Cli) -> None:
+    key = new_key("k1")
+    embedded.environment["PERDURE_ENCRYPTION_KEY"] = key
+    server = await embedded.start("server")
+    ui = (await server.says("Temporal UI:")).split()[-1]
+    endpoint = (await server.says("codec server:")).split()[2]
+    [payload] = await data_converter(encryption=key).encode(["hello"])
+    async with httpx.AsyncClient() as http:
+        settings = (await http.get(f"{ui}/api/v1/settings")).json()
+        body = MessageToDict(Payloads(payloads=[payload]))
+        shown = await http.post(f"{endpoint}/decode", json=body, headers={"Origin": ui, "X-Namespace": "default"})
+    assert settings["Codec"]["Endpoint"] == endpoint
+    assert shown.headers["access-control-allow-origin"] == ui
+    assert ParseDict(shown.json(), Payloads()).payloads[0].data == b'"hello"'
+    assert (await server.finish(signal.SIGINT)).code in (0, 130)

@@ -12,6 +12,7 @@ from perdure.errors import ConfigurationError
 from perdure.payloads.converter import converter_from_environment, data_converter, with_converter
 from perdure.payloads.encryption import Encryption, EncryptionError, encryption_from_environment
 from perdure.payloads.encryption.keys import new_key
+from perdure.redaction import REDACTED, redact
 
 SECRET = base64.b64encode(b"k" * 32).decode()
 OTHER = base64.urlsafe_b64encode(b"\xff" * 32).decode()
@@ -32,6 +33,11 @@ def test_the_first_key_encrypts_and_all_decrypt(monkeypatch: pytest.MonkeyPatch)
     encryption = encryption_from_environment()
     assert encryption is not None
     assert [key.id for key in encryption.keys] == ["new", "old"]
+
+
+def test_each_key_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PERDURE_ENCRYPTION_KEY", f"new:{SECRET}, old:{OTHER}")
+    assert redact(f"{SECRET} and {OTHER}") == f"{REDACTED} and {REDACTED}"
 
 
 def test_keys_in_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
