@@ -403,6 +403,32 @@ async def continued_as_new_in_pieces(scene: Scene) -> RunHandle:
         return run
 
 
+@scenario
+async def paced(scene: Scene) -> RunHandle:
+    async with scene.running([step(1), says("done")], [echo], worker={"model_rate": {"openai": 100.0}}) as run:
+        return run
+
+
+@scenario
+async def priced(scene: Scene) -> RunHandle:
+    prices = {"openai/*": {"input": 1000.0, "output": 1000.0}}
+    limits = {"max_cost_usd": 0.5, "warn_cost_usd": 0.001, "on_limit": "partial"}
+    replies = [asks(call("echo", f"call_{number}", text="x"), input_tokens=100 * number) for number in (1, 2, 3)]
+    async with scene.running([*replies, says("done")], [echo], worker={"prices": prices}, **limits) as run:
+        return run
+
+
+@scenario
+async def forked_with_a_loaded_beginning(scene: Scene) -> RunHandle:
+    """The conversation of the forked run is larger than an input."""
+    steps = [step(number, "x" * 60_000) for number in range(16)]
+    async with scene.running([*steps, says("done"), says("forked")], [echo], max_iterations=50) as run:
+        await end_of(run)
+        fork = await run.fork(17, steer="go on", id=f"{run.id}-fork")
+        await end_of(fork)
+        return fork
+
+
 async def _has_event(run: RunHandle, type: str) -> bool:
     return any(event.type == type for event in await run.events())
 
