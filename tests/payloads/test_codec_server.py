@@ -13,12 +13,14 @@ from typing import Any
 
 import httpx2 as httpx
 import pytest
+import zstandard
 from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import DataConverter
 
 from perdure.client.embedded.binary import find_binary
 from perdure.payloads.codec_server.access import Access
+from perdure.payloads.codec_server.actions import MAX_ANSWER_BYTES, decode
 from perdure.payloads.codec_server.app import MAX_BODY_BYTES, codec_app
 from perdure.payloads.codec_server.serving import serving
 from perdure.payloads.converter import data_converter, perdure_data_converter
@@ -68,6 +70,21 @@ async def test_what_is_only_compressed_is_unpacked() -> None:
     async with asking(converter=perdure_data_converter) as http:
         [payload] = payloads_in(await ask(http, "/decode", packed))
     assert json.loads(payload.data) == large
+
+
+async def test_an_answer_is_bounded_whatever_it_would_unpack_to() -> None:
+    whole = Payload(metadata={"encoding": b"json/plain"}, data=b"0" * (MAX_ANSWER_BYTES // 2))
+    bomb = Payload(metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(whole.SerializeToString()))
+    assert await decode(perdure_data_converter, [bomb] * 1000, False) == [whole, *[bomb] * 999]
+
+
+async def test_a_request_that_never_ends_does_not_keep_the_server() -> None:
+    async with serving(codec_app(perdure_data_converter, Access()), "127.0.0.1", 0) as url:
+        reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
+        head = b"POST /decode HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
+        writer.write(head + b"Expect: 100-continue\r\n\r\n")
+        assert b"100" in await reader.readline()  # by now it waits for the body
+    writer.close()
 
 
 async def test_what_cannot_be_decoded_stays_as_it_is(caplog: pytest.LogCaptureFixture) -> None:

@@ -15,10 +15,24 @@ from ..encryption import EncryptionError
 
 logger = get_logger("perdure.codec_server")
 
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""Of the values of one answer: kilobytes that anybody has sent to a run can hold gigabytes."""
+
 
 async def decode(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
-    """The payloads decrypted and unpacked; one that can't be stays as it is, and so does a reference if wanted."""
-    return [await _decoded(converter, payload, keeps_references) for payload in payloads]
+    """The payloads decrypted and unpacked; one that can't be stays as it is, and so does a reference if wanted.
+
+    So do all from the one on with which they would be more than `MAX_ANSWER_BYTES`.
+    """
+    values: list[Payload] = []
+    left = MAX_ANSWER_BYTES
+    for payload in payloads:
+        value = await _decoded(converter, payload, keeps_references)
+        if (left := left - value.ByteSize()) < 0:
+            logger.warning("payloads stay as they are: they would have more than %d bytes together", MAX_ANSWER_BYTES)
+            return [*values, *payloads[len(values) :]]
+        values.append(value)
+    return values
 
 
 async def encode(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
@@ -30,8 +44,16 @@ async def encode(converter: DataConverter, payloads: Sequence[Payload], keeps_re
 
 
 async def download(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
-    """The values that are stored elsewhere, decoded. Raises `ConfigurationError` for one that can't be had."""
-    return [await _fetched(converter, payload) for payload in payloads]
+    """The values that are stored elsewhere, decoded.
+
+    Raises `ConfigurationError` for one that can't be had, and for more than `MAX_ANSWER_BYTES`.
+    """
+    values, left = [], MAX_ANSWER_BYTES
+    for payload in payloads:
+        values.append(await _fetched(converter, payload))
+        if (left := left - values[-1].ByteSize()) < 0:
+            raise ConfigurationError(f"the values have more than {MAX_ANSWER_BYTES} bytes together: ask for fewer")
+    return values
 
 
 ACTIONS = {"decode": decode, "encode": encode, "download": download}

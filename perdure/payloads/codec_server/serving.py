@@ -12,6 +12,9 @@ from starlette.applications import Starlette
 
 from ...errors import ConfigurationError
 
+END_SECONDS = 2
+"""How long requests that are under way may take when the server ends."""
+
 
 class _Server(uvicorn.Server):
     @contextmanager
@@ -27,7 +30,14 @@ async def serving(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
     Raises `ConfigurationError` when the port can't be had.
     """
     listening = _listen(host, port)
-    config = uvicorn.Config(app, log_level="error", access_log=False, lifespan="off", server_header=False)
+    config = uvicorn.Config(
+        app,
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=END_SECONDS,
+    )
     server = _Server(config)
     task = asyncio.create_task(server.serve(sockets=[listening]))
     try:
