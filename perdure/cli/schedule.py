@@ -176,7 +176,10 @@ def _interval(text: str | None) -> timedelta | None:
     parts = re.findall(r"(\d+)([smhdw])", text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise UsageProblem(f"--every {text!r}: expected a number and s, m, h, d or w, such as 90s, 15m or 1h30m")
-    interval = timedelta(**{_UNITS[unit]: int(number) for number, unit in parts})
+    try:
+        interval = timedelta(**{_UNITS[unit]: int(number) for number, unit in parts})
+    except (OverflowError, ValueError) as error:
+        raise UsageProblem(f"--every {text!r}: expected a shorter time") from error
     if not interval:
         raise UsageProblem(f"--every {text!r}: expected more than nothing")
     return interval

@@ -141,9 +141,10 @@ class RunHandle(Controls, Generic[T]):
         inputs, tenant and memo stay; limits and counts begin anew; what waits for a person is not carried over.
 
         Raises ValueError for an iteration that the run does not have or the namespace does not keep any more,
-        ConfigurationError for an agent without a tool that the conversation has called, and what `start_run` raises.
+        ConfigurationError for an agent without a tool that the conversation has called, what `start_run` raises, and
+        pydantic's ValidationError for options that there are not.
         """
-        fields = options.model_dump(exclude_unset=True) if isinstance(options, RunOptions) else options
+        fields = RunOptions.model_validate(options or {}).model_dump(exclude_unset=True)
         with found(self._chain):
             fork = await fork_of(self._chain, at, Changes(steer, model, agent, fields, inputs))
         started = await start_workflow(

@@ -49,6 +49,8 @@ OVERLAPS: dict[Overlap, ScheduleOverlapPolicy] = {
 """What becomes of a run whose time has come while the one before it is under way."""
 CATCH_UP = timedelta(days=1)
 """A time that passed while no server was running is made up for so much later, and no more."""
+LONGEST = timedelta(days=36500)
+"""Between two runs."""
 NOT_SCHEDULED = ("origin", "id_reuse_policy", "id_conflict_policy")
 """Options of a start that a schedule decides by itself."""
 
@@ -83,6 +85,8 @@ async def create_schedule(
     """
     if refused := [option for option in NOT_SCHEDULED if start.get(option)]:
         raise ScheduleError(f"{', '.join(refused)}: a schedule decides that by itself; expected it to be left out")
+    if overlap not in OVERLAPS:
+        raise ScheduleError(f"overlap {overlap!r}: expected one of {', '.join(OVERLAPS)}")
     client = with_converter(client)
     spec = _spec(cron, every, timezone)
     start["origin"] = f"schedule:{name}"
@@ -149,10 +153,18 @@ def _spec(cron: str | Sequence[str], every: timedelta | float | None, timezone: 
     expressions = [f"{text.partition('#')[0].strip()} # {text.strip()}" for text in crons]
     if every is None:
         return ScheduleSpec(cron_expressions=expressions, time_zone_name=timezone)
-    interval = every if isinstance(every, timedelta) else timedelta(seconds=every)
-    if interval < timedelta(seconds=1):
-        raise ScheduleError(f"every {interval.total_seconds():g} s: expected a second at least")
+    interval = _interval(every)
     return ScheduleSpec(intervals=[ScheduleIntervalSpec(every=interval)], time_zone_name=timezone)
+
+
+def _interval(every: timedelta | float) -> timedelta:
+    try:
+        interval = every if isinstance(every, timedelta) else timedelta(seconds=every)
+    except (OverflowError, ValueError, TypeError) as error:  # inf, nan
+        raise ScheduleError(f"every {every!r}: expected seconds, or a timedelta") from error
+    if not timedelta(seconds=1) <= interval <= LONGEST:
+        raise ScheduleError(f"every {interval.total_seconds():g} s: expected a second at least, and {LONGEST} at most")
+    return interval
 
 
 def _action(prepared: Prepared, told: RunInput, attributes: TypedSearchAttributes) -> ScheduleActionStartWorkflow:

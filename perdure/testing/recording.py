@@ -111,10 +111,12 @@ def recording_of(lines: Iterable[Any], source: str) -> Recording:
                 recording, first = _begun(line), int(line.get("from") or 1)
             elif recording is not None and line.get("run") == recording.id:
                 _take({**line, "iteration": line.get("iteration", 0) - first + 1}, recording, steering)
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise ConfigurationError(f"{source!r} is no export of a run, as `perdure export` writes it: {error}") from error
     if recording is None:
         raise ConfigurationError(f"{source!r} is no export of a run: it has no line of the kind 'run'")
+    if not recording.status:
+        raise ConfigurationError(f"{source!r} is cut off, for it has no line of the kind 'end': export the run again")
     recording.steering = dict(steering)
     return recording
 

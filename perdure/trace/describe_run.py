@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from ..errors import GuardrailError, OutputError
 from ..events import RunEvent
 from ..messages import Message
 from ..trace_ids import read_traceparent
@@ -13,6 +14,9 @@ from ..workflows.run_record import DelegatedCall, RunRecord
 from . import content
 from .describe import Describer, usage_attributes
 from .facts import SpanFacts, Value
+
+QUOTES_CONTENT = (GuardrailError.kind, OutputError.kind)
+"""Kinds of failures whose text has the guardrail's reason, or a part of the model's answer."""
 
 
 @dataclass
@@ -64,7 +68,9 @@ def agent_span(
 
 def _ended(facts: SpanFacts, last: RunEvent, describer: Describer) -> None:
     if last.type == "failed":
-        facts.failed(last.data["kind"], describer.text(last.data["message"]))
+        kind = last.data["kind"]
+        is_shown = describer.with_content or kind not in QUOTES_CONTENT
+        facts.failed(kind, describer.text(last.data["message"]) if is_shown else "")
     elif last.type == "cancelled":
         facts.failed("cancelled", "the run was cancelled")
     elif last.type == "done" and describer.with_content:

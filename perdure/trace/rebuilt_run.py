@@ -18,7 +18,7 @@ from ..protocol.run import SteeringMessage
 from ..protocol.search_attributes import SESSION
 from ..trace_ids import TraceIds
 from .describe import Describer
-from .describe_run import agent_span, link_spans
+from .describe_run import QUOTES_CONTENT, agent_span, link_spans
 from .facts import SpanFacts
 from .rebuilt_activities import activity_spans, timer_spans
 from .recorded import NANOSECONDS, add_pending, recorded_work
@@ -199,5 +199,7 @@ async def _ended_from_outside(facts: SpanFacts, client: Client, last: RecordedLi
         facts.failed(_OUTSIDE[closing.event_type], describer.text(reason))
     elif closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
         failure = closing.workflow_execution_failed_event_attributes.failure
-        text = await text_of(client.data_converter, failure)
-        facts.failed(failure.application_failure_info.type or "_OTHER", describer.text(text))
+        kind = failure.application_failure_info.type
+        is_shown = describer.with_content or kind not in QUOTES_CONTENT
+        text = describer.text(await text_of(client.data_converter, failure)) if is_shown else ""
+        facts.failed(kind or "_OTHER", text)

@@ -29,6 +29,6 @@ async def test_a_schedule_is_made_and_deleted(cli: Cli) -> None:
 def test_intervals() -> None:
     assert _interval("1h30m") == timedelta(minutes=90)
     assert _interval(None) is None
-    for wrong in ("", "1", "h", "1 h", "0s", "-1h"):
+    for wrong in ("", "1", "h", "1 h", "0s", "-1h", "9999999999w"):
         with pytest.raises(UsageProblem, match="--every"):
             _interval(wrong)

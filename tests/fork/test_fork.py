@@ -65,6 +65,8 @@ async def test_of_a_run_that_is_done(stage: Stage, scripted: Scripted) -> None:
         assert await wait_for(listed) == [fork.id]
         with pytest.raises(ValueError, match="expected an iteration from 1 to 4"):
             await run.fork(5)
+        with pytest.raises(ValueError, match="max_iteration\n"):
+            await run.fork(1, options={"max_iteration": 3})
         with pytest.raises(ValueError, match="has given its answer"):
             await run.fork(4)
         again = await forked(stage, fork, 1)

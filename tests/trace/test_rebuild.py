@@ -15,7 +15,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure.client import RunHandle, get_run
-from perdure.errors import RunError
+from perdure.errors import OutputError, RunError
 from perdure.history.chain import read_links
 from perdure.payloads.converter import data_converter
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
@@ -123,6 +123,19 @@ async def test_a_tool_that_failed_says_no_more_than_its_kind_without_content(sta
     assert "Ann" not in plain.to_json()
     assert "no salary of Ann" in (full.status.description or "")
     assert said(full, "gen_ai.tool.call.arguments") == '{"text": "salary of Ann"}'
+
+
+async def test_a_run_whose_failure_quotes_the_model_does_not_say_it_without_content(stage: Stage) -> None:
+    outputs = [{"name": "age", "kind": "integer"}]
+    with ScriptedModel([says('{"age": "salary of Ann"}')]) as model:
+        async with stage.worker():
+            run = await stage.start(scripted_agent(model, outputs=outputs), max_iterations=1)
+            with pytest.raises(OutputError, match="salary of Ann"):
+                await run.result()
+    plain, full = await run.trace(), (await run.trace(content=True))[0]
+    assert said(plain[0], "error.type") == "output"
+    assert not [span.name for span in plain if "Ann" in span.to_json()]
+    assert "salary of Ann" in (full.status.description or "")
 
 
 async def test_called_runs_are_below_their_calls_and_can_be_left_out(client: Client, task_queue: str) -> None:
