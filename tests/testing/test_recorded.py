@@ -150,7 +150,15 @@ async def test_what_the_record_does_not_have(stage: Stage, scripted: Scripted, t
     recording.replies.clear()
     with pytest.raises(ExecuteError, match="the record has 0 replies"):
         played(options={"max_llm_retries": 1})
-    for text, why in (("{}", "is no export"), ("", "no line"), ('{"kind": "export", "version": 2}', "of version 2")):
+    whole = file.read_text()
+    for text, why in (
+        ("{}", "is no export"),
+        ("", "no line"),
+        ("[" * 100_000, "is no export"),
+        (whole + json.dumps({"kind": "end", "run": run.id, "status": "done", "result": 1}), "is no export"),
+        (whole[: whole.rindex("\n", 0, -1)], "is cut off"),
+        ('{"kind": "export", "version": 2}', "of version 2"),
+    ):
         file.write_text(text)
         with pytest.raises(ConfigurationError, match=why):
             read_recording(file)
