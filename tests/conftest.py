@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -62,6 +63,16 @@ def _logging_as_it_was() -> Iterator[None]:
         logger.setLevel(level)
         logger.propagate = propagate
         logger.handlers[:] = handlers
+
+
+@pytest.fixture(autouse=True)
+def _stdout_as_it_was() -> Iterator[None]:
+    """A test that runs a part of the command line in this process takes stdout from nobody who comes after it."""
+    before = sys.stdout
+    yield
+    if console := sys.modules.get("perdure.cli.console"):
+        console.give_stdout_back()
+    sys.stdout = before
 
 
 @pytest.fixture

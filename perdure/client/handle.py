@@ -13,8 +13,9 @@ from typing_extensions import TypeVar
 from ..agent import Agent
 from ..events import RunEvent
 from ..history.chain import Chain
+from ..history.usage import usage_of_calls
 from ..json_types import JsonObject
-from ..messages import Message, ToolResult
+from ..messages import Message, ToolResult, Usage
 from ..options import RunOptions
 from ..protocol.outcome import ForkOf, RunOutput, RunResult, RunStatus
 from .controls import Controls
@@ -192,6 +193,12 @@ class RunHandle(Controls, Generic[T]):
         """The complete conversation, including what was trimmed from the model's view."""
         with found(self._chain):
             return await self._patience(lambda: complete_messages(self._chain, self._log))
+
+    async def iteration_usage(self) -> list[Usage]:
+        """The usage of each model call so far, in order: the histories have it, the result only the sum."""
+        with found(self._chain):
+            last = await self._patience(self._chain.last)
+            return await usage_of_calls(self._client, last.history)
 
     async def tool_result(self, call_id: str, *, iteration: int | None = None) -> ToolResult:
         """The result of one tool call, whole, also where the conversation has it shortened; works on closed runs too.

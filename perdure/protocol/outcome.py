@@ -10,7 +10,6 @@ from typing_extensions import TypeVar
 
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
-from ..loop.state import UsageCounts
 from ..messages import Message, Usage
 from ..tool_calls import PendingApproval
 from .inventory import Missing
@@ -37,8 +36,6 @@ class RunOutput(Exchanged):
     """What the run has cost, in US dollars, with the runs that it has called; None when nothing is known of it."""
     unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
     """How many model calls are not in `cost_usd`, because their price is not known."""
-    iteration_usage: list[UsageCounts] | None = None
-    """The usage of each model call, of a small run; None where the history has to be asked."""
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
     """How many of the last messages are steering messages that came too late for a model call."""
 
@@ -115,7 +112,5 @@ class RunResult(BaseModel, Generic[T]):
     """How many model calls are not in `cost_usd`, because their price is not known."""
     is_incomplete: bool = False
     """Whether a limit ended the run (`RunOptions.on_limit`)."""
-    iteration_usage: list[Usage] = []
-    """The usage of each model call."""
     unread_steering: list[str] = []
     """The steering messages that came too late for a model call; they are the last of `messages`, too."""

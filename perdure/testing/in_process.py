@@ -17,7 +17,7 @@ from ..loop.allowance import Allowance, ChildEnd
 from ..loop.called import answered, child_options, ended, failed_run, too_deep
 from ..loop.loop import AgentLoop
 from ..loop.outputs import Outcome
-from ..loop.state import LoopState, usages
+from ..loop.state import LoopState
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.load import load
@@ -222,7 +222,6 @@ class InProcessRun:
             cost_usd=state.cost_usd,
             unpriced_calls=state.unpriced_calls,
             is_incomplete=outcome.is_incomplete,
-            iteration_usage=usages(state.iteration_usage),
             unread_steering=list(self.effects.unread),
         )
         if self._output_type is not None:

@@ -20,9 +20,6 @@ from .failures import describe_failure
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
 
-FEW_CALLS = 50
-"""The usage of up to so many model calls is in the workflow's result, where the conversation is."""
-
 MAX_TAIL_BYTES = 256 * 1024
 """What the result may hold of the conversation, besides an output that may take more than a megabyte."""
 
@@ -61,7 +58,6 @@ class Ending:
             tool_calls=self.state.tool_calls if self.is_called else 0,
             cost_usd=self.state.cost_usd,
             unpriced_calls=self.state.unpriced_calls,
-            iteration_usage=self.state.iteration_usage if is_small and self.state.iterations <= FEW_CALLS else None,
             unread_steering=unread_steering,
         )
 

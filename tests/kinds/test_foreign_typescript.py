@@ -183,8 +183,9 @@ async def test_a_workflow_in_typescript_runs_an_agent_as_its_child(
     assert "iteration_usage" not in result
     child = await _only_child(client, parent.id)
     assert await encodings(client, child) == {b"json/plain"}
-    read = await get_run(client, child).result()
-    assert len(read.iteration_usage) == read.iterations == 2
+    run = get_run(client, child)
+    read = await run.result()
+    assert len(await run.iteration_usage()) == read.iterations == 2
     assert answer_of(read.messages) == "Hello Ada!"
 
 

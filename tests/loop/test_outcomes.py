@@ -47,7 +47,6 @@ async def test_usage_per_iteration_and_in_total() -> None:
     asking = ModelReply(message=Message.assistant("", [call("look")]), usage=first)
     stage = Stage(asking, says("Done", input_tokens=6, output_tokens=4), tools=LOOK)
     result = await stage.play()
-    assert result.iteration_usage == [first, second]
     assert result.usage == first + second
     assert [data["usage"] for data in stage.data("llm_complete")] == [usage.model_dump() for usage in (first, second)]
 

@@ -63,7 +63,7 @@ async def test_the_cost_is_in_result_status_events_and_search_attribute(stage: S
     assert [event.data["costUsd"] for event in events if event.type == "cost_warning"] == [0.02]
     assert await shown_cost(stage, run) == 0.025
     assert await upserts(stage, run) == 1, "with the status, at the end"
-    assert [usage.output_tokens for usage in result.iteration_usage] == [20, 5]
+    assert [usage.output_tokens for usage in await run.iteration_usage()] == [20, 5]
     await stage.replay()
 
 
@@ -153,14 +153,14 @@ class _Counting(OutboundInterceptor):
         return super().fetch_workflow_history_events(input)
 
 
-async def test_a_small_result_has_the_usage_of_each_call(stage: Stage, scripted: Scripted) -> None:
+async def test_a_small_result_is_read_without_the_history(stage: Stage, scripted: Scripted) -> None:
     model = scripted([asks(call("look"), output_tokens=7), says("done", output_tokens=9)])
     async with stage.worker({"look": look}):
         await (await stage.start(scripted_agent(model, ["look"]))).result()
     counts, address = WholeHistories(), stage.client.service_client.config.target_host
     client = await Client.connect(address, data_converter=stage.client.data_converter, interceptors=[counts])
     run = get_run(client, stage.runs[0].id)
-    assert [usage.output_tokens for usage in (await run.result()).iteration_usage] == [7, 9]
+    assert (await run.result()).usage.output_tokens == 16
     assert counts.asked == 0, "the history is not read for it"
-    await run.events()
+    assert [usage.output_tokens for usage in await run.iteration_usage()] == [7, 9]
     assert counts.asked > 0

@@ -48,9 +48,11 @@ async def test_adds_up_the_usage(stage: Stage, scripted: Scripted) -> None:
         [asks(call("shout"), input_tokens=10, output_tokens=3), says("done", input_tokens=20, output_tokens=4)]
     )
     async with stage.worker([shout]):
-        result = await (await stage.start(scripted_agent(model, ["shout"]))).result()
+        run = await stage.start(scripted_agent(model, ["shout"]))
+        result = await run.result()
     assert (result.usage.input_tokens, result.usage.output_tokens, result.usage.total_tokens) == (30, 7, 37)
-    assert [(usage.input_tokens, usage.output_tokens) for usage in result.iteration_usage] == [(10, 3), (20, 4)]
+    used = await run.iteration_usage()
+    assert [(usage.input_tokens, usage.output_tokens) for usage in used] == [(10, 3), (20, 4)]
 
 
 @pytest.mark.parametrize("wire", WIRES)
