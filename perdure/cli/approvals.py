@@ -34,7 +34,8 @@ async def call_to_decide(handle: RunHandle, call_id: str | None) -> DecidedCall:
 
     A given id that does not wait is for the run to judge: the same decision may have been taken before.
     """
-    pending = (await handle.status()).pending_approvals
+    status = await handle.status()
+    pending = status.pending_approvals
     found = [each for each in pending if call_id in (None, each.call_id)]
     if len(found) == 1:
         [each] = found
@@ -46,6 +47,10 @@ async def call_to_decide(handle: RunHandle, call_id: str | None) -> DecidedCall:
         f"\n  {each.call_id}  {describe_call(each.name, each.arguments)}  of run {each.run_id or handle.id}"
         for each in found
     )
+    if status.status not in ("running", "waiting_for_approval"):
+        raise Failure(
+            f"run {handle.id} has ended, so nothing waits there: perdure show {handle.id} says what was decided"
+        )
     raise Failure(
         f"run {handle.id}: expected the id of a tool call that waits for approval, in the run that it waits in. "
         f"Waiting:{waiting or ' none'}"

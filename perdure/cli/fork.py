@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -86,6 +87,8 @@ async def _begin(
     await find_run(session, run_id)
     recorded = await read_recorded(session.client, run_id)
     memo = memo_for(recorded, request.sources)
+    if agent is not None:
+        memo = replace(memo, scripted=None)  # the model of that file answers
     if request.detach and memo.scripted:
         raise UsageProblem("--detach: the model of this run is scripted, and ends with this command")
     given = read_given(agent, request.inputs, request.inputs_json)

@@ -34,7 +34,7 @@ def ls(
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs on behalf of this tenant.")] = None,
     session: Annotated[str | None, typer.Option(metavar="ID", help="Only runs of this session.")] = None,
     origin: Annotated[
-        str | None, typer.Option(metavar="ID", help="Only what was started by this: a run, a schedule, a door.")
+        str | None, typer.Option(metavar="ID", help="Only what was started by this: a run, or schedule:NAME.")
     ] = None,
     min_cost: Annotated[float | None, typer.Option(metavar="USD", help="Only runs that cost this much.")] = None,
     since: Annotated[
@@ -130,7 +130,7 @@ def _row(run: WorkflowExecution, agent: str | None, memo: CommandMemo) -> dict[s
         "resume": resume_command(run.id) if memo.has_code and run.close_time is None else None,
         "seconds": round((end - run.start_time).total_seconds(), 1),
         "age": round((now - run.start_time).total_seconds(), 1),
-        "costUsd": attributes.get(COST),
+        "costUsd": attributes.get(COST) if run.close_time else None,
         "tenant": attributes.get(TENANT),
         "session": attributes.get(SESSION),
         "origin": attributes.get(ORIGIN),

@@ -26,6 +26,7 @@ class Progress:
         self._run_id = run_id
         self._mid_line = False
         self._told: dict[str | None, float] = {}
+        self._failure: str | None = None
         self.shown = 0
         """How many events were shown."""
 
@@ -39,7 +40,10 @@ class Progress:
             self._mid_line = True
         elif event.type == "tool_progress":
             self._show_progress(event)
+        elif event.type == "tool_result" and self._failure and event.data.get("result") == self._failure:
+            self._failure = None  # it was said as the error of the call
         elif write := _WRITERS.get(event.type):
+            self._failure = event.data.get("message") if event.type == "error" else None
             self.end_line()
             write(event, event.run_id or self._run_id)
 

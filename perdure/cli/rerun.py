@@ -118,10 +118,16 @@ def _left(deviation: Deviation, calls: str) -> Iterator[str]:
         "unasked": "answered without asking for everything",
         "failed": "failed",
     }
-    yield f"another path: in iteration {deviation.iteration} it {words[deviation.why]}; {calls} asked for again"
+    yield f"another path: {_where(deviation)} it {words[deviation.why]}; {calls} asked for again"
     for title, listed in (("asked", deviation.asked), ("recorded", deviation.recorded)):
         for each in listed:
             yield f"  {title}: {describe_call(each['name'], each['arguments'])}"
+
+
+def _where(deviation: Deviation) -> str:
+    if deviation.why != "failed":
+        return f"in iteration {deviation.iteration}"
+    return f"after iteration {deviation.iteration}" if deviation.iteration else "before the model's first reply"
 
 
 def _end(end: dict[str, Any] | None) -> str:

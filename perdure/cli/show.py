@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from temporalio.client import WorkflowExecutionDescription
 
     from ..client import RunHandle
-    from ..client.reading.surveyed import Survey
+    from ..client.reading.surveyed import IterationSurvey, Survey
     from ..history.chain import Chain
     from ..protocol.outcome import RunStatus
 
@@ -83,7 +83,7 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
         "unreplayed": found.unreplayed,
         "pending_approvals": [each.model_dump(mode="json", by_alias=True) for each in status.pending_approvals],
         "queue_without_worker": status.queue_without_worker,
-        "iterations": [each.model_dump(mode="json") for each in found.iterations],
+        "iterations": [_as_json(each) for each in found.iterations],
         **told,
     }
 
@@ -146,5 +146,10 @@ def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescript
     }
 
 
-def _as_time(seconds: float) -> str:
-    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds")
+def _as_json(each: IterationSurvey) -> dict[str, Any]:
+    started = None if each.started is None else _as_time(each.started, "milliseconds")
+    return {**each.model_dump(mode="json"), "started": started}
+
+
+def _as_time(seconds: float, timespec: str = "seconds") -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec=timespec)

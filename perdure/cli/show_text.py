@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -26,7 +26,8 @@ def in_lines(run: Mapping[str, Any]) -> Iterator[str]:
     if run["first_kept"] > 1:
         yield f"The iterations before {run['first_kept']} are not kept any more."
     yield from told.get(0, [])
-    for line, each in zip(_table(run["iterations"]), run["iterations"], strict=True):
+    waiting = {(each.get("iteration"), each["call_id"]) for each in run["pending_approvals"] if not each.get("run_id")}
+    for line, each in zip(_table(run["iterations"], waiting), run["iterations"], strict=True):
         yield line
         yield from told.get(each["iteration"], [])
 
@@ -77,9 +78,12 @@ def _relations(run: Mapping[str, Any]) -> Iterator[str]:
         yield "note     another version of perdure made this run: when persons decided can't be read"
 
 
-def _table(iterations: Sequence[Mapping[str, Any]]) -> list[str]:
-    """The iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened."""
-    rows = [_row(each) for each in iterations]
+def _table(iterations: Sequence[Mapping[str, Any]], waiting: Container[tuple[int, str]]) -> list[str]:
+    """The iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened.
+
+    `waiting` are the calls that wait for a person, by iteration and id.
+    """
+    rows = [_row(each, waiting) for each in iterations]
     if not any(row[3] for row in rows):
         rows = [[*row[:3], *row[4:]] for row in rows]
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
@@ -89,14 +93,15 @@ def _table(iterations: Sequence[Mapping[str, Any]]) -> list[str]:
     ]
 
 
-def _row(each: Mapping[str, Any]) -> list[str]:
+def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]]) -> list[str]:
+    tools = [_tool(tool, waits=(each["iteration"], tool["call_id"]) in waiting) for tool in each["tools"]]
     return [
         f"{each['iteration']:>3}",
         visible(one_line(each["model"] or ("under way" if each["usage"] is None else ""), 40)),
         describe_usage(each["usage"]) if each["usage"] else "",
         format_usd(each["cost_usd"]),
         describe_seconds(each["seconds"]) if each["seconds"] is not None else "",
-        visible("; ".join([*_held_up(each), *(_tool(tool) for tool in each["tools"])])),
+        visible("; ".join([*_held_up(each), *tools])),
     ]
 
 
@@ -112,10 +117,11 @@ def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
         yield f"{counted(each['trimmed'], 'message')} trimmed"
 
 
-def _tool(tool: Mapping[str, Any]) -> str:
+def _tool(tool: Mapping[str, Any], *, waits: bool) -> str:
     outcome = tool["outcome"]
+    word = "waits for a person" if waits else _WORDS.get(outcome, "")
     figures = [
-        "" if tool.get("decision") and outcome == "denied" else _WORDS.get(outcome, ""),
+        "" if tool.get("decision") and outcome == "denied" else word,
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
         counted(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
         _decided(tool),

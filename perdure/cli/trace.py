@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -25,6 +27,8 @@ if TYPE_CHECKING:
 
 BY_ENVIRONMENT = "-"
 """What stands after `--send` where no endpoint does."""
+_AN_ADDRESS = re.compile(r"://|^(localhost|[\w-]+(\.[\w-]+)+):\d+(/|$)")
+"""A URL, or what was meant as one: a host and a port."""
 
 
 class CommandThatSends(TyperCommand):
@@ -34,7 +38,7 @@ class CommandThatSends(TyperCommand):
         """As `TyperCommand.parse_args`."""
         followed = zip(args, [*args[1:], ""], strict=True)
         completed = [
-            f"--send={BY_ENVIRONMENT}" if word == "--send" and "://" not in next_word else word
+            f"--send={BY_ENVIRONMENT}" if word == "--send" and not _AN_ADDRESS.search(next_word) else word
             for word, next_word in followed
         ]
         return super().parse_args(ctx, completed)
@@ -46,7 +50,7 @@ class Outputs:
 
     as_json: bool
     html: Path | None
-    tracy: Path | None
+    tracy: str | None
     endpoint: str | None
 
 
@@ -57,7 +61,7 @@ def trace(
         Path | None, typer.Option("--html", metavar="FILE", help="Write a page that needs nothing else.")
     ] = None,
     tracy: Annotated[
-        Path | None, typer.Option("--tracy", metavar="FILE|DIR", help="Write a .tracy file, for Prompty's viewer.")
+        str | None, typer.Option("--tracy", metavar="FILE|DIR/", help="Write a .tracy file, for Prompty's viewer.")
     ] = None,
     send: Annotated[
         str | None,
@@ -96,7 +100,8 @@ async def _trace(run_id: str, outputs: Outputs, *, content: bool, children: bool
     if outputs.html:
         _write(outputs.html, spans, lambda path: _write_page(path, spans, run_id))
     if outputs.tracy:
-        _write(outputs.tracy, spans, lambda path: _write_tracy(path, spans))
+        is_folder = outputs.tracy.endswith(os.sep)
+        _write(Path(outputs.tracy), spans, lambda path: _write_tracy(path, spans, is_folder=is_folder))
     if outputs.endpoint:
         await _send(spans, None if outputs.endpoint == BY_ENVIRONMENT else outputs.endpoint)
 
@@ -134,9 +139,11 @@ def _write_page(path: Path, spans: Sequence[ReadableSpan], run_id: str) -> Path:
     return path
 
 
-def _write_tracy(path: Path, spans: Sequence[ReadableSpan]) -> Path:
+def _write_tracy(path: Path, spans: Sequence[ReadableSpan], *, is_folder: bool) -> Path:
     from ..trace.tracy import write_tracy
 
+    if is_folder:
+        path.mkdir(parents=True, exist_ok=True)
     return write_tracy(spans, path)
 
 

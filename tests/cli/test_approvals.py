@@ -28,6 +28,8 @@ async def test_approved(cli: Cli, run_id: str, waiting: Started) -> None:
     assert (await cli("approve", run_id)).code == 0
     finished = await waiting.finish()
     assert (finished.code, finished.stdout) == (0, "paid 7\n")
+    late = await cli("approve", run_id)
+    assert (late.code, late.stderr.count(f"run {run_id} has ended, so nothing waits there")) == (1, 1), late.stderr
 
 
 async def test_approved_with_other_arguments(cli: Cli, run_id: str, waiting: Started) -> None:

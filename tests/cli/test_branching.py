@@ -76,10 +76,14 @@ def test_export_fork_and_rerun(command: Command, tmp_path: Path) -> None:
         assert "the same path: 1 of 1 recorded tool call" in same[1]
         assert "She is 30." in same[1]
         assert model.requests[0].body["model"] == "gpt-4o"
+        forked = command("fork", run_id, "--at", "2", "--agent", str(agent))
+        assert (forked[:2], len(model.requests)) == ((0, "She is 30.\n"), 3), "the model of the file answers"
     with ScriptedModel([asks("look_up_age", person="Bob")]) as model:
         connection = f"  connection: {{kind: anonymous, endpoint: '{model.openai_endpoint}'}}\n"
         agent.write_text((AGENT / "ages.prompty").read_text().replace("  provider: openai\n", connection))
         other = command("rerun", str(file), "--agent", str(agent), "--json")
         assert other[0] == 1, other[2]
         found = json.loads(other[1])
+        lost = command("rerun", str(file), "--max-llm-retries", "1")
+        assert "another path: before the model's first reply it failed; 0 of 1" in lost[1]
         assert found["deviation"]["asked"] == [{"name": "look_up_age", "arguments": '{"person": "Bob"}'}]

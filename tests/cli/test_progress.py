@@ -23,5 +23,13 @@ def test_a_line_for_each_call_and_second(capsys: pytest.CaptureFixture[str]) -> 
     assert capsys.readouterr().err.split("\n") == ["    work: 1/2,000 step by step", "    work: 0.5", ""]
 
 
+def test_a_failure_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    progress, text = Progress("r"), "Error: Tool 'work' failed"
+    progress.show(RunEvent(seq=1, type="error", iteration=1, data={"message": text}, call_id="c1"))
+    for seq in (2, 3):
+        progress.show(RunEvent(seq=seq, type="tool_result", iteration=1, data={"result": text}, call_id="c1"))
+    assert capsys.readouterr().err.split("\n") == [f"  {text}", f"    → {text}", ""]
+
+
 def test_what_it_says() -> None:
     assert describe_progress(told(1999).data) == "work: 1,999/2,000 step by step"

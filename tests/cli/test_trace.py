@@ -39,12 +39,12 @@ async def run_id(stage: Stage, scripted: Scripted) -> str:
 async def test_every_form_of_one_trace(cli: Cli, run_id: str, tmp_path: Path) -> None:
     page = tmp_path / "trace.html"
     with collector() as server:
-        outputs = ("--json", "--html", str(page), "--tracy", str(tmp_path), "--send", server.url, "--content")
+        outputs = ("--json", "--html", str(page), "--tracy", f"{tmp_path}/frames/", "--send", server.url, "--content")
         finished = await cli("trace", run_id, *outputs)
     assert finished.code == 0, finished.stderr
     names = ["invoke_agent tested", "chat scripted", "execute_tool login", "chat scripted"]
     assert [span.name for span in receive(finished.stdout)] == server.names == names
-    [tracy] = tmp_path.glob("invoke_agent_tested.*.tracy")
+    [tracy] = (tmp_path / "frames").glob("invoke_agent_tested.*.tracy")
     assert len(json.loads(tracy.read_text())["trace"]["__frames"]) == 3
     assert f"4 spans: {page}" in finished.stderr
     assert f"4 spans sent to {server.url}/v1/traces" in finished.stderr
@@ -61,6 +61,8 @@ async def test_the_tree_and_a_collector_that_refuses(cli: Cli, run_id: str) -> N
         finished = await cli("trace", "--send", server.url, run_id)
     assert finished.code == 1
     assert f"{server.url}/v1/traces has taken 0 of 4 spans: " in finished.stderr
+    finished = await cli("trace", run_id, "--send", "127.0.0.1:4318")
+    assert "'127.0.0.1:4318' is no URL. Expected one such as http://" in finished.stderr
     finished = await cli("trace", run_id)
     assert [line.split("+")[0].rstrip() for line in finished.stdout.splitlines()] == [
         "invoke_agent tested",

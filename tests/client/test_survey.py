@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 
 from temporalio.client import Client
@@ -65,8 +66,11 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
         await run.result()
     assert "status   waiting for approval" in waiting
     assert any(line.startswith('waits    pay({"amount": 8}) since') for line in waiting)
-    assert waiting[-1].endswith("… pay(amount=7) under way; … pay(amount=8) under way")
+    assert waiting[-1].endswith("… pay(amount=7) waits for a person; … pay(amount=8) waits for a person")
 
+    second_json = (await summary(Session(stage.client, None), run, messages=False))["iterations"][1]
+    assert [tool["arguments"] for tool in second_json["tools"]] == [{"amount": 7}, {"amount": 8}]
+    assert datetime.fromisoformat(second_json["started"]).tzinfo
     lines = await lines_of(stage.client, run, messages=True)
     assert lines[1] == "status   done"
     first, second, third = (next(line for line in lines if line.startswith(f"  {n}  scripted")) for n in (1, 2, 3))

@@ -11,6 +11,7 @@ from typing import Self
 from temporalio.client import Client
 
 from ...errors import ConfigurationError
+from ...payloads.converter import converter_from_environment
 from ..connection import connect_locally
 from .data_folder import data_folder
 from .file_lock import FileLock, is_locked
@@ -82,8 +83,10 @@ class LocalServer:
     async def start(self) -> None:
         """Use the server that runs for the folder, or start one; returns when it answers.
 
-        Raises `ConfigurationError`, with the end of the server's log, when it does not.
+        Raises `ConfigurationError`, with the end of the server's log, when it does not; and before anything is started
+        for settings of the environment that no client could be made with.
         """
+        converter_from_environment()
         self._make_folder()
         use = self._use or FileLock(self.folder / "users.lock")
         try:
@@ -161,5 +164,11 @@ class LocalServer:
             raise ConfigurationError(
                 f"The embedded server of {str(self.folder)!r} runs at {state.address}, expected port {self._port}: "
                 "omit --port, end the perdure processes that use the server, or use another --data-dir."
+            )
+        if state and self._ui_port is not None and state.ui_url.rpartition(":")[2] != str(self._ui_port):
+            raise ConfigurationError(
+                f"The embedded server of {str(self.folder)!r} runs with its UI at {state.ui_url}, expected port "
+                f"{self._ui_port}: omit --ui-port, end the perdure processes that use the server, or use another "
+                "--data-dir."
             )
         return state

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from functools import partial
+from typing import Any
 
 from temporalio.api.enums.v1 import EventType
 from temporalio.workflow import NondeterminismError
@@ -160,7 +162,7 @@ async def _tool(chain: Chain, called: Called) -> ToolSurvey:
     tool = ToolSurvey(
         call_id=called.call.id,
         name=called.call.name,
-        arguments=called.call.arguments,
+        arguments=_read(called.call.arguments),
         outcome=_outcome(called),
     )
     if execution is None or times is None:
@@ -176,6 +178,14 @@ async def _tool(chain: Chain, called: Called) -> ToolSurvey:
             output = await decode(chain.client, execution.payloads, RunOutput)
             tool.run.iterations, tool.run.usage, tool.run.cost_usd = output.iterations, output.usage, output.cost_usd
     return tool
+
+
+def _read(arguments: str) -> Any:
+    """The arguments that the model wrote; its text, where that is no JSON."""
+    try:
+        return json.loads(arguments)
+    except ValueError:
+        return arguments
 
 
 def _outcome(called: Called) -> ToolOutcome:

@@ -31,7 +31,7 @@ class ToolSurvey(BaseModel):
     call_id: str
     name: str
     arguments: Any
-    """With which it was executed, or, for a call that was not, the text that the model wrote."""
+    """With which it was executed, or, for a call that was not, those of the model; its text, if that is no JSON."""
     outcome: ToolOutcome
     seconds: float | None = None
     """Of its execution; None where the history does not say."""

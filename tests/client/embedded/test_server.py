@@ -109,10 +109,17 @@ async def test_a_taken_port_is_named(tmp_path: Path) -> None:
     assert not is_locked(tmp_path / "users.lock")
 
 
-async def test_a_running_server_on_another_port_is_named(tmp_path: Path) -> None:
+async def test_what_keeps_a_command_from_a_running_server_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with LocalServer(tmp_path) as server:
         with pytest.raises(ConfigurationError, match=f"runs at {server.address}, expected port 1:"):
             await LocalServer(tmp_path, port=1).start()
+        with pytest.raises(ConfigurationError, match=f"with its UI at {server.ui_url}, expected port 1:"):
+            await LocalServer(tmp_path, ui_port=1).start()
+        monkeypatch.setenv("PERDURE_ENCRYPTION_KEY", "no key")
+        with pytest.raises(ConfigurationError, match="ENCRYPTION_KEY"):
+            await LocalServer(tmp_path).start()
 
 
 async def test_a_server_that_dies_says_why_at_once_and_keeps_the_log_before(tmp_path: Path) -> None:
