@@ -179,7 +179,8 @@ class RunCache:
         known = self._runs.get(key.workflow_id)
         return known if known is not None and known.run_id == key.run_id else None
 
-    def _remember(self, key: LinkKey, input: RunInput, inventory: Inventory | None) -> KnownRun:
+    def _remember(self, key: LinkKey, input: RunInput, inventory: Inventory | None, first_run_id: str) -> KnownRun:
+        # `input.carried` does not know it of a run that was reset: Temporal goes on with another run id.
         if inventory is None:
             raise DigestMismatchError(f"the history of {key.workflow_id!r} does not show the run's inventory yet")
         run = KnownRun(
@@ -188,7 +189,7 @@ class RunCache:
             input.inputs,
             input.options,
             input.agents,
-            first_run_id=input.carried.first_run_id if input.carried else "",
+            first_run_id=first_run_id,
             caller=input.lineage.trace if input.lineage else "",
         )
         run.offer(inventory)
@@ -211,7 +212,8 @@ class RunCache:
         conversation.follow(reference)
         conversation.forget_operations()
         if self._known(key) is None:
-            self._remember(key, recorded.input, recorded.inventory)
+            started = recorded.history[0].workflow_execution_started_event_attributes
+            self._remember(key, recorded.input, recorded.inventory, started.first_execution_run_id)
         return conversation
 
 

@@ -28,9 +28,9 @@ def main() -> NoReturn:
 
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; never raises."""
-    from .app import app
-
     try:
+        from .app import app
+
         app(arguments, prog_name="perdure")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED

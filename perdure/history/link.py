@@ -114,24 +114,25 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLi
     return link
 
 
-async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple[RunInput, Inventory | None]:
-    """What one link was started with, and the run's inventory, if the history shows it. Raises like `read_link`.
+async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple[RunInput, Inventory | None, str]:
+    """What one link was started with, the run's inventory, if the history shows it, and the run id of the first link.
 
-    Reads the first events only.
+    Reads the first events only. Raises like `read_link`.
     """
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
-    reader, input = InventoryReader(client), None
+    reader, input, first_run_id = InventoryReader(client), None, ""
     async for event in handle.fetch_history_events(page_size=BEGINNING_EVENTS):
         if input is None:
-            input = await decode(client, event.workflow_execution_started_event_attributes.input.payloads, RunInput)
+            started = event.workflow_execution_started_event_attributes
+            input, first_run_id = await decode(client, started.input.payloads, RunInput), started.first_execution_run_id
             if input.carried:
-                return input, input.carried.inventory
+                return input, input.carried.inventory, first_run_id
         await reader.look_at(event)
         if reader.found:
             break
     if input is None:
         raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
-    return input, reader.found
+    return input, reader.found, first_run_id
 
 
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:

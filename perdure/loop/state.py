@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from hashlib import blake2b
+from math import isfinite
 from typing import Literal
 
 from pydantic import ConfigDict, SerializerFunctionWrapHandler, TypeAdapter, model_serializer
@@ -70,9 +71,14 @@ class LoopState:
         self.add_cost(reply.cost_usd, unpriced=reply.cost_usd is None)
 
     def add_cost(self, cost: float | None, *, unpriced: int) -> None:
-        """Add what calls have cost, as far as it is known; `unpriced` is the number of those of which it is not."""
-        if cost is not None:
-            self.cost_usd = round((self.cost_usd or 0.0) + cost, DIGITS)
+        """Add what calls have cost, as far as it is known; `unpriced` is the number of those of which it is not.
+
+        A cost with which the sum would be no number is not known either: it could be recorded nowhere.
+        """
+        if cost is not None and isfinite(total := round((self.cost_usd or 0.0) + cost, DIGITS)):
+            self.cost_usd = total
+        elif cost is not None:
+            self.unpriced_calls += 1
         self.unpriced_calls += unpriced
 
     def cost_news(self, threshold: float | None) -> CostNews:

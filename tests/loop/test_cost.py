@@ -45,6 +45,11 @@ async def test_a_call_without_a_price_is_counted_beside_them() -> None:
     assert (result.cost_usd, result.unpriced_calls) == (None, 1)
 
 
+async def test_a_sum_that_is_no_number_is_not_known() -> None:
+    result = await Stage(asking(1e308), asking(1e308, 1), saying(0.1), tools=TOOLS).play()
+    assert (result.cost_usd, result.unpriced_calls) == (1e308, 1)
+
+
 async def test_the_limit_is_looked_at_before_a_call() -> None:
     stage = Stage(asking(0.3), asking(0.3, 1), tools=TOOLS, max_cost_usd=0.5)
     with pytest.raises(LimitExceededError) as failure:
