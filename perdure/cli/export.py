@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -43,13 +44,21 @@ async def _export(run_id: str, output: Path | None, children: bool, events: bool
 
 
 async def _written(lines: AsyncIterator[dict[str, Any]], output: Path) -> int:
-    """How many lines there are in the file now."""
+    """How many lines there are in the file now; one that was there stays as it is until all of them are written."""
     count = 0
+    is_plain = output.is_file() or not output.exists()
+    written = output.with_name(f"{output.name}.part") if is_plain else output
     try:
-        with output.open("w", encoding="utf-8") as file:
+        with written.open("w", encoding="utf-8") as file:
             async for line in lines:
                 file.write(to_json(line, indent=None) + "\n")
                 count += 1
+        if is_plain:
+            written.replace(output)
     except OSError as error:
         raise UsageProblem(f"--output {str(output)!r}: the file can't be written ({error.strerror})") from error
+    finally:
+        if is_plain:
+            with suppress(OSError):
+                written.unlink(missing_ok=True)
     return count

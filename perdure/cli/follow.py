@@ -125,7 +125,7 @@ def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
         status = "cancelled" if error.kind == "cancelled" else "failed"
         answer({"id": handle.id, "status": status, "kind": error.kind, "reason": error.reason, "message": str(error)})
     say(f"Run {handle.id} ended without a result ({error.kind}): {error}", "bad")
-    say(f"  what it did: perdure events {handle.id}    what was said: perdure messages {handle.id}", "faint")
+    say(f"  what it did: perdure show {handle.id}    what was said: perdure messages {handle.id}", "faint")
     return FAILED
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import uuid
+from pathlib import Path
 
 import httpx2 as httpx
 import pytest
@@ -19,7 +20,7 @@ from .conftest import Cli
 AGES = ("ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "--input", "person=Ann")
 
 
-async def test_who_lacks_the_key_is_told_which(cli: Cli) -> None:
+async def test_who_lacks_the_key_is_told_which(cli: Cli, tmp_path: Path) -> None:
     id = f"sealed-{uuid.uuid4()}"
     keyed = Cli({**cli.environment, "PERDURE_ENCRYPTION_KEY": new_key("k1")})
     try:
@@ -38,6 +39,11 @@ async def test_who_lacks_the_key_is_told_which(cli: Cli) -> None:
     assert shown["searchAttributes"]["PerdureAgent"] == "ages"
     assert "add k1:… to PERDURE_ENCRYPTION_KEY" in status.stderr
     assert (await cli("result", id)).code == 1
+    (tmp_path / "run.jsonl").write_text("the export of yesterday")
+    assert (await cli("export", id, "-o", str(tmp_path / "run.jsonl"))).code == 1
+    assert [(file.name, file.read_text()) for file in tmp_path.glob("run*")] == [
+        ("run.jsonl", "the export of yesterday")
+    ], "an export that can't be completed leaves the one before it"
 
 
 @pytest.mark.trial

@@ -43,7 +43,7 @@ function head(place) {
       el("span", `badge ${state}`, {}, `${sign} ${said}`),
       fact(bold(root.name.split(" ").slice(1).join(" "))),
       fact(`started ${clock(0, true)}`),
-      fact("active ", bold(took(trace.active)), ` of ${took(trace.length)}`),
+      fact("at work ", bold(took(trace.active)), ` of ${took(trace.length)}`),
       fact(bold(sum(0).toLocaleString("en")), " tokens in, ", bold(sum(1).toLocaleString("en")), " out"),
       cost ? fact(bold(dollars(cost))) : null,
       fact(counted(models.length, "model call"), ", ", counted(trace.spans.filter((span) => span.kind === "tool").length, "tool call")),
