@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from contextlib import AsyncExitStack
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -116,21 +117,32 @@ async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
         queue = wanted or (f"{DEFAULT_QUEUE}-{run_id}" if inside else DEFAULT_QUEUE)
         if inside:
             await stack.enter_async_context(worker_inside(session, task_queue=queue, code=begin.code))
-        handle = await start_run(
-            session.client,
-            agent,
-            begin.inputs,
-            messages=begin.messages,
-            task_queue=queue,
-            id=run_id,
-            options=begin.options.model_copy(update={"missing_tool_grace": 0.0}) if inside else begin.options,
-            **begin.start_options(queue, request.served),
-        )
+        with telling_if_interrupted(run_id):
+            handle = await start_run(
+                session.client,
+                agent,
+                begin.inputs,
+                messages=begin.messages,
+                task_queue=queue,
+                id=run_id,
+                options=begin.options.model_copy(update={"missing_tool_grace": 0.0}) if inside else begin.options,
+                **begin.start_options(queue, request.served),
+            )
         if request.detach:
             return await _report_detached(session, handle, queue, begin.code, request)
         if not request.quiet:
             _announce(session, handle, agent, begin.script, inside=inside)
         return await follow_to_the_end(session, handle, inside=inside, quiet=request.quiet, as_json=request.as_json)
+
+
+@contextmanager
+def telling_if_interrupted(run_id: str) -> Iterator[None]:
+    """While a run is being started: who interrupts that is told its id, for the server may have it already."""
+    try:
+        yield
+    except asyncio.CancelledError:
+        say(f"Run {run_id} may have been started: perdure status {run_id}    end it: perdure cancel {run_id}")
+        raise
 
 
 async def _after(request: RunRequest, session: Session) -> Beginning:

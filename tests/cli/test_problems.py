@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from pathlib import Path
 
 import pytest
 
 from perdure.cli.entry import run
+from perdure.cli.run import telling_if_interrupted
 
 from .conftest import AGENT, Cli
 
@@ -72,6 +74,12 @@ async def test_an_id_that_is_taken(cli: Cli) -> None:
     assert again.code == 1
     assert "a run 'taken' is under way" in again.stderr
     assert "perdure watch taken" in again.stderr
+
+
+def test_who_interrupts_the_start_of_a_run_is_told_its_id(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(asyncio.CancelledError), telling_if_interrupted("run-7"):
+        raise asyncio.CancelledError
+    assert "perdure status run-7" in capsys.readouterr().err
 
 
 async def test_a_namespace_that_does_not_exist(cli: Cli) -> None:
