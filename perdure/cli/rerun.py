@@ -108,7 +108,7 @@ _NAMES = ("model calls", "tool calls", "tokens in", "tokens out", "cost", "model
 
 def _figures(effort: Effort) -> list[str]:
     counts = (effort.model_calls, effort.tool_calls, effort.input_tokens, effort.output_tokens)
-    return [*(f"{count:,}" for count in counts), format_usd(effort.cost) or "unknown", f"{effort.seconds:.1f} s"]
+    return [*(f"{count:,}" for count in counts), format_usd(effort.cost_usd) or "unknown", f"{effort.seconds:.1f} s"]
 
 
 def _left(deviation: Deviation, calls: str) -> Iterator[str]:

@@ -25,7 +25,7 @@ class Effort:
     tool_calls: int = 0
     input_tokens: int = 0
     output_tokens: int = 0
-    cost: float | None = None
+    cost_usd: float | None = None
     """In US dollars; None where the price of a call is not known."""
     seconds: float = 0.0
     """Of the model calls, without waits for tools and people."""
@@ -177,7 +177,7 @@ def _effort(replies: Sequence[RecordedReply], tool_calls: int) -> Effort:
         tool_calls=tool_calls,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
-        cost=sum(known) if known and len(known) == len(costs) else None,
+        cost_usd=sum(known) if known and len(known) == len(costs) else None,
         seconds=round(sum(each.seconds for each in replies), 3),
     )
 

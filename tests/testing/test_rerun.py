@@ -52,9 +52,9 @@ async def test_the_same_path_in_other_words(scripted: Scripted) -> None:
     assert results == ["read b", "search a", "read c"]
     assert (found.recorded.model_calls, found.rerun.model_calls) == (3, 3)
     assert (found.recorded.output_tokens, found.recorded.seconds) == (3, 1.5)
-    assert found.recorded.cost is None
-    assert found.rerun.cost is not None
-    assert found.rerun.cost >= 1
+    assert found.recorded.cost_usd is None
+    assert found.rerun.cost_usd is not None
+    assert found.rerun.cost_usd >= 1
     assert (found.recorded_end, found.rerun_end) == ({"output": "Cats sleep."}, {"output": "They do."})
     assert json.loads(json.dumps(found.as_json()))["path"] == "same"
 

@@ -13,7 +13,7 @@ from ..cli.conftest import Cli
 from ..conftest import wait_for
 
 CONNECTING = """
-import asyncio, sys
+import asyncio, os, sys
 from perdure.client import connect
 
 async def main():
@@ -25,6 +25,7 @@ async def main():
     print("started", flush=True)
 
 asyncio.run(main())
+os._exit(0)  # the interpreter's own shutdown may crash in the Temporal SDK
 """
 
 

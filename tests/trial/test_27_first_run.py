@@ -15,7 +15,7 @@ from perdure.testing.script import Script
 from perdure.worker.warm_up import likely_sdks
 
 WORKER = """
-import asyncio, importlib, json, sys, uuid
+import asyncio, importlib, json, os, sys, uuid
 import perdure
 from perdure.client import connect, start_run
 from perdure.worker import create_worker
@@ -43,6 +43,7 @@ async def main():
     print(json.dumps(sorted(late)), "anthropic" in sys.modules, flush=True)
 
 asyncio.run(main())
+os._exit(0)  # the interpreter's own shutdown may crash in the Temporal SDK
 """
 
 
