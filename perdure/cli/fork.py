@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,12 +31,8 @@ def fork(
     id: options.RunId,
     at: Annotated[int, typer.Option("--at", metavar="N", help="The fork begins before this iteration, from 1.")],
     steer: Annotated[str | None, typer.Option(metavar="TEXT", help="What to say to the agent first.")] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="ID", help="Another model: its id, or PROVIDER/ID for another provider.")
-    ] = None,
-    agent: Annotated[
-        Path | None, typer.Option(metavar="AGENT.prompty", help="A file whose agent takes the place of the recorded.")
-    ] = None,
+    model: options.OtherModel = None,
+    agent: options.OtherAgent = None,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
     tools: options.Tools = None,

@@ -32,6 +32,14 @@ CallId = Annotated[
 ]
 By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; default: this system's user.")]
 AgentFile = Annotated[Path, typer.Argument(metavar="AGENT.prompty", help="The agent's file.")]
+OtherModel = Annotated[
+    str | None,
+    typer.Option("--model", metavar="ID", help="Another model: its id, or PROVIDER/ID for another provider."),
+]
+OtherAgent = Annotated[
+    Path | None,
+    typer.Option("--agent", metavar="AGENT.prompty", help="A file whose agent takes the place of the recorded."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 Tools = Annotated[
     list[str] | None,

@@ -34,12 +34,8 @@ def rerun(
             autocompletion=options.run_ids,
         ),
     ],
-    model: Annotated[
-        str | None, typer.Option(metavar="ID", help="Another model: its id, or PROVIDER/ID for another provider.")
-    ] = None,
-    agent: Annotated[
-        Path | None, typer.Option(metavar="AGENT.prompty", help="A file whose agent takes the place of the recorded.")
-    ] = None,
+    model: options.OtherModel = None,
+    agent: options.OtherAgent = None,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
     as_json: options.AsJson = False,

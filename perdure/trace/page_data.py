@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
@@ -12,7 +11,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from .._version import __version__
 from .axis import active_seconds, segments
 from .said import Conversation
-from .shown import COST, is_open, kind_of, number, problem, tokens
+from .shown import COST, content_of, is_open, kind_of, number, problem, tokens
 from .tree import Node, span_id, tree, walk
 
 MILLI = 1_000_000
@@ -94,28 +93,19 @@ def _content(span: ReadableSpan, conversation: Conversation) -> dict[str, Any]:
     attributes = span.attributes or {}
     if kind_of(span) == "model":
         told = {
-            "system": conversation.system(_read(attributes.get(_SYSTEM))),
-            "news": conversation.news(_read(attributes.get(_INPUT))),
-            "said": conversation.said(_read(attributes.get(_OUTPUT))),
+            "system": conversation.system(content_of(attributes.get(_SYSTEM))),
+            "news": conversation.news(content_of(attributes.get(_INPUT))),
+            "said": conversation.said(content_of(attributes.get(_OUTPUT))),
         }
     else:
         told = {
-            "system": _read(attributes.get(_SYSTEM)),
-            "news": _read(attributes.get(_INPUT)),
-            "said": _read(attributes.get(_OUTPUT)),
-            "arguments": _read(attributes.get(_ARGUMENTS)),
-            "result": _read(attributes.get(_RESULT)),
+            "system": content_of(attributes.get(_SYSTEM)),
+            "news": content_of(attributes.get(_INPUT)),
+            "said": content_of(attributes.get(_OUTPUT)),
+            "arguments": content_of(attributes.get(_ARGUMENTS)),
+            "result": content_of(attributes.get(_RESULT)),
         }
     return {name: value for name, value in told.items() if value not in (None, [])}
-
-
-def _read(text: Any) -> Any:
-    if not isinstance(text, str):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _plain(attributes: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from datetime import timedelta
-from typing import Literal
+from typing import Any, Literal
 
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import StatusCode
@@ -32,6 +33,16 @@ def kind_of(span: ReadableSpan) -> Kind:
     if name.startswith("wait"):
         return "retry" if "retry" in span.name else "wait"
     return "other"
+
+
+def content_of(attribute: Any) -> Any:
+    """The value of an attribute that holds JSON; any other as it is."""
+    if not isinstance(attribute, str):
+        return attribute
+    try:
+        return json.loads(attribute)
+    except ValueError:
+        return attribute
 
 
 def is_open(span: ReadableSpan) -> bool:

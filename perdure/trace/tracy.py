@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from .._version import __version__
 from ..redaction import REDACTED, is_secret_name
-from .shown import NANO, operation, problem
+from .shown import NANO, content_of, operation, problem
 from .tree import Node, tree, walk
 
 SUFFIX = ".tracy"
@@ -99,21 +99,12 @@ def _frame(span: ReadableSpan) -> dict[str, Any]:
 
 def _taken(attributes: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """The attributes of these names, which are JSON, under shorter ones; they are removed."""
-    return {short: _clean(_read(attributes.pop(name))) for name, short in names.items() if name in attributes}
+    return {short: _clean(content_of(attributes.pop(name))) for name, short in names.items() if name in attributes}
 
 
 def _own_usage(frame: Mapping[str, Any]) -> dict[str, float]:
     usage = frame["result"].get("usage", {})
     return {name: count for name, count in usage.items() if isinstance(count, (int, float))}
-
-
-def _read(text: Any) -> Any:
-    if not isinstance(text, str):
-        return text
-    try:
-        return json.loads(text)
-    except ValueError:
-        return text
 
 
 def _clean(value: Any, name: str = "") -> Any:
