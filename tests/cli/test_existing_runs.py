@@ -98,7 +98,7 @@ async def test_an_ended_run_can_neither_be_steered_nor_cancelled(cli: Cli, done:
 async def test_approving_where_nothing_waits(cli: Cli, done: str) -> None:
     finished = await cli("approve", done)
     assert finished.code == 1
-    assert "Waiting: none" in finished.stderr
+    assert "has ended, so nothing waits there" in finished.stderr
 
 
 async def test_cancel(cli: Cli, waiting: str) -> None:

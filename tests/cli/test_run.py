@@ -79,7 +79,7 @@ async def test_a_failed_run_ends_with_1_and_says_what_to_type(cli: Cli) -> None:
     assert finished.code == 1
     assert finished.stdout == ""
     assert "Run keyless ended without a result (execute): LLM call failed: No API key for 'openai'" in finished.stderr
-    assert "perdure events keyless" in finished.stderr
+    assert "perdure show keyless" in finished.stderr
 
 
 async def test_a_failed_run_as_json(cli: Cli) -> None:
