@@ -56,7 +56,7 @@ def told(events: list[RunEvent]) -> list[tuple[str, int, object]]:
 async def test_the_conversation_the_events_and_the_usage(stage: Stage, scripted: Scripted) -> None:
     model, other = scripted(rounds(20)), scripted(rounds(20))
     expected = await run_in_process(scripted_agent(other, ["shout"]), [shout], max_iterations=30)
-    async with stage.worker([shout]):
+    async with stage.worker([shout], prices={"*/*": {"input": 1, "output": 0}}):
         run = await stage.start(scripted_agent(model, ["shout"]), max_iterations=30)
         live = await follow(run)
         result = await run.result()
@@ -72,6 +72,7 @@ async def test_the_conversation_the_events_and_the_usage(stage: Stage, scripted:
     assert result.iterations == 21
     assert result.messages == expected.messages
     assert result.usage == expected.usage
+    assert result.cost_usd == pytest.approx(result.usage.input_tokens / 1_000_000)
     assert [usage.input_tokens for usage in await run.iteration_usage()] == [*range(1, 21), 1000]
     assert (status.status, status.iteration, status.model_calls) == ("done", 21, 21)
     assert status.usage == result.usage
