@@ -46,7 +46,7 @@ def fork(
         str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue; default: that of the run.")
     ] = None,
     as_json: options.AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")] = False,
+    quiet: options.Quiet = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:

@@ -40,6 +40,7 @@ OtherAgent = Annotated[
     Path | None,
     typer.Option("--agent", metavar="AGENT.prompty", help="A file whose agent takes the place of the recorded."),
 ]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Write JSON, for programs.")]
 Tools = Annotated[
     list[str] | None,

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Annotated
-
-import typer
+from typing import TYPE_CHECKING
 
 from . import options
 from .agent_file import script_at
@@ -30,7 +28,7 @@ def resume(
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
     as_json: options.AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")] = False,
+    quiet: options.Quiet = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:

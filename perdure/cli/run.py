@@ -61,7 +61,7 @@ def run(
         typer.Option(metavar="SCRIPT", help="A scripted model instead of the agent's: file.json or file.py:function."),
     ] = None,
     as_json: options.AsJson = False,
-    quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Write nothing but errors to stderr.")] = False,
+    quiet: options.Quiet = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:
