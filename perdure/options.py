@@ -79,6 +79,15 @@ class RunOptions(BaseModel):
     """
     warn_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
     """Once the run has cost so many US dollars, it says so by an event, and goes on."""
+    tool_protocol: Literal["native", "json", "auto"] = "native"
+    """How the model calls tools: as its API has it; by JSON in its text, for models without native tool calls (KAOS's
+    two phases); or natively until the provider refuses tools."""
+    limit_message: str | None = None
+    """With `on_limit="partial"`, the whole output at a limit, `{max_iterations}` replaced; None for the usual text."""
+    progress: bool = False
+    """Whether an event `progress` tells of each tool call before it is executed."""
+    max_result: int | None = Field(default=None, ge=1)
+    """Bytes of text that the model is shown of one tool result, for tools without a limit of their own."""
     max_depth: int = Field(default=5, ge=0, le=8)
     """How many levels of agents may call each other below this run."""
     max_repeated_calls: int | None = Field(default=None, ge=2)

@@ -64,6 +64,10 @@ class MoreOptions(TypedDict, total=False):
     max_tool_calls: int | None
     max_seconds: float | None
     max_repeated_calls: int | None
+    tool_protocol: Literal["native", "json", "auto"]
+    limit_message: str | None
+    progress: bool
+    max_result: int | None
     max_depth: int
     max_cost_usd: float | None
     warn_cost_usd: float | None

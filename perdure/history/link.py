@@ -72,7 +72,7 @@ class RecordedLink:
     @property
     def seed(self) -> list[Message]:
         """The conversation that this link started from."""
-        return self.pieces if self.input.loaded else self.input.messages
+        return self.pieces if self.input.loaded else self.input.held
 
     @property
     def version(self) -> int:
@@ -81,10 +81,10 @@ class RecordedLink:
 
     @property
     def begun(self) -> Conversation:
-        """The conversation as this link began it: after what it has loaded, a fork adds what its input holds."""
+        """The conversation as this link began it: what was said before, and what a fork or a session adds to it."""
         conversation = self.input.conversation(self.pieces)
-        if self.input.loaded and not self.input.carried:
-            conversation.append(self.input.messages)
+        if self.input.added:
+            conversation.append(self.input.added)
         return conversation
 
     def conversation(self, until: int | None = None) -> Conversation:

@@ -93,6 +93,10 @@ class ModelInput(ConversationInput):
     with_tools: bool = True
     earlier: int = Field(default=0, exclude_if=operator.not_)
     """How often the model was called before this in the same iteration."""
+    prompted: Literal["", "act", "answer"] = Field(default="", exclude_if=operator.not_)
+    """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
+    mock: int = Field(default=0, exclude_if=operator.not_)
+    """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
 
 
 class CompactInput(ConversationInput):
@@ -130,6 +134,8 @@ class PieceInput(Exchanged):
 
     workflow_id: str = Field(default="", exclude_if=operator.not_)
     """"" for the run that asks."""
+    of_session: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether that is a session."""
     run_id: str
     reference: ConversationRef
     start: int

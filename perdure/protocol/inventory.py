@@ -41,6 +41,9 @@ class Inventory(Exchanged):
     unasked: list[str] = Field(default=[], exclude_if=operator.not_)
     """The tools whose offer is not known yet, because others have to be asked; another answer follows."""
 
+    mock_responses: list[str] | None = Field(default=None, exclude_if=lambda mocks: mocks is None)
+    """The answers that stand for the model's, in order; None where the model is asked."""
+
     @property
     def is_final(self) -> bool:
         """Whether this is the answer that holds."""

@@ -38,6 +38,8 @@ class RunOutput(Exchanged):
     """How many model calls are not in `cost_usd`, because their price is not known."""
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
     """How many of the last messages are steering messages that came too late for a model call."""
+    handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
+    """What a turn of a session has added to its conversation; None where signals to the session (`HandedOver`) tell."""
 
 
 class RunFailure(Exchanged):

@@ -83,7 +83,11 @@ class CarriedConversation(Exchanged):
     reference: ConversationRef
     """Without operations, which that history holds."""
     ends: list[int]
-    """Where each piece ends, as an index into the messages."""
+    """Where each piece ends, as an index into the messages; [] when `messages` holds them."""
+    messages: list[Message] = Field(default=[], exclude_if=operator.not_)
+    """The conversation itself, where it is small and `ends` is empty: then nothing is loaded."""
+    of_session: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether `workflow_id` is a session, not a run."""
 
 
 class Shown(Exchanged):
@@ -146,6 +150,15 @@ class Lineage(Exchanged):
     """The trace that the run belongs to, and the call's span in it, as a W3C `traceparent`."""
 
 
+class TurnOf(Exchanged):
+    """Which turn of which session a run is."""
+
+    session: str
+    """The id of the session."""
+    turn: int
+    """From 1."""
+
+
 class RunInput(Exchanged):
     """The argument of the workflow: what a run, or a further link of it, starts with."""
 
@@ -168,14 +181,29 @@ class RunInput(Exchanged):
     traceparent: str = Field(default="", exclude_if=operator.not_)
     """The span in which the caller has started the run (W3C Trace Context), if there was one: the trace links to it."""
     beginning: CarriedConversation | None = Field(default=None, exclude_if=operator.not_)
-    """Where the conversation is found that comes before `messages`, which would not fit in here: a fork's."""
+    """Where the conversation is found that comes before `messages`: that of a fork, or of a session."""
+    session: TurnOf | None = Field(default=None, exclude_if=operator.not_)
+    """Set if the run is a turn of a session."""
     carried: Carried | None = None
     """None for the first link of a run."""
 
     @property
     def loaded(self) -> CarriedConversation | None:
-        """Where the link finds its conversation; None when `messages` holds it."""
-        return self.carried.conversation if self.carried else self.beginning
+        """Where the link finds its conversation; None when this input holds it."""
+        elsewhere = self.carried.conversation if self.carried else self.beginning
+        return elsewhere if elsewhere is not None and elsewhere.ends else None
+
+    @property
+    def held(self) -> list[Message]:
+        """The conversation that the link starts with, as far as this input holds it."""
+        if self.carried is None and self.beginning is not None:
+            return self.beginning.messages
+        return self.messages
+
+    @property
+    def added(self) -> list[Message]:
+        """What the first link adds to the conversation of `beginning` before it iterates."""
+        return self.messages if self.beginning and not self.carried else []
 
     @property
     def version(self) -> int:
@@ -189,7 +217,7 @@ class RunInput(Exchanged):
         if self.carried is None and self.beginning is None:
             return Conversation.recorded(self.messages)
         start = self.carried or self.beginning.reference  # type: ignore[union-attr]
-        messages = loaded if self.loaded else self.messages
+        messages = loaded if self.loaded else self.held
         return Conversation.recorded(messages, version=start.version, digest=start.digest)
 
     @field_serializer("agents")

@@ -65,12 +65,14 @@ async def _require_recordable(operation: Operation) -> None:
 
 
 async def load_beginning(input: RunInput, conversation: Conversation) -> None:
-    """Load what the link's input does not hold of the conversation that it starts with; usually nothing."""
-    if input.loaded is None:
-        return
-    conversation.load(await _load(input.loaded))
-    if input.carried is None and input.messages:
-        conversation.append(input.messages)
+    """Load what the link's input does not hold of the conversation that it starts with; usually nothing.
+
+    Then add what a fork, or a turn of a session, adds to it.
+    """
+    if input.loaded is not None:
+        conversation.load(await _load(input.loaded))
+    if input.added:
+        conversation.append(input.added)
 
 
 async def _load(carried: CarriedConversation) -> list[Message]:
@@ -84,6 +86,7 @@ async def _load(carried: CarriedConversation) -> list[Message]:
             activities.LOAD_PIECE,
             activities.PieceInput(
                 workflow_id=carried.workflow_id,
+                of_session=carried.of_session,
                 run_id=carried.run_id,
                 reference=carried.reference,
                 start=start,

@@ -1,0 +1,136 @@
+"""The types of a session: what starts it, what is said to it, what it answers, what it carries from link to link."""
+
+from __future__ import annotations
+
+import operator
+from typing import Literal
+
+from pydantic import Field, field_serializer
+
+from ..agent import Agent, documents_of
+from ..conversation import ConversationRef
+from ..exchanged import Exchanged
+from ..json_types import JsonObject
+from ..messages import Message
+from .run import CarriedConversation, RecordedOptions
+
+WhileBusy = Literal["steer", "queue", "reject"]
+
+
+class SessionSetup(Exchanged):
+    """What the runs of a session are started with."""
+
+    agent: Agent
+    """Without secrets: those are references (`${env:NAME}`)."""
+    agents: dict[str, Agent] = Field(default={}, exclude_if=operator.not_)
+    """The agents of other files that this one can reach, by path."""
+    messages: list[Message] = []
+    """The conversation before anybody has said anything: the agent's instructions."""
+    inputs: JsonObject = {}
+    """The inputs that bindings refer to (§9.6)."""
+    options: RecordedOptions = RecordedOptions()
+    features: list[str] = []
+    """As in `RunInput`."""
+
+    @field_serializer("agents")
+    def _as_documents(self, agents: dict[str, Agent]) -> JsonObject:
+        return documents_of(agents)
+
+    @field_serializer("agent")
+    def _without_absent_fields(self, agent: Agent) -> JsonObject:
+        return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+class SessionMessage(Exchanged):
+    """A message to a session: the argument of its update `send`."""
+
+    text: str
+    id: str
+    """Identifies the message, so that one that is sent twice counts once."""
+    while_busy: WhileBusy = "steer"
+    """What becomes of it while a run is under way: the run reads it, the next run begins with it, or it is refused."""
+    by: str | None = None
+    """Who sends it; for readers of the history."""
+    role: Literal["user", "task-delegation"] = "user"
+    """`task-delegation` for the task of another agent (KAOS); the model reads it as a user's message."""
+    setup_digest: str = ""
+    """Of the sender's `SessionSetup`; "" for whatever the session has."""
+    setup: SessionSetup | None = Field(default=None, exclude_if=operator.not_)
+    """Sent when the session has another one: runs from now on are started with it."""
+
+
+class Taken(Exchanged):
+    """What has become of a message: the answer of the update `send`."""
+
+    became: Literal["turn", "steering", "queued"]
+    run_id: str
+    """The id of the run that reads it."""
+    first_run_id: str = ""
+    """Temporal's id of that run's first link; "" while the run has not begun."""
+    turn: int
+
+
+class SessionNote(Exchanged):
+    """An event that somebody wants to find among those of a session: the argument of its signal `note`."""
+
+    type: str
+    content: object = None
+    metadata: JsonObject = {}
+
+
+class HandedOver(Exchanged):
+    """A part of what a turn has added to the conversation: the argument of the session's signal `hand_over`."""
+
+    turn: int
+    reference: ConversationRef
+    """The first one starts where the session's own conversation stood when the turn began."""
+
+
+class SessionStatus(Exchanged):
+    """Where a session stands: the answer of its query `status`."""
+
+    status: Literal["idle", "running", "closing", "closed"]
+    turn: int = 0
+    """The number of the last turn that has begun; 0 before the first."""
+    run_id: str | None = None
+    """The run under way, if there is one."""
+    first_run_id: str | None = None
+    queued: int = 0
+    """How many messages wait for a turn of their own."""
+    setup_digest: str = ""
+
+
+class QueuedMessage(Exchanged):
+    """A message that waits for a turn of its own."""
+
+    text: str
+    id: str
+    role: Literal["user", "task-delegation"] = "user"
+
+
+class CarriedSession(Exchanged):
+    """What survives a session's continue-as-new besides its input."""
+
+    turn: int
+    """The last one that has begun."""
+    conversation: CarriedConversation
+    """As the model would see it next."""
+    taken: dict[str, Taken] = {}
+    """The messages that were taken of late, by id, so that a repetition is known for one."""
+    queued: list[QueuedMessage] = []
+    first_run_id: str = ""
+    links: int = 1
+
+
+class SessionInput(Exchanged):
+    """The argument of the workflow `perdure.Session`."""
+
+    setup: SessionSetup
+    idle_timeout: float | None = None
+    """Seconds without a run or a message after which the session closes; None for never."""
+    search_attributes: list[str] = []
+    """As in `RunInput`."""
+    user: str | None = None
+    """On whose behalf the session is, for those who list sessions."""
+    carried: CarriedSession | None = None
+    """None for the first link of a session."""
