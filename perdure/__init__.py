@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from .client.invoke import invoke_agent as invoke_agent
     from .client.invoke import invoke_agent_async as invoke_agent_async
     from .client.run_input import run_input as run_input
+    from .client.sessions.error import SessionError as SessionError
     from .client.tokens import CancellationToken as CancellationToken
     from .client.tokens import Steering as Steering
     from .errors import ApprovalError as ApprovalError
@@ -75,6 +76,7 @@ else:
             ".arguments": "parse_tool_arguments",
             ".client.invoke": "invoke_agent invoke_agent_async",
             ".client.run_input": "run_input",
+            ".client.sessions.error": "SessionError",
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
             " LoadError MaxIterationsError ModelError OutputError PayloadTooLargeError RenderError RunCancelled"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from hashlib import blake2b
 from typing import Literal
 
 from pydantic import Field, field_serializer
@@ -31,6 +32,11 @@ class SessionSetup(Exchanged):
     options: RecordedOptions = RecordedOptions()
     features: list[str] = []
     """As in `RunInput`."""
+
+    @property
+    def digest(self) -> str:
+        """Tells whether two setups are the same one."""
+        return blake2b(self.__pydantic_serializer__.to_json(self, by_alias=True), digest_size=16).hexdigest()
 
     @field_serializer("agents")
     def _as_documents(self, agents: dict[str, Agent]) -> JsonObject:
@@ -126,6 +132,8 @@ class SessionInput(Exchanged):
     """The argument of the workflow `perdure.Session`."""
 
     setup: SessionSetup
+    setup_digest: str = ""
+    """Of the setup, as who has sent it knows it (`SessionMessage.setup_digest`)."""
     idle_timeout: float | None = None
     """Seconds without a run or a message after which the session closes; None for never."""
     search_attributes: list[str] = []
