@@ -8,8 +8,9 @@ from typing import Literal
 
 from typing_extensions import TypedDict
 
-from .json_types import JsonObject
 from .messages import Message
+from .permission_data import PermissionCompletedData as PermissionCompletedData
+from .permission_data import PermissionRequestedData as PermissionRequestedData
 
 EventType = Literal[
     "token",
@@ -18,6 +19,7 @@ EventType = Literal[
     "tool_call_start",
     "child_started",
     "tool_progress",
+    "progress",
     "tool_result",
     "status",
     "messages_updated",
@@ -165,35 +167,19 @@ class CostWarningData(TypedDict):
     """`RunOptions.max_cost_usd`, at which the run ends; None for no limit."""
 
 
-class PermissionRequestedData(TypedDict):
-    name: str
-    arguments: JsonObject
-    kind: str
-    """`approval`, or `question`: then `arguments` has its text."""
-    reason: str | None
-    """Why a person is asked, if the tool or a guardrail has said so."""
-    deadline: float | None
-    """When it is denied by itself, in seconds since the epoch; None for never."""
-    choices: list[str]
-    """The answers that a question suggests, or allows."""
-    description: str | None
-    schema: JsonObject | None
-    """The JSON Schema that edited arguments must fit; None where that is not known."""
-    digest: str
-    """Identifies the call with these arguments: `approve(digest=…)`."""
+class ProgressData(TypedDict):
+    """Before a tool is executed, with `RunOptions.progress`: the whole of KAOS's progress block."""
 
-
-class PermissionCompletedData(TypedDict):
-    name: str
-    approved: bool
-    by: str | None
-    """Who decided, as far as they said."""
-    reason: str | None
-    """Why it was denied."""
-    arguments: JsonObject | None
-    """What ran in place of the model's arguments; None where nothing was edited."""
-    answer: str | None
-    """To a question; None where it was not answered, and for approvals."""
+    type: str
+    """`progress`."""
+    step: int
+    """The iteration, from 1."""
+    max_steps: int
+    """`RunOptions.max_iterations`."""
+    action: str
+    """`tool_call`, or `delegate` where the tool is another agent."""
+    target: str
+    """The name of the tool or, without `delegate_to_`, of the agent."""
 
 
 LoggedData = (
@@ -201,6 +187,7 @@ LoggedData = (
     | ThinkingData
     | ToolCallStartData
     | ChildStartedData
+    | ProgressData
     | ToolResultData
     | StatusData
     | LoggedMessagesUpdatedData
@@ -228,6 +215,7 @@ EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
         "tool_call_start": ToolCallStartData,
         "child_started": ChildStartedData,
         "tool_progress": ToolProgressData,
+        "progress": ProgressData,
         "tool_result": ToolResultData,
         "status": StatusData,
         "messages_updated": MessagesUpdatedData,

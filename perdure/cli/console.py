@@ -143,6 +143,11 @@ def describe_progress(data: Mapping[str, Any]) -> str:
     return one_line(f"{data['name']}: {far} {data.get('text', '')}")
 
 
+def describe_step(data: Mapping[str, Any]) -> str:
+    """`step 1 of 5`, for the data of a `progress` event."""
+    return f"step {data['step']} of {data['max_steps']}"
+
+
 def describe_warning(data: Mapping[str, Any]) -> str:
     """What a run has cost, and where it ends, for the data of a `cost_warning` event."""
     limit = data["maxCostUsd"]

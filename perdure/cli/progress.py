@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ..excerpt import counted, one_line
 from ..money import format_usd
 from .approvals import command_for
-from .console import describe_call, describe_decision, describe_progress, describe_warning, say
+from .console import describe_call, describe_decision, describe_progress, describe_step, describe_warning, say
 
 if TYPE_CHECKING:
     from ..events import RunEvent
@@ -81,6 +81,10 @@ def _show_result(event: RunEvent, run_id: str) -> None:
     say(f"    → {one_line(text, 90)}" + (f" ({counted(lines, 'line')})" if lines > 1 else ""), "faint")
 
 
+def _show_step(event: RunEvent, run_id: str) -> None:
+    say(f"    {describe_step(event.data)}", "faint")
+
+
 def _show_called(event: RunEvent, run_id: str) -> None:
     say(f"    run {event.data['run_id']}", "faint")
 
@@ -126,6 +130,7 @@ _WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
     "cost_warning": _show_warning,
     "text_reset": _show_reset,
     "tool_call_start": _show_call,
+    "progress": _show_step,
     "child_started": _show_called,
     "tool_result": _show_result,
     "status": _show_message,

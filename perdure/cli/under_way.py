@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from rich.text import Text
 
 from ..excerpt import one_line, visible
-from .console import describe_progress, describe_seconds
+from .console import describe_progress, describe_seconds, describe_step
 
 if TYPE_CHECKING:
     from ..events import RunEvent
@@ -67,6 +67,11 @@ class UnderWay:
         """A tool says how far it is."""
         if doing := self.of(key_of(event)):
             doing.state = describe_progress(event.data).partition(": ")[2]
+
+    def step(self, event: RunEvent) -> None:
+        """A tool is executed as a step of so many."""
+        if doing := self.of(key_of(event)):
+            doing.state = describe_step(event.data)
 
     def status(self, event: RunEvent) -> None:
         """A call of the model is held up."""

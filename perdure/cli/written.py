@@ -188,6 +188,10 @@ class Written:
         self._under_way.progress(event)
         yield from ()
 
+    def _step(self, event: RunEvent) -> Iterator[Line]:
+        self._under_way.step(event)
+        yield from ()
+
     def _ended(self, event: RunEvent) -> Iterator[Line]:
         if event.run_id is None:
             self._under_way.end_all()
@@ -209,6 +213,7 @@ _WRITERS: dict[str, Callable[[Written, RunEvent], Iterator[Line]]] = {
     "cost_warning": Written._cost_warning,
     "tool_call_start": Written._tool_called,
     "tool_progress": Written._progress,
+    "progress": Written._step,
     "child_started": Written._child_started,
     "tool_result": Written._tool_answered,
     "status": Written._status,

@@ -7,11 +7,13 @@ import json
 from collections.abc import Mapping, Sequence
 
 from ..arguments import parse_with_repair
+from ..child_agents import DELEGATE
 from ..errors import ToolArgumentError, ToolNotRegisteredError
 from ..event_data import (
     ErrorData,
     EventType,
     LoggedData,
+    ProgressData,
     StatusData,
     ToolCallStartData,
     ToolResultData,
@@ -149,9 +151,22 @@ class ToolRound:
                     if self._effects.cancelled():
                         raise Cancelled
                     self._state.tool_calls += 1
+                    self._tell_progress(call)
                     run = self._run_agent if self._is_run(call) else self._effects.run_tool
                     result = self._shown(request, await run(request))
                 return _of_edited(request, result) if is_edited else result
+
+    def _tell_progress(self, call: ToolCall) -> None:
+        if not self._options.progress:
+            return
+        data = ProgressData(
+            type="progress",
+            step=self._state.iteration,
+            max_steps=self._options.max_iterations,
+            action="delegate" if call.name.startswith(DELEGATE) else "tool_call",
+            target=call.name.removeprefix(DELEGATE),
+        )
+        self._emit("progress", data, call)
 
     async def _run_agent(self, request: ToolRequest) -> ToolResult:
         try:

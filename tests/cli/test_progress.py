@@ -33,3 +33,9 @@ def test_a_failure_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
 
 def test_what_it_says() -> None:
     assert describe_progress(told(1999).data) == "work: 1,999/2,000 step by step"
+
+
+def test_a_step(capsys: pytest.CaptureFixture[str]) -> None:
+    data = {"type": "progress", "step": 2, "max_steps": 5, "action": "delegate", "target": "researcher"}
+    Progress("r").show(RunEvent(seq=1, type="progress", iteration=2, data=data, call_id="c1"))
+    assert capsys.readouterr().err == "    step 2 of 5\n"
