@@ -78,14 +78,14 @@ async def invoke_agent_async(
     inputs: Mapping[str, Any] | None = None,
     tools: Tools | None = None,
     *,
-    max_iterations: int = 10,
-    max_llm_retries: int = 3,
+    max_iterations: int | None = None,
+    max_llm_retries: int | None = None,
     on_event: EventCallback | None = None,
     cancel: CancellationToken | None = None,
     context_budget: int | None = None,
     guardrails: Guardrails | None = None,
     steering: Steering | None = None,
-    parallel_tool_calls: bool = False,
+    parallel_tool_calls: bool | None = None,
     raw: bool = False,
     compactor: Compactor | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
@@ -114,20 +114,24 @@ async def invoke_agent_async(
 
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
-    say what models cost (see `create_worker`). `more` are further fields of `RunOptions`.
+    say what models cost (see `create_worker`). `more` are further fields of `RunOptions`; what is not given is as the
+    agent's file says, or as `RunOptions` has it.
 
     Raises what `start_run` and `RunHandle.result` raise, and `ConfigurationError` when no server can be reached
     or started.
     """
+    given = {
+        "max_iterations": max_iterations,
+        "max_llm_retries": max_llm_retries,
+        "context_budget": context_budget,
+        "parallel_tool_calls": parallel_tool_calls,
+    }
     options = RunOptions(
-        max_iterations=max_iterations,
-        max_llm_retries=max_llm_retries,
-        context_budget=context_budget,
-        parallel_tool_calls=parallel_tool_calls,
         raw=raw,
         stream=stream,
         guardrails=OWN_HOOKS if guardrails else None,
         compactor=OWN_HOOKS if compactor else None,
+        **{name: value for name, value in given.items() if value is not None},
         **{"missing_tool_grace": 0.0, **more},  # The only worker is the call's own.
     )
     agent = _offering(path_or_agent, tools or ())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 from temporalio import workflow
 
 from ..agent import Agent
+from ..agent_settings import options_for
 from ..child_agents import with_delegates
 from ..messages import Message
 from ..options import RunOptions
@@ -35,8 +37,8 @@ def run_input(
 
     It is what `start_run` sends for the same arguments. Nothing is sent here; a path is read. Inside a workflow give
     an `Agent` and `messages`: files and templates are for outside, and the files of agents that it calls are found by
-    the workers (`prompt_root`). Raises what `load` and `prepare` raise, and `ConfigurationError` for a literal
-    secret in an agent.
+    the workers (`prompt_root`). Raises what `load`, `options_for` and `prepare` raise, and `ConfigurationError` for a
+    literal secret in an agent.
     """
     argument: dict[str, Any] = json.loads(new_run(agent, inputs, options, messages).model_dump_json(by_alias=True))
     return argument
@@ -58,7 +60,7 @@ def new_run(
         agents={} if workflow.in_workflow() else recorded_agents(loaded),
         messages=known.value(first),
         inputs=known.value(bound_inputs(loaded, given)),
-        options=options or RunOptions(),
+        options=options_for(loaded, options, {} if workflow.in_workflow() else os.environ),
     )
 
 

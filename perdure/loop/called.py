@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any, TypeVar
 
+from ..agent import Agent
+from ..agent_settings import called_options
 from ..errors import RunCancelled, RunError
 from ..messages import ToolResult
 from ..options import RunOptions
@@ -13,15 +15,18 @@ from .state import LoopState
 from .tools import CANCELLED_TEXT
 
 Options = TypeVar("Options", bound=RunOptions)
+_UNSAID = Agent()
 
 
-def child_options(options: Options, allowance: Allowance, *, single: bool) -> Options:
-    """The options of a called run: the caller's, within the allowance.
+def child_options(
+    options: Options, allowance: Allowance, *, single: bool, caller: Agent = _UNSAID, called: Agent = _UNSAID
+) -> Options:
+    """The options of a called run: the caller's, and what the called agent's file says, within the allowance.
 
     Not its own turn, and not `raw`: the caller's model reads the answer. Of a threshold of cost the caller tells, too.
-    One that is to be single makes one model call.
+    One that is to be single makes one model call. Raises LoadError for a setting of an agent's file that is wrong.
     """
-    return options.model_copy(
+    allowed = options.model_copy(
         update={
             "turn": None,
             "raw": False,
@@ -30,9 +35,10 @@ def child_options(options: Options, allowance: Allowance, *, single: bool) -> Op
             "max_seconds": allowance.seconds,
             "max_cost_usd": allowance.cost_usd,
             "warn_cost_usd": None,
-            **({"max_iterations": 1} if single else {}),
         }
     )
+    own = called_options(allowed, caller, called)
+    return own.model_copy(update={"max_iterations": 1}) if single else own
 
 
 def too_deep(name: str, options: RunOptions, depth: int) -> ToolResult | None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any, ClassVar
 
 from ..agent import Agent
+from ..agent_settings import options_for
 from ..child_agents import with_delegates
 from ..client.output_type import typed_output, with_output_type
 from ..conversation import Conversation
-from ..errors import RunError, ToolNotRegisteredError
+from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData
 from ..guardrails import Compactor, Guardrails
 from ..loop.allowance import Allowance, ChildEnd
@@ -92,7 +94,7 @@ class InProcessRun:
             model=with_prices(model_function(model), prices),
             toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources),
             inputs=_with_defaults(loaded, inputs or {}),
-            options=options or RunOptions(),
+            options=options_for(loaded, options, os.environ),
             guardrails=guardrails,
             compactor=compactor,
             approve_call=approve,
@@ -178,7 +180,11 @@ class InProcessRun:
         if not isinstance(prepared, PreparedRun) or prepared.messages is None:
             return ChildEnd(prepared)
         assert isinstance(call, ChildRun)
-        run = self._nested(call, prepared, child_options(effects.options, allowance, single=call.mode == "single"))
+        try:
+            options = self._options_of(call, allowance)
+        except LoadError as error:
+            return ChildEnd(failed_run(request.name, RunError(str(error), kind=CONFIGURATION_ERROR)))
+        run = self._nested(call, prepared, options)
         run._depth = self._depth + 1
         data = ChildStartedData(name=request.name, run_id=f"{request.iteration}-{request.index}", first_run_id="")
         effects.emit("child_started", request.iteration, data, call_id=request.call_id)
@@ -192,6 +198,13 @@ class InProcessRun:
         finally:
             self._called.discard(run)
         return ended(answered(result.output), run._state)
+
+    def _options_of(self, call: ChildRun, allowance: Allowance) -> RunOptions:
+        caller, options = self.effects.agent, self.effects.options
+        called = child_options(
+            options, allowance, single=call.mode == "single", caller=caller, called=caller._others[call.path]
+        )
+        return RunOptions(**dict(called))  # All of them set: the called run looks for nothing in its file again.
 
     def _nested(self, call: ChildRun, prepared: PreparedRun, options: RunOptions) -> InProcessRun:
         effects = self.effects

@@ -18,14 +18,14 @@ from temporalio.exceptions import (
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from ..child_agents import agents_for
-from ..errors import RunCancelled, RunError
+from ..errors import LoadError, RunCancelled, RunError
 from ..event_data import ChildStartedData
 from ..events import EventLog
 from ..loop.allowance import Allowance, ChildEnd
 from ..loop.called import answered, child_options, failed_run, too_deep
 from ..loop.effects import Cancelled
 from ..messages import ToolResult
-from ..protocol import names
+from ..protocol import activities, names
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import Lineage, RunInput
 from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT, keyword
@@ -65,7 +65,10 @@ class ChildRuns:
         if self._inbox.cancelled:
             return ChildEnd(failed_run(request.name, RunCancelled("")))
         assert isinstance(spec.execution, ChildRun)
-        input = child_input(self._input, spec.execution, prepared, request, allowance)
+        try:
+            input = child_input(self._input, spec.execution, prepared, request, allowance)
+        except LoadError as error:
+            return _failed(request, str(error), activities.CONFIGURATION_ERROR)
         if (size := uncompressed_bytes(input)) > CERTAIN_BYTES:
             return _failed(request, f"its input takes {size} bytes, at most {CERTAIN_BYTES} are possible", "too_large")
         return await self._run(request, spec, input)
@@ -128,7 +131,7 @@ class ChildRuns:
 def child_input(
     caller: RunInput, call: ChildRun, prepared: PreparedRun, request: ToolRequest, allowance: Allowance
 ) -> RunInput:
-    """What the called run starts with."""
+    """What the called run starts with. Raises LoadError for a setting of an agent's file that is wrong."""
     agents = {**caller.agents, **call.agents}
     agent, is_single = agents[call.path], call.mode == "single"
     info, above = workflow.info(), caller.lineage
@@ -137,7 +140,7 @@ def child_input(
         agent=agent.model_copy(update={"tools": None}) if is_single else agent,
         messages=prepared.messages or [],
         inputs=prepared.inputs,
-        options=child_options(caller.options, allowance, single=is_single),
+        options=child_options(caller.options, allowance, single=is_single, caller=caller.agent, called=agent),
         features=caller.features,
         search_attributes=caller.search_attributes,
         agents={} if is_single else agents_for(agent, agents),

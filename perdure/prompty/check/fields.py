@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ...agent import Agent, ModelOptions, Property, ToolPolicy
+from ...agent_settings import setting_problems
 from ...spelling import did_you_mean
 from ..known_fields import FREE, is_ignored, unknown_fields
 from ..places import Place, last_name, maps_in, strings
@@ -25,8 +26,6 @@ from ..secrets import (
 )
 from .findings import Finding, warning
 
-OWN_METADATA = ("agents",)
-"""What `metadata.perdure` may have."""
 _REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
 
 
@@ -109,14 +108,12 @@ def _policies(asset: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _own_metadata(asset: Mapping[str, Any]) -> Iterator[Finding]:
-    """Misspelt keys of `metadata.perdure`, which would have no effect."""
+    """What is wrong with the settings there, except those that are only known where an environment variable is set."""
     metadata = asset.get("metadata")
-    settings = metadata.get("perdure") if isinstance(metadata, Mapping) else None
-    for key in settings if isinstance(settings, Mapping) else ():
-        if key not in OWN_METADATA:
-            place = ("metadata", "perdure", str(key))
-            hint = did_you_mean(str(key), OWN_METADATA)
-            yield warning(place, f"unknown property {key!r} has no effect{hint}. Expected {', '.join(OWN_METADATA)}")
+    unset = {place for place, text in strings(metadata, ("metadata",)) if is_unset(text)}
+    for place, text, is_fatal in setting_problems(metadata):
+        if place not in unset:
+            yield Finding(place, text) if is_fatal else warning(place, text)
 
 
 def _environment(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:

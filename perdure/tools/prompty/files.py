@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from ...agent import Agent
+from ...agent_settings import settings_of
 from ...child_agents import child_tools, key_of, with_delegates, with_keys
 from ...errors import ConfigurationError, LoadError
 from ...prompty.load import load
@@ -96,6 +97,7 @@ class AgentFiles:
             return None
         loaded = load(path, allowed_file_roots=self._roots, defer_environment=True)
         try:
+            settings_of(loaded)
             return with_keys(portable(with_files(with_delegates(loaded))), key)
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}: {error}") from error
