@@ -41,8 +41,9 @@ async def ask_model(
     *,
     with_tools: bool = True,
     loop: UserLoop | None = None,
+    stand_in: Provider | None = None,
 ) -> ModelReply:
-    """The model's reply; `heart` tells what it streams.
+    """The model's reply, or that of a `stand_in`; `heart` tells what it streams.
 
     A client that the user has registered is used on `loop`, as it is by tools; perdure's own on the running one.
 
@@ -50,7 +51,8 @@ async def ask_model(
     """
     try:
         calls_on = loop if _is_registered(agent) else None
-        return await _ask(agent, messages, options, heart, calls_on, with_tools=with_tools)
+        provider = stand_in or provider_for(agent)
+        return await _ask(provider, agent, messages, options, heart, calls_on, with_tools=with_tools)
     except ModelError as error:
         error.message = redact(error.message, agent)
         error.request_id = error.request_id and redact(error.request_id, agent)
@@ -59,6 +61,7 @@ async def ask_model(
 
 
 async def _ask(
+    provider: Provider,
     agent: Agent,
     messages: Sequence[Message],
     options: RunOptions,
@@ -67,7 +70,6 @@ async def _ask(
     *,
     with_tools: bool,
 ) -> ModelReply:
-    provider = provider_for(agent)
     request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
     bound = _bound(type(provider).call, options)
     call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **bound)

@@ -20,6 +20,7 @@ from ..options import RunOptions
 from ..payloads.limits import require_recordable
 from ..protocol import activities
 from ..protocol.inventory import Inventory
+from ..providers.mocked import MockedModel
 from ..providers.prices import Prices
 from ..redaction import redactor
 from ..tools.dispatch import ToolBox
@@ -30,7 +31,7 @@ from .hooks import Hooks, conversation_text, judged_output
 from .model import ask_model, priced, summarize
 from .permits import is_polled
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
-from .stock import Stock, lacking_compactor, lacking_guardrail, refusal
+from .stock import Stock, lacking_compactor, lacking_guardrail, lacking_mocks, refusal
 from .tool_activities import ToolActivities
 from .unstarted import end_unstarted
 
@@ -53,8 +54,9 @@ class RunActivities:
         prices: Prices,
         prompt_root: str | PathLike[str] | None = None,
         rates: Mapping[str, float] | None = None,
+        mock: bool = False,
     ) -> None:
-        self.stock = Stock(toolbox, hooks, prices, prompt_root, rates or {})
+        self.stock = Stock(toolbox, hooks, prices, prompt_root, rates or {}, mock=mock)
         self.tools = ToolActivities(toolbox, runs)
         self._hooks = hooks
         self._runs = runs
@@ -94,7 +96,15 @@ class RunActivities:
         link = current_link()
         begun = input.beginning or await read_input(activity.client(), *link)
         caller = begun.lineage.trace if begun.lineage else ""
-        run = KnownRun(link.run_id, begun.agent, begun.inputs, begun.options, begun.agents, caller=caller)
+        run = KnownRun(
+            link.run_id,
+            begun.agent,
+            begun.inputs,
+            begun.options,
+            begun.agents,
+            caller=caller,
+            is_called=begun.lineage is not None,
+        )
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)
@@ -116,10 +126,23 @@ class RunActivities:
                 run, messages = await self._runs.messages_at(input.conversation)
                 if run.options.stream:
                     heart.speak(input.iteration, activity.info().attempt)
+                stand_in = self._mocked(run, input) if input.mock else None
                 reply = await ask_model(
-                    run.agent, messages, run.options, heart, with_tools=input.with_tools, loop=self._loop
+                    run.agent,
+                    messages,
+                    run.options,
+                    heart,
+                    with_tools=input.with_tools,
+                    loop=self._loop,
+                    stand_in=stand_in,
                 )
-                return await priced(reply, run.agent, self._prices)
+                return reply if stand_in else await priced(reply, run.agent, self._prices)
+
+    def _mocked(self, run: KnownRun, input: activities.ModelInput) -> MockedModel:
+        """What answers in the place of the model. Raises ConfigurationError when there are fewer answers."""
+        if not self.stock.mock:
+            raise refusal(lacking_mocks(), input.offer)
+        return MockedModel(run.mock_responses or (), input.mock, reads_calls=not input.prompted)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

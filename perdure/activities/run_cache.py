@@ -58,23 +58,29 @@ class KnownRun:
         *,
         first_run_id: str = "",
         caller: str = "",
+        is_called: bool = False,
     ) -> None:
         self.run_id = run_id
         self.first_run_id = first_run_id or run_id
         """Of the run's first link."""
         self.caller = caller
         """Where the run belongs in its caller's trace (`Lineage.trace`); "" for one that no run has called."""
+        self.is_called = is_called
+        """Whether another run has called it."""
         self.recorded_agent = agent
         self.inputs = inputs
         self.options = options
         self.agents = dict(agents or {})
         """The agents of other files that the run has recorded, by path."""
+        self.mock_responses: list[str] | None = None
+        """The answers that stand for the model's (`Inventory.mock_responses`)."""
         self._offered: Sequence[Tool] = ()
         self._agent: Agent | None = None
 
     def offer(self, inventory: Inventory) -> None:
         """Complete the agent's declarations as the run's inventory says: the model is offered them in this form."""
         self._offered = inventory.offered
+        self.mock_responses = inventory.mock_responses
         self.agents.update(agents_in(inventory.tools))
         if self._agent is not None:
             self._agent = self._agent.with_declarations(self._offered)
@@ -86,7 +92,10 @@ class KnownRun:
         Raises `ConfigurationError` for an unset variable.
         """
         if self._agent is None:
-            self._agent = resolve_environment(self.recorded_agent).with_declarations(self._offered)
+            asked = {} if self.mock_responses is None else {"model": None}  # then its key need not be here
+            self._agent = resolve_environment(self.recorded_agent.model_copy(update=asked)).with_declarations(
+                self._offered
+            )
             self._agent._others = self.agents
         return self._agent
 
@@ -99,7 +108,8 @@ class KnownRun:
         """About how many bytes of memory the run takes, resolved agent included."""
         offered = sum(len(tool.model_dump_json(exclude_none=True)) for tool in self._offered)
         recorded = sum(len(agent.model_dump_json(exclude_none=True)) for agent in self._recorded)
-        return 8 * (recorded + offered) + 4 * len(repr(self.inputs))
+        mocks = sum(map(len, self.mock_responses or ()))
+        return 8 * (recorded + offered) + 4 * mocks + 4 * len(repr(self.inputs))
 
 
 class RunCache:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,6 +16,7 @@ from ..agent import Agent
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..excerpt import one_line
 from ..guardrails import GuardrailPoint
+from ..mocks import mock_responses
 from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, TOOL_PREFIX, Offer
 from ..protocol.inventory import Inventory, Lacking
@@ -45,6 +47,8 @@ class Stock:
     """Model calls per second, by provider or model."""
     takes_any_tool: bool = True
     """Whether the worker has the dynamic activity, which executes tools whose names only runs know."""
+    mock: bool = False
+    """Whether its environment may have answers that stand for models'."""
 
     async def for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
         """What there is for this run; `may_ask` allows kinds of tools to ask others what they offer.
@@ -52,17 +56,27 @@ class Stock:
         Raises ConfigurationError for declarations that their functions or kinds can't be used with, and for models
         without a known price where the run has a limit of cost.
         """
+        if self.mock:
+            run.mock_responses = _mocked(run)
         asking = Asking(run.agent, run.inputs, self.prompt_root, run.agents)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
-        if run.options.max_cost_usd is not None:
+        if run.options.max_cost_usd is not None and run.mock_responses is None:
             await _require_prices(self.prices, run, agents_in(found.tools))
         tools = [spec.model_copy(update={"activity": self._activity(spec.name)}) for spec in found.tools]
         compactor = run.options.compactor and not found.lacking and self.hooks.compactor(run.options.compactor)
-        paced = paced_calls(self.rates, run.agent, compactor or None, activity.info().task_queue)
-        return found.model_copy(update={"tools": tools, "paced": paced})
+        rates = self.rates if run.mock_responses is None else {}
+        paced = paced_calls(rates, run.agent, compactor or None, activity.info().task_queue)
+        return found.model_copy(update={"tools": tools, "paced": paced, "mock_responses": run.mock_responses})
 
     def _activity(self, name: str) -> str | None:
         return f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
+
+
+def _mocked(run: KnownRun) -> list[str] | None:
+    answers: list[str] | None = redactor().value(
+        mock_responses(os.environ, run.recorded_agent.name, is_called=run.is_called)
+    )
+    return answers
 
 
 async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -> None:
@@ -147,6 +161,15 @@ def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) 
 def lacking_compactor(hooks: Hooks, options: RunOptions) -> Lacking | None:
     """The compactor that this worker does not have, although the run's first worker had it."""
     return lacking_hooks(hooks, options.model_copy(update={"guardrails": None}))
+
+
+def lacking_mocks() -> Lacking:
+    """What a worker lacks that honours no mock answers, although the run has some."""
+    text = (
+        "the run has mock answers in place of its model's, and this worker was not started to honour them: "
+        "perdure worker --mock, or create_worker(mock=True)"
+    )
+    return _lacking_configuration(["mock answers"], text)
 
 
 def lacking_hooks(hooks: Hooks, options: RunOptions) -> Lacking | None:

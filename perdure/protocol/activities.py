@@ -97,6 +97,7 @@ class ModelInput(ConversationInput):
     """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
     mock: int = Field(default=0, exclude_if=operator.not_)
     """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
+    offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 
 class CompactInput(ConversationInput):

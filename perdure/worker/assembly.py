@@ -39,6 +39,7 @@ def create_worker(
     registered_tools: bool = True,
     tracer_provider: TracerProvider | None = None,
     model_rate: Mapping[str, float] | None = None,
+    mock: bool = False,
     **worker_options: Any,
 ) -> Worker:
     """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -63,6 +64,7 @@ def create_worker(
         registered_tools=registered_tools,
         tracer_provider=tracer_provider,
         model_rate=model_rate,
+        mock=mock,
     )
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
     return Worker(with_converter(client), task_queue=task_queue, **worker_options)

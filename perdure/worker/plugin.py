@@ -83,6 +83,7 @@ class PerdurePlugin(SimplePlugin):
         tracer_provider: OpenTelemetry's provider to which the spans of runs are exported while they run; None for none.
         model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), which all workers of the
             task queue share; of both, that of the model holds. Temporal keeps the rate: docs/pacing.md.
+        mock: Whether the answers in `DEBUG_MOCK_RESPONSES` stand for those of models: docs/kaos.md.
     """
 
     def __init__(
@@ -101,6 +102,7 @@ class PerdurePlugin(SimplePlugin):
         registered_tools: bool = True,
         tracer_provider: TracerProvider | None = None,
         model_rate: Mapping[str, float] | None = None,
+        mock: bool = False,
     ) -> None:
         self.rates = checked_rates(model_rate)
         self.runs = RunCache(conversation_cache_bytes)
@@ -117,6 +119,7 @@ class PerdurePlugin(SimplePlugin):
             Prices(prices, call=self._in_user_code),
             prompt_root,
             self.rates,
+            mock,
         )
         self.tracing = _live_tracing(tracer_provider, self.runs)
         super().__init__(

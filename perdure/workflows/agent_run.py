@@ -148,6 +148,7 @@ class AgentRun:
             display=self._display,
             paced=self._inventory.paced,
             deadline=deadline(self._input.options, self._state),
+            mocked=None if self._inventory.mock_responses is None else self._state,
             on_checkpoint=self._checkpoint,
         )
         return AgentLoop(

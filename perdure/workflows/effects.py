@@ -16,7 +16,6 @@ from ..conversation import Conversation
 from ..errors import LimitExceededError, ModelError
 from ..event_data import EventType, LoggedData
 from ..events import EventLog
-from ..excerpt import counted
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Cancelled
@@ -28,6 +27,7 @@ from ..protocol import activities
 from ..questions import CHECK_FAILED, Asked
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .child_runs import ChildRuns
+from .compacting import start_compaction
 from .deciding import decision
 from .failures import CompactionError, describe_failure, model_error, timed_out
 from .inbox import Inbox
@@ -35,7 +35,7 @@ from .judging import start_judging
 from .log_lines import tries_again
 from .offers import Offers
 from .pacing import Pacing
-from .policies import COMPACTION_RETRIES, HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
 from .recording import record_ahead
 from .summaries import held_up_summary
 from .tool_runs import ToolRuns, give_up
@@ -60,6 +60,7 @@ class TemporalEffects:
         display: Display,
         paced: Mapping[str, str],
         deadline: float | None,
+        mocked: LoopState | None,
         on_checkpoint: Callable[[LoopState], Awaitable[None]],
     ) -> None:
         self._options = options
@@ -71,6 +72,7 @@ class TemporalEffects:
         self._display = display
         self._pacing = Pacing(paced, options, inbox, display, deadline) if paced else None
         self._deadline = deadline
+        self._mocked = mocked
         self._on_checkpoint = on_checkpoint
         self._tool_runs = ToolRuns(options, tools, inbox, offers, children)
         self._failed_call: ModelError | None = None
@@ -121,16 +123,26 @@ class TemporalEffects:
         try:
             return await attempt(LOST_WORKER_RETRIES)
         except ActivityError as error:
-            return await self._offers.after(error, lambda _: attempt(OFFERED_RETRIES))
+            return await self._offers.after(error, lambda offer: attempt(OFFERED_RETRIES, offer))
 
     async def _attempt(
-        self, conversation: Conversation, iteration: int, with_tools: bool, policy: RetryPolicy
+        self,
+        conversation: Conversation,
+        iteration: int,
+        with_tools: bool,
+        policy: RetryPolicy,
+        offer: activities.Offer | None = None,
     ) -> ModelReply:
         earlier = self._count_try(iteration)
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(
-                conversation=conversation.ref(), iteration=iteration, with_tools=with_tools, earlier=earlier
+                conversation=conversation.ref(),
+                iteration=iteration,
+                with_tools=with_tools,
+                earlier=earlier,
+                mock=self._mocked.iterations + 1 if self._mocked else 0,
+                offer=offer,
             ),
             result_type=ModelReply,
             start_to_close_timeout=timedelta(seconds=self._options.llm_timeout) + MARGIN,
@@ -204,16 +216,8 @@ class TemporalEffects:
             await record_ahead(conversation)
             if self._pacing is not None:
                 await self._pacing.permit("compactor")
-            handle = workflow.start_activity(
-                activities.COMPACT,
-                activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop, offer=offer),
-                result_type=str,
-                start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
-                heartbeat_timeout=HEARTBEAT_TIMEOUT,
-                retry_policy=OFFERED_RETRIES if offer else COMPACTION_RETRIES,
-                summary=f"{self._display.place} · compact {counted(drop, 'message')}",
-            )
-            return await self._unless_cancelled(handle)
+            input = activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop, offer=offer)
+            return await self._unless_cancelled(start_compaction(input, self._display.place))
 
         try:
             return await self._offers.made(start)

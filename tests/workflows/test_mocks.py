@@ -1,0 +1,97 @@
+"""Answers from `DEBUG_MOCK_RESPONSES`: recorded in the run, addressed by call, honoured only where a worker may."""
+
+from __future__ import annotations
+
+import json
+from functools import partial
+
+import pytest
+
+from perdure.agent import Agent
+from perdure.client import RunHandle
+from perdure.errors import ExecuteError, RunError
+from perdure.messages import Usage
+from perdure.testing import says
+
+from ..conftest import wait_for
+from .agents import declared, scripted_agent
+from .stage import Stage
+from .test_approvals import Scripted
+
+MOCKED = Agent.model_validate({"name": "mocked", "tools": [declared("echo")]})
+CALL = '{"tool_calls": [{"name": "echo", "arguments": {"text": "hello"}}]}'
+
+
+def echo(text: str = "") -> str:
+    return f"echo: {text}"
+
+
+@pytest.fixture
+def mocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEBUG_MOCK_RESPONSES", json.dumps([CALL, "The echo returned: hello"]))
+
+
+@pytest.mark.usefixtures("mocks")
+async def test_an_agent_without_a_model_is_mocked_and_streams(stage: Stage) -> None:
+    async with stage.worker({"echo": echo}, mock=True):
+        run = await stage.start(MOCKED, stream=True, max_cost_usd=1.0)
+        result = await run.result()
+        tokens = [event.data["token"] async for event in run.stream() if event.type == "token"]
+    assert result.output == "The echo returned: hello"
+    assert "".join(tokens) == result.output
+    assert (result.iterations, result.usage, result.cost_usd) == (2, Usage(), 0.0)
+    assert [message.text for message in result.messages if message.role == "tool"] == ["echo: hello"]
+
+
+@pytest.mark.usefixtures("mocks")
+async def test_a_key_that_is_not_here_is_not_needed(stage: Stage) -> None:
+    connection = {"kind": "key", "apiKey": "${env:PERDURE_NO_SUCH_KEY}", "endpoint": "https://example.invalid"}
+    fields = {"model": {"id": "gpt-x", "provider": "openai", "connection": connection}}
+    async with stage.worker({"echo": echo}, mock=True):
+        run = await stage.start(Agent.model_validate({**MOCKED.model_dump(by_alias=True), **fields}))
+        assert (await run.result()).output == "The echo returned: hello"
+
+
+@pytest.mark.usefixtures("mocks")
+async def test_a_worker_without_mock_ignores_the_variable(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([says("from the model")])))
+        assert (await run.result()).output == "from the model"
+
+
+@pytest.mark.usefixtures("mocks")
+async def test_more_calls_than_answers_fail_the_run_at_once(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DEBUG_MOCK_RESPONSES", CALL)
+    async with stage.worker({"echo": echo}, mock=True):
+        run = await stage.start(MOCKED)
+        with pytest.raises(ExecuteError, match="the run has 1 mock answer, and this is model call 2") as failed:
+            await run.result()
+    assert failed.value.reason == "configuration"
+    assert [message.role for message in failed.value.messages] == ["system", "user", "assistant", "tool"]
+
+
+@pytest.mark.usefixtures("mocks")
+async def test_a_worker_that_was_not_started_so_leaves_the_call_to_another(stage: Stage) -> None:
+    """The run's inventory has the answers; the worker that goes on with it honours none."""
+    asks = Agent.model_validate({"name": "mocked", "tools": [{**declared("echo"), "perdure": {"approval": "always"}}]})
+
+    async def waits(run: RunHandle) -> bool:
+        return (await run.status()).status == "waiting_for_approval"
+
+    async with stage.worker({"echo": echo}, mock=True):
+        run, impatient = await stage.start(asks), await stage.start(asks, missing_tool_grace=0.0)
+        for each in (run, impatient):
+            await wait_for(partial(waits, each))
+    async with stage.worker({"echo": echo}):
+        await impatient.approve("mock_1_0_echo")
+        with pytest.raises(RunError, match="perdure worker --mock"):
+            await impatient.result()
+        await run.approve("mock_1_0_echo")
+
+        async def is_offered() -> bool:
+            missing = (await run.status()).missing
+            return missing is not None and missing.what == ["mock answers"]
+
+        await wait_for(is_offered)
+        async with stage.another_worker({"echo": echo}, mock=True):
+            assert (await run.result()).output == "The echo returned: hello"
