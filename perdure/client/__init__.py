@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from .handle import RunHandle as RunHandle
     from .runs import get_run as get_run
     from .runs import start_run as start_run
+    from .sessions.error import SessionError as SessionError
+    from .sessions.session import Session as Session
+    from .sessions.session import session as session
 else:
     from .._lazy import lazy_names
 
@@ -26,5 +29,7 @@ else:
             ".connection": "connect",
             ".handle": "RunHandle",
             ".runs": "get_run start_run",
+            ".sessions.error": "SessionError",
+            ".sessions.session": "Session session",
         },
     )

@@ -54,13 +54,19 @@ class RunHandle(Controls, Generic[T]):
     """
 
     def __init__(
-        self, client: Client, id: str, *, origin: str | None = None, output_type: type[T] | None = None
+        self,
+        client: Client,
+        id: str,
+        *,
+        origin: str | None = None,
+        output_type: type[T] | None = None,
+        chain: Chain | None = None,
     ) -> None:
         self.id = id
         """The workflow id."""
         self._output_type = output_type
         self._client = client
-        self._chain = Chain(client, id, origin)
+        self._chain = chain or Chain(client, id, origin)
         self._log = RunLog(self._chain)
         self._status = StatusReader(self._chain)
         self._patience = Patience(client)

@@ -127,25 +127,41 @@ async def begun(client: Client, prepared: Prepared, begin: Begin[Result]) -> Res
 
     Raises what it raises for another reason than that it does not know one of them.
     """
-    input, start = prepared.input, prepared.start
+    start = prepared.start
+
+    async def told(names: list[str], attributes: TypedSearchAttributes) -> Result:
+        return await begin(prepared.input.model_copy(update={"search_attributes": names}), attributes)
+
+    return await with_registered(client, own_attributes(prepared.input.agent, start), start, told)
+
+
+async def with_registered(
+    client: Client,
+    own: Mapping[str, SearchAttributePair[Any]],
+    start: StartOptions,
+    begin: Callable[[list[str], TypedSearchAttributes], Awaitable[Result]],
+) -> Result:
+    """What `begin` gives for the names of those of perdure's attributes that the namespace knows, and all attributes.
+
+    Raises like `begun`.
+    """
     given = {pair.key.name: pair for pair in start.get("search_attributes") or ()}
     while True:
         unregistered = _unregistered.get(client.service_client, frozenset())
-        own = {name: pair for name, pair in _own_attributes(input, start).items() if name not in unregistered}
-        told = input.model_copy(update={"search_attributes": sorted(own)})
-        attributes = TypedSearchAttributes(list({**own, **given}.values()))
+        known = {name: pair for name, pair in own.items() if name not in unregistered}
         try:
-            return await begin(told, attributes)
+            return await begin(sorted(known), TypedSearchAttributes(list({**known, **given}.values())))
         except RPCError as error:
-            unknown = {name for name in own if name not in given and name in error.message}
+            unknown = {name for name in known if name not in given and name in error.message}
             if error.status != RPCStatusCode.INVALID_ARGUMENT or not unknown:
                 raise
             _unregistered[client.service_client] = unregistered | unknown
 
 
-def _own_attributes(input: RunInput, start: StartOptions) -> dict[str, SearchAttributePair[Any]]:
+def own_attributes(agent: Agent, start: StartOptions) -> dict[str, SearchAttributePair[Any]]:
+    """Perdure's search attributes of a run that begins, by name."""
     pairs: list[SearchAttributePair[Any]] = [
-        SearchAttributePair(AGENT, keyword(shown_name(input.agent))),
+        SearchAttributePair(AGENT, keyword(shown_name(agent))),
         SearchAttributePair(STATUS, "running"),
         SearchAttributePair(ORIGIN, keyword(start.get("origin") or DIRECT)),
         SearchAttributePair(COST, 0.0),

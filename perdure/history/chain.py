@@ -95,7 +95,7 @@ class Chain:
             return last
         if await self._exists(carried.first_run_id):
             return carried.first_run_id
-        return await self._oldest_before(last)
+        return await self.oldest_before(last)
 
     async def is_running(self, run_id: str) -> bool:
         """Whether the link is open."""
@@ -124,7 +124,7 @@ class Chain:
             closing = await self.closing(self._known)
             self._known = closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
-    async def _oldest_before(self, run_id: str) -> str:
+    async def oldest_before(self, run_id: str) -> str:
         """The oldest link on the way back from `run_id`, where the retention period has removed older ones."""
         while True:
             previous = (await read_start(self.client, self.workflow_id, run_id)).continued_execution_run_id

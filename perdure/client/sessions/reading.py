@@ -1,0 +1,94 @@
+"""Reads a session: its runs, its conversation and where it stands, while it is open and afterwards."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import AsyncIterator, Callable
+
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
+
+from ...errors import RunNotFound
+from ...events import RunEvent
+from ...history.chain import Chain
+from ...messages import Message
+from ...protocol.names import SESSION_WORKFLOW, STATUS
+from ...protocol.session import SessionStatus
+from ..handle import RunHandle
+from ..reading.query import ask
+from .turns import Turn, turns
+
+logger = logging.getLogger("perdure")
+
+_POSITION = re.compile(r"(\d{1,9}):(.*)", re.DOTALL)
+
+
+class Reader:
+    """Reads the latest session of one id."""
+
+    def __init__(self, client: Client, id: str) -> None:
+        self._client = client
+        self._id = id
+
+    async def describe(self) -> WorkflowExecutionDescription:
+        """The link that the session is at, or ended with. Raises `RunNotFound`."""
+        try:
+            described = await Chain(self._client, self._id).describe()
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            raise RunNotFound(
+                f"there is no session {self._id!r} in the namespace {self._client.namespace!r} of the server at "
+                f"{self._client.service_client.config.target_host}: its first message begins it"
+            ) from error
+        if described.workflow_type != SESSION_WORKFLOW:
+            raise RunNotFound(f"{self._id!r} is the id of a {described.workflow_type}, not of a session")
+        return described
+
+    async def turns(self) -> list[Turn]:
+        """The runs that have begun, as far as the histories are kept."""
+        return [turn async for turn in turns(self._client, self._id, await self._first_kept(), wait=False)]
+
+    async def messages(self) -> list[Message]:
+        """The complete conversation, as far as histories are kept."""
+        begun = await self.turns()
+        return (
+            await RunHandle(self._client, begun[-1].run_id, origin=begun[-1].first_run_id).messages() if begun else []
+        )
+
+    async def status(self) -> SessionStatus:
+        """The workflow's own answer or, when no worker gives one, what the histories say."""
+        described = await self.describe()
+        is_open = described.status == WorkflowExecutionStatus.RUNNING
+        if is_open:
+            handle = self._client.get_workflow_handle(self._id, run_id=described.run_id)
+            if (answer := await ask(handle, STATUS, answer=SessionStatus)) is not None:
+                return answer
+        begun = await self.turns()
+        return SessionStatus(status="idle" if is_open else "closed", turn=begun[-1].number if begun else 0)
+
+    async def _first_kept(self) -> str:
+        latest = (await self.describe()).run_id
+        return await Chain(self._client, self._id).oldest_before(latest)
+
+    async def stream(self, after: str, run_of: Callable[[Turn], RunHandle]) -> AsyncIterator[RunEvent]:
+        """The events of all runs from that position on. Raises ValueError for what is none."""
+        number, position = _parsed(after)
+        async for turn in turns(self._client, self._id, await self._first_kept(), wait=True):
+            if turn.number < number:
+                continue
+            try:
+                async for event in run_of(turn).stream(position if turn.number == number else 0):
+                    place = f"{turn.number}:{event.position}"
+                    yield event.model_copy(update={"run_id": event.run_id or turn.run_id, "position": place})
+            except RunNotFound as error:
+                logger.warning("a run of session %s is left out: %s", self._id, error)
+
+
+def _parsed(after: str) -> tuple[int, int | str]:
+    if not after:
+        return 0, 0
+    if (match := _POSITION.fullmatch(after)) is None:
+        raise ValueError(f"{after!r} is no position in a session, expected the `position` of one of its events")
+    return int(match[1]), match[2]

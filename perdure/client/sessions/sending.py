@@ -1,0 +1,219 @@
+"""Sends an update to a session until it is answered, whatever happens to the request on the way; it counts once."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio.client import (
+    Client,
+    WorkflowUpdateFailedError,
+    WorkflowUpdateHandle,
+    WorkflowUpdateRPCTimeoutOrCancelledError,
+    WorkflowUpdateStage,
+)
+from temporalio.common import TypedSearchAttributes
+from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError, RPCStatusCode
+
+from ...errors import RunNotFound
+from ...protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW
+from ...protocol.session import SessionMessage, Taken
+from ..starting import with_registered
+from .error import SessionError
+from .opening import Opening
+
+ATTEMPT_SECONDS = 1.0
+"""After these a request is sent again: one that comes as its link ends may never be answered. Then after twice, …"""
+PAUSE_SECONDS = 0.1
+"""Before a request is sent again that found the session between two links, or too busy."""
+CLOSING_SECONDS = 1.0
+"""A session that takes no more messages may be about to end: then the message begins a new one."""
+
+_PASSING = (
+    RPCStatusCode.RESOURCE_EXHAUSTED,
+    RPCStatusCode.UNAVAILABLE,
+    RPCStatusCode.DEADLINE_EXCEEDED,
+    RPCStatusCode.CANCELLED,
+    RPCStatusCode.ABORTED,
+    # Such as "Workflow Task in failed state": passes when a worker comes that can replay the session.
+    RPCStatusCode.FAILED_PRECONDITION,
+)
+_BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
+"""The SDK's error type for an update whose history has ended before the update did."""
+
+Request = Callable[[], Awaitable[WorkflowUpdateHandle[Any]]]
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a session has answered."""
+
+    value: Any
+    link: str
+    """The run id of the session's link that was asked."""
+
+
+class _NotTakenError(Exception):
+    """A session has refused an update."""
+
+    def __init__(self, kind: str, text: str) -> None:
+        super().__init__(text)
+        self.kind = kind
+
+
+@dataclass
+class Delivery:
+    """One message to a session. Sending it again, with the same id, changes nothing."""
+
+    client: Client
+    session: str
+    message: SessionMessage
+    opening: Opening | None
+    """None for a message that begins no session. Its setup is sent where the session has another one."""
+    patience: float
+
+    async def taken(self) -> Answer:
+        """What has become of it, as a `Taken`.
+
+        Raises `SessionError`, `RunNotFound` for a session that this message may not begin, and `RPCError`.
+        """
+        asked = Asked(self.client, self.session, self.patience, self.message.id, begins=self.opening is not None)
+        since = time.monotonic()
+        while True:
+            try:
+                return await asked.answer(self._request)
+            except _NotTakenError as error:
+                if error.kind == "setup" and self.opening and not self.message.setup:
+                    self.message = self.message.model_copy(update={"setup": self.opening.input.setup})
+                    continue
+                if error.kind == "closing" and self.opening and time.monotonic() - since < CLOSING_SECONDS:
+                    await asyncio.sleep(PAUSE_SECONDS)
+                    continue
+                raise SessionError(
+                    f"session {self.session!r}: {error}", kind=error.kind, message_id=self.message.id
+                ) from error
+
+    async def _request(self) -> WorkflowUpdateHandle[Any]:
+        """To a session that is there, the message alone: what would begin it is large, and only one can send it."""
+        try:
+            return await self.client.get_workflow_handle(self.session).start_update(
+                SEND,
+                self.message,
+                id=self.message.id,
+                result_type=Taken,
+                wait_for_stage=WorkflowUpdateStage.ACCEPTED,
+            )
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND or self.opening is None:
+                raise
+            return await self._begin(self.opening)
+
+    async def _begin(self, opening: Opening) -> WorkflowUpdateHandle[Any]:
+        async def begin(names: list[str], attributes: TypedSearchAttributes) -> WorkflowUpdateHandle[Any]:
+            operation = opening.operation(names, attributes)
+            try:
+                return await self.client.start_update_with_start_workflow(
+                    SEND,
+                    self.message,
+                    id=self.message.id,
+                    result_type=Taken,
+                    wait_for_stage=WorkflowUpdateStage.ACCEPTED,
+                    start_workflow_operation=operation,
+                )
+            finally:
+                # It has an error of its own, which somebody must look at.
+                with suppress(Exception):
+                    await operation.workflow_handle()
+
+        return await with_registered(self.client, opening.attributes, opening.start, begin)
+
+
+@dataclass
+class Asked:
+    """One update of a session, and what stands in its way."""
+
+    client: Client
+    session: str
+    patience: float
+    """Seconds without an answer after which it is unconfirmed."""
+    message_id: str = ""
+    begins: bool = False
+    """Whether the update begins the session where there is none: then there is one sooner or later."""
+    _obstacle: str = field(default="", init=False)
+
+    async def answer(self, request: Request) -> Answer:
+        """What the session answers to the update that `request` sends, which may be called several times.
+
+        Raises `SessionError` after `patience` seconds without an answer, `_NotTakenError`, `RunNotFound`, `RPCError`.
+        """
+        try:
+            async with asyncio.timeout(self.patience):
+                return await self._answer(request)
+        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+            raise await self._unconfirmed() from None
+
+    async def _answer(self, request: Request) -> Answer:
+        seconds = ATTEMPT_SECONDS
+        while (answer := await self._attempt(request, seconds)) is None:
+            await asyncio.sleep(PAUSE_SECONDS * (1 + random.random()))
+            seconds *= 2
+        return answer
+
+    async def _attempt(self, request: Request, seconds: float) -> Answer | None:
+        """None when it is to be sent once more."""
+
+        async def ask() -> Answer:
+            update = await request()
+            return Answer(await update.result(), update.workflow_run_id or "")
+
+        attempt = asyncio.ensure_future(ask())
+        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may end unheard.
+        try:
+            await asyncio.wait([attempt], timeout=seconds)
+            return attempt.result() if attempt.done() else None
+        except WorkflowUpdateFailedError as error:
+            if isinstance(error.cause, ApplicationError) and error.cause.type == _BETWEEN_LINKS:
+                return None
+            raise await self._refused(error.cause) from error
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND and not self.begins:
+                raise RunNotFound(
+                    f"there is no open session {self.session!r} in the namespace {self.client.namespace!r}"
+                ) from error
+            if error.status not in (*_PASSING, RPCStatusCode.NOT_FOUND):
+                raise
+            self._obstacle = error.message
+            return None
+        finally:
+            attempt.cancel()
+
+    async def _unconfirmed(self) -> SessionError:
+        again = ", and send it again with the same message_id: it counts once" if self.message_id else ""
+        return SessionError(
+            f"session {self.session!r}: this is unconfirmed, because {await self._hindrance()}. The server may still "
+            f"deliver it: start a worker{again}",
+            kind="unconfirmed",
+            message_id=self.message_id,
+        )
+
+    async def _hindrance(self) -> str:
+        try:
+            described = await self.client.get_workflow_handle(self.session).describe()
+        except RPCError as error:
+            return f"the server has not begun the session: {self._obstacle or error.message}"
+        silent = f"no worker of the task queue {described.task_queue!r} has answered within {self.patience:g} s"
+        return f"{silent} ({self._obstacle})" if self._obstacle else silent
+
+    async def _refused(self, cause: BaseException) -> _NotTakenError:
+        if isinstance(cause, ApplicationError) and cause.type == NOT_TAKEN and cause.details:
+            return _NotTakenError(str(cause.details[0].get("kind", "refused")), cause.message)
+        described = await self.client.get_workflow_handle(self.session).describe()
+        if described.workflow_type != SESSION_WORKFLOW:
+            return _NotTakenError("refused", f"that is the id of a {described.workflow_type}, not of a session")
+        return _NotTakenError("refused", cause.message if isinstance(cause, ApplicationError) else str(cause))

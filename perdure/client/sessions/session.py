@@ -1,0 +1,202 @@
+"""A session: a conversation with a name that lives across runs (docs/sessions.md)."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from os import PathLike
+from typing import Any, Literal
+
+from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateStage
+
+from ...agent import Agent
+from ...agent_settings import SessionSettings, session_settings
+from ...events import RunEvent
+from ...messages import Message
+from ...options import RunOptions
+from ...payloads.converter import with_converter
+from ...payloads.encryption.texts import sealed_text
+from ...payloads.limits import require_sendable
+from ...protocol.names import CLOSE
+from ...protocol.session import SessionInput, SessionMessage, SessionStatus, Taken, WhileBusy
+from ...redaction import redactor
+from ...valid_text import valid_text
+from ..handle import RunHandle
+from ..start_options import StartOptions
+from .opening import Opening, opening_of, require_id
+from .reading import Reader
+from .sending import Asked, Delivery
+from .setup import loaded_agent, setup_of
+from .turns import PromisedChain, Turn
+
+PATIENCE_SECONDS = 10.0
+"""What no worker has answered within these seconds is unconfirmed."""
+
+PLACES = 5
+"""So many messages are under way at once: Temporal takes ten updates of one workflow, whoever sends them."""
+
+
+def session(
+    client: Client,
+    agent: Agent | str | PathLike[str] | None,
+    id: str,
+    *,
+    task_queue: str = "perdure",
+    options: RunOptions | None = None,
+    inputs: Mapping[str, Any] | None = None,
+    while_busy: WhileBusy | None = None,
+    idle_timeout: float | None = None,
+    tenant: str | None = None,
+    priority: int | None = None,
+    user: str | None = None,
+    patience: float = PATIENCE_SECONDS,
+) -> Session:
+    """The session of that id. Nothing is asked yet, and nothing need be known of it: its first message begins it.
+
+    `agent` may be None for a session that others have begun. A path is read at every message: an edited file counts
+    from the next turn on. `inputs` are for its prompt, `options` for each run. `while_busy` is what becomes of a
+    message that comes while a run is under way, unless `Session.send` says so. A session without a run or a message
+    for `idle_timeout` seconds closes. Both may be in the agent's file, too (`metadata.perdure.session`). `user` is on
+    whose behalf it is; `tenant` and `priority` are as for `start_run`; all these count when the session begins.
+    `patience` says how many seconds a message may wait for a worker's answer.
+
+    Raises ValueError for what can't be an id: it has 1 to 200 printable characters, without '/'.
+    """
+    require_id(id)
+    start: StartOptions = {"tenant": tenant, "priority": priority}
+    made = _Made(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
+    return Session(with_converter(client), id, made, patience=patience)
+
+
+@dataclass(frozen=True)
+class _Made:
+    """What a session is begun with, as its caller says it."""
+
+    agent: Agent | str | PathLike[str] | None
+    inputs: Mapping[str, Any] | None = None
+    options: RunOptions | None = None
+    start: StartOptions = field(default_factory=lambda: StartOptions())
+    task_queue: str = "perdure"
+    while_busy: WhileBusy | None = None
+    idle_timeout: float | None = None
+    user: str | None = None
+
+
+class Session:
+    """Sends to one session and reads it; made by `session`, as often as anybody likes.
+
+    All that read raise `RunNotFound` when there is no such session, and `RPCError` when the server does not answer.
+    """
+
+    def __init__(self, client: Client, id: str, made: _Made, *, patience: float) -> None:
+        self.id = id
+        """The workflow id; its runs are `ID/1`, `ID/2`, …"""
+        self._client = client
+        self._made = made
+        self._patience = patience
+        self._reader = Reader(client, id)
+        self._places = asyncio.Semaphore(PLACES)
+
+    async def send(
+        self,
+        text: str,
+        *,
+        while_busy: WhileBusy | None = None,
+        message_id: str | None = None,
+        by: str | None = None,
+        role: Literal["user", "task-delegation"] = "user",
+    ) -> RunHandle:
+        """Say something, and return the handle on the run that reads it, without waiting for that run's end.
+
+        A session that there is not, or not any more, begins with it. While a run is under way, `steer` lets that run
+        read the message, before its next model call; what it does not read any more opens the next turn. `queue` lets
+        the message wait for a turn of its own: the handle then waits until that run begins, whatever it is asked, and
+        raises `SessionError` of the kind `ended` when the session ends before. `reject` raises `SessionError` of the
+        kind `busy`. A message that is sent again under its `message_id` counts once. `by` says who sends it.
+
+        Raises `SessionError` also for a session that is closing and when no worker answers in time (`unconfirmed`:
+        send it again under its `message_id`); `RunNotFound` where no agent is given and there is no such session; what
+        `start_run` raises; `RenderError` for a prompt with an input without a value; `PayloadTooLargeError`.
+        """
+        agent = None if self._made.agent is None else loaded_agent(self._made.agent)
+        settings = session_settings(agent) if agent is not None else SessionSettings()
+        message = SessionMessage(
+            text=valid_text(text),
+            id=message_id or uuid.uuid4().hex,
+            while_busy=while_busy or self._made.while_busy or settings.while_busy or "steer",
+            by=by and valid_text(by),
+            role=role,
+        )
+        delivery = await self._delivery(redactor(agent).value(message), agent, settings)
+        async with self._places:
+            answer = await delivery.taken()
+        taken: Taken = answer.value
+        if taken.first_run_id:
+            return RunHandle(self._client, taken.run_id, origin=taken.first_run_id)
+        chain = PromisedChain(self._client, taken.run_id, self.id, answer.link)
+        return RunHandle(self._client, taken.run_id, chain=chain)
+
+    async def _delivery(self, message: SessionMessage, agent: Agent | None, settings: SessionSettings) -> Delivery:
+        await require_sendable(self._client, message, "The message", lambda: "Send less")
+        opening = None if agent is None else await self._opening(agent, settings)
+        if opening is not None:
+            message = message.model_copy(update={"setup_digest": opening.input.setup_digest})
+        return Delivery(self._client, self.id, message, opening, self._patience)
+
+    async def _opening(self, agent: Agent, settings: SessionSettings) -> Opening:
+        made = self._made
+        setup = setup_of(agent, made.inputs, made.options)
+        input = SessionInput(
+            setup=setup,
+            setup_digest=setup.digest,
+            idle_timeout=settings.idle_timeout if made.idle_timeout is None else made.idle_timeout,
+            user=made.user and valid_text(made.user),
+        )
+        known = redactor(agent)
+        return await opening_of(self._client, input, made.start, known, id=self.id, task_queue=made.task_queue)
+
+    async def messages(self) -> list[Message]:
+        """The complete conversation, as far as histories are kept: with trimmed messages, and the run under way."""
+        return await self._reader.messages()
+
+    async def runs(self) -> list[RunHandle]:
+        """The runs that have begun, in order, as far as the session's histories are kept; see `RunHandle`."""
+        return [self._run(turn) for turn in await self._reader.turns()]
+
+    async def status(self) -> SessionStatus:
+        """Where the session stands: the workflow's own answer or, when no worker gives one, what the histories say."""
+        return await self._reader.status()
+
+    async def stream(self, after: str = "") -> AsyncIterator[RunEvent]:
+        """The events of all runs, one run after the other, as they come, until the session ends; each has a `run_id`.
+
+        `after` is the `position` of the last one that the reader has. Each run ends with its own terminal event. Runs
+        that the namespace does not keep any more are left out. Raises ValueError for an `after` that is no position.
+        """
+        async for event in self._reader.stream(after, self._run):
+            yield event
+
+    def _run(self, turn: Turn) -> RunHandle:
+        return RunHandle(self._client, turn.run_id, origin=turn.first_run_id)
+
+    async def close(self) -> None:
+        """Take no more messages, and end after the run under way and those that are queued.
+
+        A session that has ended stays as it is. Raises `SessionError` when no worker answers in time.
+        """
+        described = await self._reader.describe()
+        if described.status != WorkflowExecutionStatus.RUNNING:
+            return
+        id = uuid.uuid4().hex
+        handle = self._client.get_workflow_handle(self.id, first_execution_run_id=None)
+        await Asked(self._client, self.id, self._patience).answer(
+            lambda: handle.start_update(CLOSE, id=id, wait_for_stage=WorkflowUpdateStage.ACCEPTED)
+        )
+
+    async def cancel(self, reason: str = "") -> None:
+        """Cancel the run under way, and end the session; what is queued is not read. An ended one stays as it is."""
+        text = await sealed_text(self._client.data_converter, redactor().text(valid_text(reason)))
+        await self._reader.describe()
+        await self._client.get_workflow_handle(self.id).cancel(reason=text)
