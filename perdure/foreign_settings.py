@@ -62,7 +62,7 @@ def _octopus_readers(settings: Settings) -> dict[str, Reader]:
         "ParallelToolExecution": option("parallel_tool_calls"),
         TRUNCATOR: partial(_truncator, settings),
         "MaxWorkingMemoryTokens": option("context_budget", in_tokens=True),
-        "MinHistoryMessages": option("keep_messages"),
+        "MinHistoryMessages": partial(_history_messages, settings),
         PRUNING: partial(_pruning, settings),
     }
 
@@ -74,6 +74,11 @@ def _truncator(settings: Settings, value: object, place: Place) -> None:
         read_map(value, place, {"maxTokens": read}, settings)
     else:
         read(value, place)
+
+
+def _history_messages(settings: Settings, value: object, place: Place) -> None:
+    """Two are always sent."""
+    settings.choose(place, "keep_messages", max(2, whole_number(value, least=0)))
 
 
 def _pruning(settings: Settings, value: object, place: Place) -> None:

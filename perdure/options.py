@@ -34,6 +34,8 @@ class RunOptions(BaseModel):
     """The most attempts of one model call, including the first (§9.10)."""
     context_budget: int | None = Field(default=None, gt=0)
     """The most characters that the model is sent; None sends everything (§13.3)."""
+    keep_messages: int = Field(default=2, ge=2)
+    """So many of the last messages are sent, system messages not counted, however small `context_budget` is."""
     parallel_tool_calls: bool = False
     """Whether the tool calls of one reply run at the same time (§13.6)."""
     max_parallel_tools: int = Field(default=100, ge=1, le=1000)

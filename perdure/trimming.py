@@ -34,11 +34,13 @@ def estimate_chars(messages: Sequence[Message]) -> int:
     return sum(map(message_chars, messages))
 
 
-def plan_trim(messages: Sequence[Message], sizes: Sequence[int], budget_chars: int) -> TrimPlan | None:
+def plan_trim(
+    messages: Sequence[Message], sizes: Sequence[int], budget_chars: int, *, keep: int = KEPT_AT_LEAST
+) -> TrimPlan | None:
     """What to drop so that the messages fit; None when they fit already, or when nothing may be dropped.
 
     The oldest groups are dropped as a whole (an assistant message with its tool results), until the rest and a summary
-    fit. All system messages stay, wherever they are, and at least two others.
+    fit. All system messages stay, wherever they are, and at least `keep` others.
     """
     total = sum(sizes)
     if total <= budget_chars:
@@ -52,7 +54,7 @@ def plan_trim(messages: Sequence[Message], sizes: Sequence[int], budget_chars: i
         if messages[start].instructs:
             continue
         left -= end - start
-        if left < KEPT_AT_LEAST:
+        if left < keep:
             break
         total -= sum(sizes[start:end])
         drop = end - head

@@ -179,3 +179,21 @@ def _is_one_group_too_many(remaining: list[Message]) -> bool:
     """Whether dropping one more group would leave less than two messages."""
     end = next((index for index, message in enumerate(remaining[1:], 1) if message.role != "tool"), len(remaining))
     return len(remaining) - end < 2
+
+
+@given(st.lists(st.integers(0, 4), max_size=12), st.integers(1, 4000), st.integers(2, 9))
+@settings(deadline=None, max_examples=60)
+def test_calls_and_their_results_are_dropped_together_or_not_at_all(rounds: list[int], budget: int, keep: int) -> None:
+    """An assistant message with tool calls, and all results of these, are one group."""
+    messages = [SYSTEM, Message.user("Begin " * 20)]
+    for number, calls in enumerate(rounds):
+        asked = [ToolCall(id=f"{number}-{index}", name="look", arguments="{}") for index in range(calls)]
+        messages.append(Message.assistant("So.", asked))
+        messages += [Message.tool(call, ToolResult.of_text("seen " * 30)) for call in asked]
+    plan = plan_trim(messages, [estimate_chars([each]) for each in messages], budget, keep=keep)
+    dropped = plan.dropped(messages) if plan else []
+    gone = set(map(id, dropped))
+    left = [message for message in messages if id(message) not in gone and not message.instructs]
+    asked_ids = [call.id for message in left for call in message.tool_calls]
+    assert asked_ids == [message.metadata["tool_call_id"] for message in left if message.role == "tool"]
+    assert len(left) >= min(keep, len(messages) - 1)

@@ -105,7 +105,7 @@ class ToolActivities:
         self._require_tool(run, input.request.name, input.offer)
         most = activities.LOCAL_SECONDS
         bounded = input.model_copy(update={"timeout": min(input.timeout, most)})
-        result = await self._execute(run, bounded, _context(input, activity.info().attempt))
+        result = await self._execute(run, bounded, _context(run, input, activity.info().attempt))
         if result.status == "timeout" and input.timeout > most:
             why = f"; it is local, and a local tool has {most:g} seconds: remove `local` from its declaration"
             return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout")
@@ -116,7 +116,7 @@ class ToolActivities:
         request, was_started = input.request, not input.offer or starts_so_far() > 0
         if was_started:
             run = await self._runs.current()
-            context = _context(input, activity.info().attempt)
+            context = _context(run, input, activity.info().attempt)
             await self._toolbox.abandon(run.agent, request.name, request.arguments, run.inputs, context)
         return activities.ended_unseen(request.name, was_started=was_started)
 
@@ -131,7 +131,7 @@ class ToolActivities:
     ) -> ToolResult:
         cancellation = Cancellation()
         context = replace(
-            _context(input, attempt),
+            _context(run, input, attempt),
             heartbeat=telling.heartbeat,
             report=telling.report,
             is_cancelled=cancellation.is_cancelled,
@@ -150,13 +150,14 @@ class ToolActivities:
         return recordable(redactor().value(result), most)
 
 
-def _context(input: activities.ToolInput, attempt: int) -> ToolContext:
+def _context(run: KnownRun, input: activities.ToolInput, attempt: int) -> ToolContext:
     """What the tool may know, without what it has only while it is executed and heard."""
     return replace(
         _known(input.request, input.earlier + attempt),
         last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
         handed_on=handed_on,
         kept_results=run_results(),
+        max_result=run.options.max_result,
     )
 
 

@@ -68,6 +68,7 @@ class MoreOptions(TypedDict, total=False):
     limit_message: str | None
     progress: bool
     max_result: int | None
+    keep_messages: int
     max_depth: int
     max_cost_usd: float | None
     warn_cost_usd: float | None

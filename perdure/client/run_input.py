@@ -18,6 +18,7 @@ from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.portable import portable
 from ..prompty.prepare import prepare
+from ..protocol.features import needed_by
 from ..protocol.run import RunInput
 from ..redaction import redactor
 from ..tools.binding import bound_inputs
@@ -54,13 +55,15 @@ def new_run(
     loaded = with_delegates(agent if isinstance(agent, Agent) else load(agent, defer_environment=True))
     given = {name: valid_json(value) for name, value in (inputs or {}).items()}
     known = redactor(loaded)
+    chosen = options_for(loaded, options, {} if workflow.in_workflow() else os.environ)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     return RunInput(
         agent=portable(loaded if workflow.in_workflow() else with_files(loaded)),
         agents={} if workflow.in_workflow() else recorded_agents(loaded),
         messages=known.value(first),
         inputs=known.value(bound_inputs(loaded, given)),
-        options=options_for(loaded, options, {} if workflow.in_workflow() else os.environ),
+        options=chosen,
+        features=needed_by(chosen),
     )
 
 

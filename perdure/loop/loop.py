@@ -125,8 +125,10 @@ class AgentLoop:
 
     async def _trim_context(self) -> None:
         """§13.3"""
-        messages, budget = self._conversation.messages, self._options.context_budget
-        plan = None if budget is None else plan_trim(messages, self._conversation.sizes, budget)
+        messages, options = self._conversation.messages, self._options
+        if options.context_budget is None:
+            return
+        plan = plan_trim(messages, self._conversation.sizes, options.context_budget, keep=options.keep_messages)
         if plan is None:
             return
         summary = ""

@@ -12,15 +12,19 @@ from ..tool_calls import ToolRequest, ToolSpec
 
 
 class ShownResults:
-    """Shortens what is too long for the conversation; the whole result is kept elsewhere."""
+    """Shortens what is too long for the conversation; the whole result is kept elsewhere.
 
-    def __init__(self, tools: Mapping[str, ToolSpec]) -> None:
+    `limit` holds for tools without one of their own.
+    """
+
+    def __init__(self, tools: Mapping[str, ToolSpec], limit: int | None = None) -> None:
         self._tools = tools
+        self._limit = limit
         self._pager = next((spec.name for spec in tools.values() if spec.built_in == "read_result"), None)
 
     def __call__(self, request: ToolRequest, result: ToolResult) -> ToolResult:
         """The result as the conversation has it; `ToolResult.size` tells of one that was shortened."""
-        limit = shown_bytes(self._tools[request.name].max_result, request.calls)
+        limit = shown_bytes(self._tools[request.name].max_result or self._limit, request.calls)
         return shortened(result, limit, self._note(request))
 
     def _note(self, request: ToolRequest) -> Note:

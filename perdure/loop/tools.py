@@ -53,7 +53,7 @@ class ToolRound:
         self._guarded = guarded
         self._slots = asyncio.Semaphore(options.max_parallel_tools)
         self._allowances = Allowances(options, state)
-        self._shown = ShownResults(tools)
+        self._shown = ShownResults(tools, options.max_result)
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
         """The tool messages, in the order of `calls`.

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..options import RunOptions
+
 LOADED_BEGINNING = "loaded-beginning"
 """A run begins with a conversation that another run's history holds (`RunInput.beginning`)."""
 
@@ -14,9 +16,23 @@ PROMPTED_TOOLS = "prompted-tools"
 MOCK = "mock"
 """The model's answers are recorded beforehand (`Inventory.mock_responses`)."""
 
-KNOWN_FEATURES: frozenset[str] = frozenset({LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, MOCK})
+AGENT_LIMITS = "agent-limits"
+"""A run has limits that came after version 0.1 (`AFTER_THE_FIRST_VERSION`)."""
+
+KNOWN_FEATURES: frozenset[str] = frozenset({LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, MOCK, AGENT_LIMITS})
 """The names of the behaviours beyond those of version 0.1 that this version has.
 
 A change that an older worker can't carry out, although it could read the run's input, gets a name here. Whoever starts
 a run that depends on it puts the name into `RunInput.features`.
 """
+
+AFTER_THE_FIRST_VERSION = ("keep_messages", "limit_message", "max_result")
+"""Options that a worker of version 0.1 would pass over: the conversation of the run would be another one."""
+
+
+def needed_by(options: RunOptions) -> list[str]:
+    """What a run with these options needs of its workers."""
+    fields = RunOptions.model_fields
+    is_later = any(getattr(options, name) != fields[name].get_default() for name in AFTER_THE_FIRST_VERSION)
+    is_prompted = options.tool_protocol != "native"
+    return [*([PROMPTED_TOOLS] if is_prompted else []), *([AGENT_LIMITS] if is_later else [])]

@@ -8,12 +8,12 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..activities.hooks import Hooks, conversation_text, judged_output
+from ..activities.hooks import Hooks, judged_output
 from ..agent import Agent
 from ..conversation import Conversation
 from ..errors import ModelError
@@ -27,15 +27,13 @@ from ..loop.tools import CANCELLED_TEXT
 from ..loop.verdicts import checked
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
-from ..prompty.load import load
-from ..prompty.prepare import prepare
 from ..protocol.activities import JUDGE_SECONDS
 from ..questions import Asked, misfit
 from ..result_sizes import SizeLimits
 from ..tool_calls import Approval, ToolProgress, ToolRequest, ToolSpec
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
-from .direct_model import PROVIDER, ModelFunction, read_reply
+from .direct_model import PROVIDER, ModelFunction, compaction, read_reply
 from .direct_results import DirectResults
 from .script import ScriptedReply
 from .waits import Waits
@@ -157,6 +155,7 @@ class DirectEffects(Effects):
                 report=self._report,
                 is_cancelled=self.cancelled,
                 kept_results=self.results.find,
+                max_result=self.options.max_result,
             ),
             timeout=self.specs[request.name].timeout or self.options.tool_timeout,
             limits=SizeLimits().for_one_of(request.calls),
@@ -192,7 +191,7 @@ class DirectEffects(Effects):
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         dropped = deepcopy(conversation.messages[head : head + drop])
         if not callable(self.compactor):
-            return (await self._ask(*_compaction(self.compactor, dropped))).message.text
+            return (await self._ask(*compaction(self.compactor, dropped))).message.text
         summary = self.compactor(dropped)
         return str(await self._unless_cancelled(summary) if inspect.isawaitable(summary) else summary)
 
@@ -242,9 +241,3 @@ class DirectEffects(Effects):
         if inspect.iscoroutine(effect):
             effect.close()
         raise Cancelled
-
-
-def _compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:
-    """The agent that summarises, and what it is told."""
-    agent = compactor if isinstance(compactor, Agent) else load(compactor)
-    return agent, prepare(agent, {"conversation": conversation_text(dropped)})

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
+from ..activities.hooks import conversation_text
 from ..agent import Agent
 from ..errors import ModelError
 from ..messages import Message, ModelReply, Usage
+from ..prompty.load import load
+from ..prompty.prepare import prepare
 from ..providers.errors import error_from_http
 from ..providers.prices import Prices, PriceSource
 from ..providers.structured import read_answer
@@ -95,3 +99,9 @@ def _raise_fault(reply: ScriptedReply) -> None:
 def _usage(reply: ScriptedReply) -> Usage:
     sent, written = reply.input_tokens or 0, reply.output_tokens or 0
     return Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written)
+
+
+def compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:
+    """The agent that summarises, and what it is told. Raises what `load` and `prepare` raise."""
+    agent = compactor if isinstance(compactor, Agent) else load(compactor)
+    return agent, prepare(agent, {"conversation": conversation_text(dropped)})

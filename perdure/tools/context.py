@@ -66,6 +66,8 @@ class ToolContext:
     """What `cancelled` asks."""
     kept_results: KeptResults | None = field(default=None, repr=False)
     """For perdure's own tools: the results of the run's calls, whole."""
+    max_result: int | None = field(default=None, repr=False)
+    """For perdure's own tools: bytes of text that the model is shown of a result (`RunOptions.max_result`)."""
     resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
     """What `resource` gives, by type; an exception for one that can't be opened."""
 

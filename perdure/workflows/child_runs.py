@@ -26,6 +26,7 @@ from ..loop.called import answered, child_options, failed_run, too_deep
 from ..loop.effects import Cancelled
 from ..messages import ToolResult
 from ..protocol import activities, names
+from ..protocol.features import needed_by
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import Lineage, RunInput
 from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT, keyword
@@ -134,14 +135,15 @@ def child_input(
     """What the called run starts with. Raises LoadError for a setting of an agent's file that is wrong."""
     agents = {**caller.agents, **call.agents}
     agent, is_single = agents[call.path], call.mode == "single"
+    options = child_options(caller.options, allowance, single=is_single, caller=caller.agent, called=agent)
     info, above = workflow.info(), caller.lineage
     ids = TraceIds.of(info.namespace, info.workflow_id, info.first_execution_run_id, above.trace if above else "")
     return RunInput(
         agent=agent.model_copy(update={"tools": None}) if is_single else agent,
         messages=prepared.messages or [],
         inputs=prepared.inputs,
-        options=child_options(caller.options, allowance, single=is_single, caller=caller.agent, called=agent),
-        features=caller.features,
+        options=options,
+        features=list(dict.fromkeys([*caller.features, *needed_by(options)])),
         search_attributes=caller.search_attributes,
         agents={} if is_single else agents_for(agent, agents),
         lineage=Lineage(

@@ -57,7 +57,8 @@ class ReadResult(BuiltInTool):
         if "search" in asked:
             return _places(text, asked["search"], offset)
         policy = call.tool.perdure
-        limit = max((policy and policy.max_result) or SHOWN_BYTES, HEAD_BYTES + LEAST_BYTES) - HEAD_BYTES
+        most = (policy and policy.max_result) or call.context.max_result or SHOWN_BYTES
+        limit = max(most, HEAD_BYTES + LEAST_BYTES) - HEAD_BYTES
         others = [part.kind for part in result.parts if not isinstance(part, TextPart)]
         return _page(text, offset, min(asked.get("length", limit), limit), limit, others)
 
