@@ -56,6 +56,7 @@ class CodeSources:
     guardrails: Sequence[str] = ()
     compactors: Sequence[str] = ()
     scripted: str | None = None
+    mock: bool = False
 
     def __bool__(self) -> bool:
         return bool(self.tools or self.guardrails or self.compactors)
@@ -106,16 +107,17 @@ def begin_with_file(request: RunRequest) -> Beginning:
     options = run_options({**request.fields, **hooks_of(code)})
     agent = _load(request, code)
     given = read_inputs(agent, request.inputs, request.inputs_json)
-    return Beginning(agent, given, None, options, code, command_memo(code, sources.scripted), None)
+    memo = command_memo(code, sources.scripted, mock=sources.mock)
+    return Beginning(agent, given, None, options, code, memo, None)
 
 
 def _load(request: RunRequest, code: UserCode) -> Agent:
     from ..client.connection import environment_names_a_server
 
-    script = request.sources.scripted
-    elsewhere = not code and not script and (request.detach or environment_names_a_server())
+    has_model = not (request.sources.scripted or request.sources.mock)
+    elsewhere = not code and has_model and (request.detach or environment_names_a_server())
     return load_checked(
-        Path(request.agent_or_text), code.tools, has_model=script is None, elsewhere=elsewhere, quiet=request.quiet
+        Path(request.agent_or_text), code.tools, has_model=has_model, elsewhere=elsewhere, quiet=request.quiet
     )
 
 
@@ -151,8 +153,8 @@ def memo_for(recorded: RecordedRun, sources: CodeSources) -> CommandMemo:
     """What a run that goes on from a recorded one notes of its code. Raises `UsageProblem`."""
     if not sources:
         memo = recorded.memo
-        return CommandMemo(memo.folder, memo.sources, sources.scripted or memo.scripted)
-    return command_memo(sources.load(), sources.scripted or recorded.memo.scripted)
+        return CommandMemo(memo.folder, memo.sources, sources.scripted or memo.scripted, sources.mock)
+    return command_memo(sources.load(), sources.scripted or recorded.memo.scripted, mock=sources.mock)
 
 
 async def _said(handle: RunHandle) -> list[Message]:

@@ -19,6 +19,7 @@ def dev(
     compactor: options.Compactors = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
     prompt_root: options.PromptRoot = None,
+    mock: options.Mock = False,
     watch: options.Watch = None,
     port: options.Port = None,
     ui_port: options.UiPort = None,
@@ -35,7 +36,14 @@ def dev(
     from .reload import worker_arguments
 
     command = worker_arguments(
-        tools, guardrails, compactor, task_queue, prompt_root, grace=5.0, metrics=chosen(metrics_port, metrics_address)
+        tools,
+        guardrails,
+        compactor,
+        task_queue,
+        prompt_root,
+        grace=5.0,
+        metrics=chosen(metrics_port, metrics_address),
+        mock=mock,
     )
     execute(_develop(command, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
 

@@ -82,6 +82,10 @@ InputsJson = Annotated[
 PromptRoot = Annotated[
     Path | None, typer.Option("--prompt-root", metavar="DIR", help="The folder of the agents that are used as tools.")
 ]
+Mock = Annotated[
+    bool,
+    typer.Option("--mock", help="Take models' answers from DEBUG_MOCK_RESPONSES, where it has some: docs/kaos.md."),
+]
 Watch = Annotated[
     list[Path] | None,
     typer.Option("--watch", metavar="DIR", help="A folder whose files are watched; default: the current one."),

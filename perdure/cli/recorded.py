@@ -30,11 +30,13 @@ class CommandMemo:
     sources: Mapping[str, list[str]] | None = None
     """By option (`--tools` …), as they were typed."""
     scripted: str | None = None
+    mock: bool = False
+    """Whether its worker honours answers that stand for a model's."""
 
     def as_memo(self, task_queue: str) -> dict[str, Any]:
         """The entry of the run's memo."""
         named = {option.removeprefix("--"): sources for option, sources in (self.sources or {}).items()}
-        values = {"folder": self.folder, **named, "scripted": self.scripted, "taskQueue": task_queue}
+        values = {"folder": self.folder, **named, "scripted": self.scripted, "mock": self.mock, "taskQueue": task_queue}
         return {MEMO: {name: value for name, value in values.items() if value}}
 
     @classmethod
@@ -44,12 +46,13 @@ class CommandMemo:
         if not isinstance(entry, Mapping):
             return cls()
         named = {f"--{name}": list(value) for name, value in entry.items() if isinstance(value, list)}
-        return cls(folder=str(entry.get("folder") or ""), sources=named, scripted=entry.get("scripted"))
+        scripted, mock = entry.get("scripted"), bool(entry.get("mock"))
+        return cls(folder=str(entry.get("folder") or ""), sources=named, scripted=scripted, mock=mock)
 
     @property
     def has_code(self) -> bool:
         """Whether `perdure resume` finds code here that a worker of the run needs."""
-        return bool(self.sources or self.scripted)
+        return bool(self.sources or self.scripted or self.mock)
 
     def load(self) -> UserCode:
         """The code that the command was given, loaded from where it was typed. Raises `UsageProblem`."""
@@ -102,6 +105,6 @@ async def read_memo(run: WorkflowExecution) -> CommandMemo:
         return CommandMemo()
 
 
-def command_memo(code: UserCode, scripted: str | None) -> CommandMemo:
+def command_memo(code: UserCode, scripted: str | None, *, mock: bool = False) -> CommandMemo:
     """What to note of this command."""
-    return CommandMemo(folder=os.getcwd(), sources=code.sources, scripted=scripted)
+    return CommandMemo(folder=os.getcwd(), sources=code.sources, scripted=scripted, mock=mock)

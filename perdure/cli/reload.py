@@ -25,13 +25,15 @@ def worker_arguments(
     rates: Iterable[str] | None = None,
     *,
     metrics: str | None = None,
+    mock: bool = False,
 ) -> list[str]:
     """The arguments of the `perdure worker` to supervise."""
     given = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors, "--rate": rates}
     named = [word for option, specs in given.items() for spec in specs or () for word in (option, spec)]
     root = ["--prompt-root", str(prompt_root)] if prompt_root else []
     measured = ["--metrics-address", metrics] if metrics else []
-    return ["worker", *named, "--task-queue", task_queue, "--grace", str(grace), *root, *measured]
+    mocked = ["--mock"] if mock else []
+    return ["worker", *named, "--task-queue", task_queue, "--grace", str(grace), *root, *measured, *mocked]
 
 
 async def supervise(

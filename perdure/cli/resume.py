@@ -52,7 +52,7 @@ async def _resume(run_id: str, sources: CodeSources, *, quiet: bool, as_json: bo
         queue = recorded.description.task_queue
         with ExitStack() as stack:
             _serve_script(recorded, stack)
-            async with worker_inside(session, task_queue=queue, code=code):
+            async with worker_inside(session, task_queue=queue, code=code, mock=recorded.memo.mock):
                 if not quiet:
                     tools = ", ".join(code.tools) or "none"
                     say(f"Run {run_id}: {session.place}, worker in this process, tools: {tools}", "strong")

@@ -15,6 +15,7 @@ from . import options
 from .agent_file import scripted_agent
 from .beginning import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
 from .console import answer, say
+from .mocks import require_mocks
 from .problems import DONE, UsageProblem
 from .run_options import chosen_fields
 from .running import execute
@@ -60,6 +61,7 @@ def run(
         str | None,
         typer.Option(metavar="SCRIPT", help="A scripted model instead of the agent's: file.json or file.py:function."),
     ] = None,
+    mock: options.Mock = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     log_level: options.LogLevel = None,
@@ -80,7 +82,7 @@ def run(
         inputs=inputs or [],
         inputs_json=inputs_json,
         continued=continued,
-        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted),
+        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock),
         fields=chosen_fields(context),
         id=id,
         task_queue=task_queue,
@@ -96,6 +98,9 @@ def _from_file(request: RunRequest) -> Beginning | None:
     """What the run begins with, unless it continues another; what is wrong with it is said before a server starts."""
     if request.detach and request.sources.scripted:
         raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
+    if request.detach and request.sources.mock:
+        raise UsageProblem("--detach and --mock exclude each other: the worker honours mocks (perdure worker --mock)")
+    require_mocks(asked=request.sources.mock, scripted=request.sources.scripted, quiet=request.quiet)
     if request.continued is None:
         return begin_with_file(request)
     if request.inputs or request.inputs_json:
@@ -116,7 +121,9 @@ async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
         inside = await _needs_worker_inside(session, request, begin, wanted)
         queue = wanted or (f"{DEFAULT_QUEUE}-{run_id}" if inside else DEFAULT_QUEUE)
         if inside:
-            await stack.enter_async_context(worker_inside(session, task_queue=queue, code=begin.code))
+            await stack.enter_async_context(
+                worker_inside(session, task_queue=queue, code=begin.code, mock=begin.memo.mock)
+            )
         with telling_if_interrupted(run_id):
             handle = await start_run(
                 session.client,
@@ -131,7 +138,7 @@ async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
         if request.detach:
             return await _report_detached(session, handle, queue, begin.code, request)
         if not request.quiet:
-            _announce(session, handle, agent, begin.script, inside=inside)
+            _announce(session, handle, _describe_model(agent, begin), inside=inside)
         return await follow_to_the_end(session, handle, inside=inside, quiet=request.quiet, as_json=request.as_json)
 
 
@@ -157,19 +164,21 @@ async def _needs_worker_inside(session: Session, request: RunRequest, begin: Beg
 
     if request.detach:
         return False
-    if begin.code or begin.script:
+    if begin.code or begin.script or begin.memo.mock:
         return True
     return session.embedded is not None and not await somebody_polls(session.client, queue or DEFAULT_QUEUE)
 
 
-def _announce(session: Session, handle: RunHandle, agent: Agent, script: str | None, *, inside: bool) -> None:
+def _announce(session: Session, handle: RunHandle, model: str, *, inside: bool) -> None:
     worker = "worker in this process" if inside else "workers elsewhere"
-    say(f"Run {handle.id}: {_describe_model(agent, script)}, {session.place}, {worker}", "strong")
+    say(f"Run {handle.id}: {model}, {session.place}, {worker}", "strong")
 
 
-def _describe_model(agent: Agent, script: str | None) -> str:
-    if script:
-        return f"scripted model ({script})"
+def _describe_model(agent: Agent, begin: Beginning) -> str:
+    if begin.memo.mock:
+        return "mock answers (DEBUG_MOCK_RESPONSES)"
+    if begin.script:
+        return f"scripted model ({begin.script})"
     return f"model {agent.model.id} of {agent.model.provider_key}" if agent.model else "no model declared"
 
 

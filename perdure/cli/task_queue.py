@@ -20,7 +20,9 @@ DEFAULT_QUEUE = "perdure"
 
 
 @asynccontextmanager
-async def worker_inside(session: Session, *, task_queue: str, code: UserCode) -> AsyncIterator[None]:
+async def worker_inside(
+    session: Session, *, task_queue: str, code: UserCode, mock: bool = False
+) -> AsyncIterator[None]:
     """Run a worker in this process, with a connection of its own, while the block runs."""
     from ..trace.environment import exporting
     from ..worker import create_worker
@@ -35,6 +37,7 @@ async def worker_inside(session: Session, *, task_queue: str, code: UserCode) ->
             registered_tools=not code.names_its_tools,
             guardrails=code.guardrails,
             compactors=code.compactors,
+            mock=mock,
             graceful_shutdown_timeout=timedelta(seconds=2),
             tracer_provider=traces,
         ),

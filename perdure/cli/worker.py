@@ -15,6 +15,7 @@ from . import options
 from .console import answer, say
 from .health import fresh_file
 from .metrics import chosen
+from .mocks import say_mocks
 from .problems import UsageProblem
 from .running import execute
 from .task_queue import DEFAULT_QUEUE
@@ -35,6 +36,7 @@ def worker(
             help="Model calls that all workers of the queue make together: openai=50/s, openai/gpt-4o=300/min.",
         ),
     ] = None,
+    mock: options.Mock = False,
     reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
     watch: options.Watch = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
@@ -59,12 +61,25 @@ def worker(
     rates = _rates(rate or ())
     metrics = chosen(metrics_port, metrics_address)
     if reload:
-        command = worker_arguments(tools, guardrails, compactor, task_queue, prompt_root, grace, rate, metrics=metrics)
+        command = worker_arguments(
+            tools, guardrails, compactor, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock
+        )
         execute(supervise(command, watch or [Path.cwd()]), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or ())
     end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
-    work = _work(code, task_queue, prompt_root, grace, rates=rates, health_file=health_file, end=end, as_json=as_json)
+    say_mocks(honoured=mock)
+    work = _work(
+        code,
+        task_queue,
+        prompt_root,
+        grace,
+        rates=rates,
+        mock=mock,
+        health_file=health_file,
+        end=end,
+        as_json=as_json,
+    )
     execute(work, is_service=True, metrics=metrics)
 
 
@@ -86,6 +101,7 @@ async def _work(
     grace: float,
     *,
     rates: dict[str, float],
+    mock: bool,
     health_file: Path | None,
     end: Callable[[], Awaitable[object]],
     as_json: bool,
@@ -109,6 +125,7 @@ async def _work(
                 compactors=code.compactors,
                 prompt_root=prompt_root,
                 model_rate=rates,
+                mock=mock,
                 graceful_shutdown_timeout=timedelta(seconds=grace),
                 tracer_provider=traces,
             ) as running,
