@@ -13,7 +13,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from .exchanged import Exchanged
 from .message_sizes import batches, message_chars, total_bytes
 from .messages import Message
-from .operations import Append, Operation, Rewrite, Trim, next_digest, operation_bytes, seed_digest
+from .operations import (
+    Append,
+    Instruct,
+    Operation,
+    Rewrite,
+    Trim,
+    count_of_instructions,
+    next_digest,
+    operation_bytes,
+    seed_digest,
+)
 
 BATCH_BYTES = 256 * 1024
 """No operation holds more, unless a single message does: each one fits into a payload."""
@@ -75,10 +85,10 @@ class Conversation:
         """Replace the `drop` messages after the first `head`, except system messages, by `summary`."""
         self.apply(Trim(head=head, drop=drop, summary=summary))
 
-    def rewrite(self, messages: Sequence[Message]) -> None:
-        """Replace all messages, in operations of at most `BATCH_BYTES`."""
+    def rewrite(self, messages: Sequence[Message], *, is_view: bool = False) -> None:
+        """Replace all messages, in operations of at most `BATCH_BYTES`; `is_view` as in `Rewrite`."""
         first, *more = batches(messages, BATCH_BYTES) or [[]]
-        self.apply(Rewrite(messages=first))
+        self.apply(Rewrite(messages=first, is_view=is_view))
         for batch in more:
             self.apply(Append(messages=batch))
 
@@ -92,6 +102,8 @@ class Conversation:
                 self._replace(head, drop, [*instructions, summary])
             case Rewrite(messages=messages):
                 self._replace(0, len(self.messages), messages)
+            case Instruct(messages=messages):
+                self._replace(0, count_of_instructions(self.messages), messages)
         self.operations.append(operation)
         self.version += 1
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Sequence
 from hashlib import blake2b
 from typing import Annotated, Literal
@@ -34,10 +35,19 @@ class Rewrite(Exchanged):
 
     op: Literal["rewrite"] = "rewrite"
     messages: list[Message]
+    is_view: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether this only tells what several changes have led to: what was said before stays said."""
 
 
-Operation = Annotated[Append | Trim | Rewrite, Field(discriminator="op")]
-_OPERATION: TypeAdapter[Append | Trim | Rewrite] = TypeAdapter(Operation)
+class Instruct(Exchanged):
+    """Replace the system messages at the beginning, as a session does whose agent has changed."""
+
+    op: Literal["instruct"] = "instruct"
+    messages: list[Message]
+
+
+Operation = Annotated[Append | Trim | Rewrite | Instruct, Field(discriminator="op")]
+_OPERATION: TypeAdapter[Append | Trim | Rewrite | Instruct] = TypeAdapter(Operation)
 
 
 def operation_bytes(operation: Operation) -> int:
@@ -57,6 +67,11 @@ def next_digest(digest: str, operation: Operation) -> str:
     # which keeps fields that it does not know, must not be sent them while they hold their default (`exclude_if`).
     dumped = _OPERATION.dump_json(operation, exclude_defaults=True)
     return _link(digest, operation.op.encode() + dumped + _media_kinds(_messages_of(operation)))
+
+
+def count_of_instructions(messages: Sequence[Message]) -> int:
+    """How many of the messages are system messages at the beginning."""
+    return next((count for count, message in enumerate(messages) if not message.instructs), len(messages))
 
 
 def _messages_of(operation: Operation) -> list[Message]:

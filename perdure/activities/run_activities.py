@@ -20,6 +20,7 @@ from ..options import RunOptions
 from ..payloads.limits import require_recordable
 from ..protocol import activities
 from ..protocol.inventory import Inventory
+from ..protocol.run import RunInput
 from ..providers.mocked import MockedModel
 from ..providers.prices import Prices
 from ..redaction import redactor
@@ -108,7 +109,7 @@ class RunActivities:
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)
-            self._runs.add(link.workflow_id, run, Conversation.recorded(begun.messages))
+            self._runs.add(link.workflow_id, run, _beginning(begun))
         elif input.offer and inventory.lacking:
             raise refusal(inventory.lacking, input.offer)
         return inventory
@@ -222,13 +223,24 @@ class RunActivities:
         with typed_failures():
             async with heartbeats():
                 link = LinkKey(input.workflow_id or current_link().workflow_id, input.run_id)
-                messages = await self._runs.messages_of(link, input.reference)
+                messages = await self._runs.messages_of(link, input.reference, of_session=input.of_session)
+                if link.workflow_id != current_link().workflow_id and input.end == len(messages):
+                    self._runs.take(input.reference, messages)
                 return messages[input.start : input.end]
 
     @activity.defn(name=activities.MEASURE)
     async def measure(self, input: dict[str, Any]) -> int:
         """How many bytes a value takes in a history, after compression, and without what is stored elsewhere."""
         return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))
+
+
+def _beginning(begun: activities.Beginning | RunInput) -> Conversation:
+    """The conversation that a run begins with, as far as its input holds it."""
+    if isinstance(begun, RunInput):
+        return begun.conversation()
+    if begun.reference is None:
+        return Conversation.recorded(begun.messages)
+    return Conversation.recorded(begun.messages, version=begun.reference.version, digest=begun.reference.digest)
 
 
 def _copies(messages: Sequence[Message]) -> list[Message]:

@@ -14,6 +14,7 @@ from temporalio import activity
 from ..agent import Agent, Tool
 from ..conversation import Conversation, ConversationRef, DigestMismatchError
 from ..history.link import read_beginning, read_link
+from ..history.session_link import session_conversation
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
@@ -172,10 +173,15 @@ class RunCache:
             messages = await self._messages(key, reference)
             return await self._run(key), messages
 
-    async def messages_of(self, key: LinkKey, reference: ConversationRef) -> list[Message]:
-        """The conversation of any link of a run at exactly that version. Raises as `messages_at` does."""
+    async def messages_of(self, key: LinkKey, reference: ConversationRef, *, of_session: bool = False) -> list[Message]:
+        """The conversation of any link of a run, or of a session, at exactly that version. Raises as `messages_at`."""
         async with self._lock(key):
-            return await self._messages(key, reference)
+            return await self._messages(key, reference, of_session=of_session)
+
+    def take(self, reference: ConversationRef, messages: Sequence[Message]) -> None:
+        """Remember the conversation that the current activity's run goes on from; the run's own changes follow."""
+        copy = Conversation.recorded(messages, version=reference.version, digest=reference.digest)
+        _keep(self._conversations, current_link().workflow_id, copy)
 
     def _lock(self, key: LinkKey) -> asyncio.Lock:
         return self._locks.setdefault(key.workflow_id, asyncio.Lock())
@@ -206,13 +212,16 @@ class RunCache:
         _keep(self._runs, key.workflow_id, run)
         return run
 
-    async def _messages(self, key: LinkKey, reference: ConversationRef) -> list[Message]:
+    async def _messages(self, key: LinkKey, reference: ConversationRef, *, of_session: bool = False) -> list[Message]:
         conversation = self._conversations.pop(key.workflow_id, None)
         if conversation is not None and _followed(conversation, reference):
             self.hits += 1
         else:
             self.misses += 1
-            conversation = await self._read(key, reference)
+            if of_session:
+                conversation = await session_conversation(activity.client(), *key, reference)
+            else:
+                conversation = await self._read(key, reference)
         _keep(self._conversations, key.workflow_id, conversation)
         return list(conversation.messages)
 

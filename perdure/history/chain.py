@@ -165,7 +165,10 @@ async def closing_tail(client: Client, link: RecordedLink) -> ConversationRef | 
     Raises `ConfigurationError` when it is stored where `client` can't look.
     """
     ending = await ending_of(client, link.closing) if link.closing else None
-    return ending.tail if ending else None
+    if ending is None or ending.tail or not ending.handed_over:
+        return ending.tail if ending else None
+    told, known = ending.handed_over, link.references[-1].version if link.references else link.version
+    return told.model_copy(update={"base": known, "operations": told.operations[known - told.base :]})
 
 
 async def ending_of(client: Client, closing: HistoryEvent) -> RunOutput | RunFailure | None:

@@ -159,7 +159,7 @@ async def _fold(client: Client, run_id: str, history: Sequence[HistoryEvent]) ->
         history=history,
         input=input,
         references=await _references(client, history),
-        pieces=await _pieces(client, history),
+        pieces=await loaded_pieces(client, history),
         closing=next((event for event in reversed(history) if event.event_type in CLOSING_EVENTS), None),
         inventory=input.carried.inventory if input.carried else await InventoryReader(client).read(history),
     )
@@ -177,7 +177,7 @@ async def _references(client: Client, history: Iterable[HistoryEvent]) -> list[C
     return [input.conversation for input in inputs if input.conversation is not None]
 
 
-async def _pieces(client: Client, history: Iterable[HistoryEvent]) -> list[Message]:
+async def loaded_pieces(client: Client, history: Iterable[HistoryEvent]) -> list[Message]:
     """The messages of all pieces that the link has loaded, in the order of the conversation."""
     loads = {
         event_id: await decode(client, scheduled.input.payloads, activities.PieceInput)

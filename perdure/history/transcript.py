@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from ..conversation import Conversation
 from ..messages import Message
-from ..operations import Operation, Rewrite, Trim
+from ..operations import Append, Instruct, Operation, Rewrite, Trim, count_of_instructions
 
 
 class Transcript:
@@ -18,13 +18,29 @@ class Transcript:
         self._seen = Conversation(seed)
 
     def follow(self, operations: Iterable[Operation]) -> None:
-        """Take up what the next operations say."""
+        """Take up what the next operations say; those that lead to a view come together."""
+        operations = list(operations)
+        if operations and isinstance(operations[0], Rewrite) and operations[0].is_view:
+            self._follow_view(operations)
+            return
         for operation in operations:
-            if isinstance(operation, Rewrite):
-                self._forget_visible()
-            if not isinstance(operation, Trim):
-                self.messages += operation.messages
+            match operation:
+                case Append(messages=messages):
+                    self.messages += messages
+                case Rewrite(messages=messages):
+                    self._forget_visible()
+                    self.messages += messages
+                case Instruct(messages=messages):
+                    self.messages[: count_of_instructions(self.messages)] = messages
+                case Trim():
+                    pass
             self._seen.apply(operation)
+
+    def _follow_view(self, operations: Sequence[Operation]) -> None:
+        known = list(self._seen.messages)
+        for operation in operations:
+            self._seen.apply(operation)
+        self.messages += _beyond(known, self._seen.messages)
 
     def begin_link(self, seed: Sequence[Message]) -> None:
         """Go on with the next link of the run, which starts from `seed`.
@@ -46,3 +62,16 @@ class Transcript:
             else:
                 kept.append(message)
         self.messages = kept[::-1]
+
+
+def _beyond(known: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
+    """The messages that are not among those that are known."""
+    left = Counter(message.model_dump_json() for message in known)
+    found = list[Message]()
+    for message in messages:
+        key = message.model_dump_json()
+        if left[key] > 0:
+            left[key] -= 1
+        else:
+            found.append(message)
+    return found

@@ -59,6 +59,9 @@ class Beginning(Exchanged):
     inputs: JsonObject
     options: RecordedOptions
     messages: list[Message]
+    """The conversation, as far as the run's input holds it."""
+    reference: ConversationRef | None = None
+    """Which version of it `messages` is; None for the first."""
     agents: dict[str, Agent] = {}
     lineage: Lineage | None = None
 

@@ -57,6 +57,8 @@ class RunFailure(Exchanged):
     tool_calls: int = Field(default=0, exclude_if=operator.not_)
     cost_usd: float | None = None
     unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
+    unread_steering: int = Field(default=0, exclude_if=operator.not_)
+    handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
 
 
 class ForkOf(Exchanged):

@@ -63,6 +63,9 @@ class SessionMessage(Exchanged):
     """Of the sender's `SessionSetup`; "" for whatever the session has."""
     setup: SessionSetup | None = Field(default=None, exclude_if=operator.not_)
     """Sent when the session has another one: runs from now on are started with it."""
+    traceparent: str = Field(default="", exclude_if=operator.not_)
+    """The span in which it was sent (W3C Trace Context), if there was one: the trace of a run that begins links to it.
+    """
 
 
 class Taken(Exchanged):
@@ -90,6 +93,10 @@ class HandedOver(Exchanged):
     turn: int
     reference: ConversationRef
     """The first one starts where the session's own conversation stood when the turn began."""
+    is_last: bool = False
+    """Whether that is all: what a turn has not told to its end does not count."""
+    unread_steering: int = Field(default=0, exclude_if=operator.not_)
+    """As in `RunOutput`; said by the last part."""
 
 
 class SessionStatus(Exchanged):
@@ -112,6 +119,7 @@ class QueuedMessage(Exchanged):
     text: str
     id: str
     role: Literal["user", "task-delegation"] = "user"
+    traceparent: str = Field(default="", exclude_if=operator.not_)
 
 
 class CarriedSession(Exchanged):

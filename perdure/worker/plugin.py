@@ -33,6 +33,7 @@ from ..tools.user_loop import UserLoop
 from ..tools.watchdog import watchdog
 from ..workflows.agent_run import AgentRun
 from ..workflows.run_log import RunLog
+from ..workflows.session import Session
 from .measuring import measuring, waiting_measured
 from .pacing import giving_permits
 from .warm_up import warming_up
@@ -56,9 +57,9 @@ WORKER_DEFAULTS: dict[str, Any] = {
 
 
 class PerdurePlugin(SimplePlugin):
-    """Gives a client perdure's data converter, a replayer its workflow, and a worker all that it needs to run agents.
+    """Gives a client perdure's data converter, a replayer its workflows, and a worker all that it needs to run agents.
 
-    That is the workflow, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
+    That is the workflows, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
     Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices that are none, for a
     rate that can't be, and for a `tracer_provider` that is not of OpenTelemetry's SDK.
 
@@ -125,7 +126,7 @@ class PerdurePlugin(SimplePlugin):
         super().__init__(
             "perdure",
             data_converter=_converter,
-            workflows=[AgentRun],
+            workflows=[AgentRun, Session],
             activities=self._with_activities,
             interceptors=[self.workflows_held, RunLog(), *([self.tracing] if self.tracing else [])],
             run_context=_closing_clients,

@@ -28,6 +28,7 @@ from .effects import TemporalEffects
 from .ending import Ending
 from .failures import BUGS
 from .features import require_features
+from .handing_over import HandOver
 from .inbox import Inbox, understood
 from .offers import Offers, take_inventory
 from .recording import load_beginning
@@ -68,8 +69,9 @@ class AgentRun:
         )
         self._conversation = input.conversation()
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
-        keeps_messages = carried is None and input.lineage is None
-        self._ending = Ending(self._conversation, self._state, self._events, keeps_messages, bool(input.lineage))
+        self._turn = HandOver(input, input.session, self._conversation, self._inbox) if input.session else None
+        is_alone = carried is None and input.lineage is None and self._turn is None
+        self._ending = Ending(self._conversation, self._state, self._events, is_alone, bool(input.lineage), self._turn)
         self._offers = Offers(input.options.missing_tool_grace, lambda text: self._display.tell(text))
         self._children = ChildRuns(input, self._inbox, self._events, lambda: self._display.show())
         self._display = Display(input, self._state, self._events, self._inbox, self._offers, self._children.running)
@@ -99,21 +101,23 @@ class AgentRun:
             await self._begin_link()
             outcome = await self._loop().run()
         except RunCancelled:
-            self._end("cancelled")
+            await self._end("cancelled")
             raise asyncio.CancelledError from None
         except RunError as error:
-            self._end("failed")
+            await self._end("failed")
             raise self._ending.failure(error) from error
         except ContinueAsNewError:
             raise
         except Exception as error:
-            failure = self._ending.unforeseen(error, workflow.time())
-            self._end("failed")
-            raise failure from error
-        self._end("done")
+            unforeseen = self._ending.unforeseen(error, workflow.time())
+            await self._end("failed")
+            raise self._ending.failure(unforeseen) from error
+        await self._end("done")
         return self._ending.output(outcome, self._inbox.unread)
 
-    def _end(self, status: ShownStatus) -> None:
+    async def _end(self, status: ShownStatus) -> None:
+        if self._turn is not None:
+            await self._turn.hand_over(by_result=status != "cancelled")
         self._ended = status
         self._display.end(status)
 

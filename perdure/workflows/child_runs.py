@@ -102,7 +102,7 @@ class ChildRuns:
             parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
             task_timeout=WORKFLOW_TASK_TIMEOUT,
             memo={"agent": shown_name(input.agent)},
-            search_attributes=_attributes(input),
+            search_attributes=attributes_for(input),
             static_summary=summary_of(input),
             static_details=details_of(input),
         )
@@ -155,8 +155,10 @@ def child_input(
     )
 
 
-def _attributes(input: RunInput) -> TypedSearchAttributes | None:
-    """Those that the caller has, too: to set one that is not registered would stop the caller for ever."""
+def attributes_for(input: RunInput, *, session: str | None = None) -> TypedSearchAttributes | None:
+    """Those of a child with this input, which its caller has too: to set one that is not registered would stop the
+    caller for ever. `session` is for one that is no turn of its caller's session.
+    """
     info = workflow.info()
     of_caller = info.typed_search_attributes
     values: dict[SearchAttributeKey[str], str | None] = {
@@ -164,7 +166,7 @@ def _attributes(input: RunInput) -> TypedSearchAttributes | None:
         STATUS: "running",
         ORIGIN: keyword(info.workflow_id),
         TENANT: of_caller.get(TENANT),
-        SESSION: of_caller.get(SESSION),
+        SESSION: keyword(session) if session else of_caller.get(SESSION),
     }
     known = {key: value for key, value in values.items() if key.name in input.search_attributes and value is not None}
     return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in known.items()]) if known else None

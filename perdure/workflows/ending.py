@@ -16,6 +16,7 @@ from ..operations import operation_bytes
 from ..protocol.outcome import RunFailure, RunOutput
 from ..valid_text import MAX_TEXT_BYTES, bounded_text
 from .failures import describe_failure
+from .handing_over import HandOver
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
@@ -42,6 +43,8 @@ class Ending:
     """Whether the result holds the conversation, if that is small."""
     is_called: bool = False
     """Whether another run has called this one: that one needs the output and the counts."""
+    turn: HandOver | None = None
+    """What a turn of a session leaves to it."""
 
     def output(self, outcome: Outcome, unread_steering: int) -> RunOutput:
         """The result of a run that ended well, and has not answered that many of its last messages."""
@@ -59,6 +62,7 @@ class Ending:
             cost_usd=self.state.cost_usd,
             unpriced_calls=self.state.unpriced_calls,
             unread_steering=unread_steering,
+            handed_over=self.turn.in_result if self.turn else None,
         )
 
     def failure(self, error: RunError) -> ApplicationError:
@@ -75,18 +79,25 @@ class Ending:
             tool_calls=self.state.tool_calls if self.is_called else 0,
             cost_usd=self.state.cost_usd,
             unpriced_calls=self.state.unpriced_calls,
+            unread_steering=self.turn.unread if self.turn else 0,
+            handed_over=self.turn.in_result if self.turn else None,
         )
         return ApplicationError(
             bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True
         )
 
-    def unforeseen(self, error: Exception, time: float) -> ApplicationError:
+    def unforeseen(self, error: Exception, time: float) -> RunError:
         """The error of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
         kind, text = describe_failure(error)
         self.events.append("failed", self.state.iteration, FailedData(kind=kind, message=text), time=time)
-        return self.failure(RunError(text, kind=kind))
+        return RunError(text, kind=kind)
 
     def _tail(self) -> ConversationRef | None:
-        """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then."""
+        """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then.
+
+        None, too, where what a turn hands over by its result has it.
+        """
+        if self.turn and self.turn.tells_the_end:
+            return None
         size = sum(map(operation_bytes, self.conversation.unrecorded))
         return self.conversation.ref() if size <= MAX_TAIL_BYTES else None

@@ -98,7 +98,8 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
         agent=input.agent,
         inputs=input.inputs,
         options=input.options,
-        messages=input.messages,
+        messages=input.held,
+        reference=input.beginning.reference if input.beginning else None,
         agents=input.agents,
         lineage=input.lineage,
     )

@@ -70,17 +70,19 @@ async def load_beginning(input: RunInput, conversation: Conversation) -> None:
     Then add what a fork, or a turn of a session, adds to it.
     """
     if input.loaded is not None:
-        conversation.load(await _load(input.loaded))
+        conversation.load(await load_messages(input.loaded))
     if input.added:
         conversation.append(input.added)
 
 
-async def _load(carried: CarriedConversation) -> list[Message]:
+async def load_messages(carried: CarriedConversation) -> list[Message]:
     """The conversation that another link's history holds.
 
     The pieces are loaded one after the other, because Temporal returns at most 2 MB of results to one workflow task.
+    The first one brings the activities' copy of the conversation up to date.
     """
     messages: list[Message] = []
+    reference = carried.reference
     for start, end in pairwise([0, *carried.ends]):
         messages += await workflow.execute_activity(
             activities.LOAD_PIECE,
@@ -88,7 +90,7 @@ async def _load(carried: CarriedConversation) -> list[Message]:
                 workflow_id=carried.workflow_id,
                 of_session=carried.of_session,
                 run_id=carried.run_id,
-                reference=carried.reference,
+                reference=reference,
                 start=start,
                 end=end,
             ),
@@ -97,6 +99,7 @@ async def _load(carried: CarriedConversation) -> list[Message]:
             retry_policy=LOST_WORKER_RETRIES,
             summary=f"conversation, messages {start + 1} to {end}",
         )
+        reference = reference.model_copy(update={"base": reference.version, "operations": []})
     return messages
 
 

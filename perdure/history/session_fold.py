@@ -1,0 +1,200 @@
+"""What the events of a session's history amount to: the same facts, in the same order, as its workflow has met them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+from ..conversation import DigestMismatchError
+from ..messages import Message
+from ..protocol import names
+from ..protocol.outcome import RunFailure, RunOutput
+from ..protocol.run import RunInput, SteeringMessage
+from ..protocol.session import HandedOver, SessionMessage, SessionNote, Taken
+from ..session_conversation import SessionConversation
+from .called import seconds
+from .decode import decode
+from .session_record import Ended, RecordedMessage, RecordedNote, RecordedTurn, SessionLink
+from .transcript import Transcript
+
+_CHILD = "child_workflow_execution_"
+_ENDS: dict[str, Ended] = {
+    "completed": "done",
+    "failed": "failed",
+    "canceled": "cancelled",
+    "terminated": "terminated",
+    "timed_out": "timed_out",
+}
+
+
+async def fold_session(client: Client, link: SessionLink, until: int | None = None) -> None:
+    """Complete the link by what its events say, up to that version of the conversation.
+
+    Raises as `read_session_link` does.
+    """
+    fold = _Fold(client, link)
+    for event in link.history:
+        if until is not None and link.conversation.version == until and not fold.is_open:
+            break
+        await fold.look_at(event, until)
+    if until is None or link.conversation.version < until:
+        fold.settle()
+
+
+class _Fold:
+    """Goes through the events in order.
+
+    A turn's end counts when the next turn begins, or at the end of the history: the session may be about to steer the
+    turn when it ends.
+    """
+
+    def __init__(self, client: Client, link: SessionLink) -> None:
+        self._client = client
+        self._link = link
+        self._session = SessionConversation(link.conversation)
+        self._transcript = Transcript(link.seed)
+        self._turns: dict[int, RecordedTurn] = {}
+        self._steering: dict[int, str] = {}
+        self._updates: dict[str, RecordedMessage] = {}
+        self._ended = False
+        self.is_open = False
+        """Whether a turn has begun whose end was not taken over."""
+        link.transcript = self._transcript.messages
+
+    async def look_at(self, event: HistoryEvent, until: int | None) -> None:
+        kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
+        if kind == "start_child_workflow_execution_initiated":
+            await self._initiated(event)
+        elif kind == "start_child_workflow_execution_failed":
+            self._not_started(event)
+        elif kind.startswith(_CHILD):
+            await self._child(event, kind.removeprefix(_CHILD))
+        elif look := self._others.get(kind):
+            await look(event)
+
+    @property
+    def _others(self) -> dict[str, Callable[[HistoryEvent], Awaitable[None]]]:
+        return {
+            "workflow_execution_signaled": self._signaled,
+            "signal_external_workflow_execution_initiated": self._steers,
+            "external_workflow_execution_signaled": self._steered,
+            "workflow_execution_update_accepted": self._accepted,
+            "workflow_execution_update_completed": self._completed,
+        }
+
+    def settle(self) -> None:
+        """Take over what the last turn has left, if it has ended."""
+        if self.is_open and self._ended:
+            version = self._link.conversation.version
+            self._session.end()
+            self._follow(version)
+            self.is_open = self._ended = False
+
+    def _follow(self, version: int) -> None:
+        self._transcript.follow(self._link.conversation.since(version))
+        self._link.transcript = self._transcript.messages
+
+    async def _initiated(self, event: HistoryEvent) -> None:
+        initiated = event.start_child_workflow_execution_initiated_event_attributes
+        input = await decode(self._client, initiated.input.payloads, RunInput)
+        if input.beginning is None or input.session is None:
+            return
+        self.settle()
+        version, reference = self._link.conversation.version, input.beginning.reference
+        for operation in reference.operations[max(0, version - reference.base) :]:
+            self._link.conversation.apply(operation)
+        self._follow(version)
+        if self._link.conversation.digest != reference.digest:
+            raise DigestMismatchError(
+                f"the conversation of the session at turn {input.session.turn} has the digest "
+                f"{self._link.conversation.digest}, {reference.digest} was expected"
+            )
+        self._session.begin(input.messages)
+        self.is_open, self._ended = True, False
+        time = seconds(event.event_time) or 0.0
+        self._turns[event.event_id] = RecordedTurn(
+            input.session.turn, initiated.workflow_id, list(input.messages), time
+        )
+
+    def _not_started(self, event: HistoryEvent) -> None:
+        failed = event.start_child_workflow_execution_failed_event_attributes
+        if self._turns.pop(failed.initiated_event_id, None):
+            self._session.begin([])
+            self.is_open = False
+
+    async def _child(self, event: HistoryEvent, kind: str) -> None:
+        attributes = getattr(event, f"{_CHILD}{kind}_event_attributes")
+        turn = self._turns.get(attributes.initiated_event_id)
+        if turn is None:
+            return
+        if kind == "started":
+            turn.first_run_id = attributes.workflow_execution.run_id
+            self._link.turns.append(turn)
+        elif kind in _ENDS:
+            turn.ended, turn.until = _ENDS[kind], seconds(event.event_time)
+            await self._take_end(event, turn)
+            self._ended = True
+
+    async def _take_end(self, event: HistoryEvent, turn: RecordedTurn) -> None:
+        told: RunOutput | RunFailure | None = None
+        if turn.ended == "done":
+            result = event.child_workflow_execution_completed_event_attributes.result
+            told = turn.output = await decode(self._client, result.payloads, RunOutput)
+        elif turn.ended == "failed":
+            told = await self._failure(event.child_workflow_execution_failed_event_attributes.failure)
+        if told and told.handed_over:
+            self._session.hand_over(told.handed_over, is_last=True, unread=told.unread_steering)
+
+    async def _failure(self, failure: Failure) -> RunFailure | None:
+        while failure.HasField("cause") and not failure.HasField("application_failure_info"):
+            failure = failure.cause
+        payloads = failure.application_failure_info.details.payloads
+        try:
+            return await decode(self._client, payloads, RunFailure) if payloads else None
+        except ValueError:
+            return None  # somebody else's
+
+    async def _signaled(self, event: HistoryEvent) -> None:
+        signaled = event.workflow_execution_signaled_event_attributes
+        try:
+            if signaled.signal_name == names.HAND_OVER:
+                self._take(await decode(self._client, signaled.input.payloads, HandedOver))
+            elif signaled.signal_name == names.NOTE:
+                note = await decode(self._client, signaled.input.payloads, SessionNote)
+                self._link.notes.append(RecordedNote(note, seconds(event.event_time) or 0.0))
+        except (ValueError, IndexError):
+            return  # The session has dropped it, too.
+
+    def _take(self, part: HandedOver) -> None:
+        if self._link.turns and part.turn == self._link.turns[-1].number and self.is_open:
+            self._session.hand_over(part.reference, is_last=part.is_last, unread=part.unread_steering)
+
+    async def _steers(self, event: HistoryEvent) -> None:
+        initiated = event.signal_external_workflow_execution_initiated_event_attributes
+        if initiated.signal_name == names.STEER:
+            message = await decode(self._client, initiated.input.payloads, SteeringMessage)
+            self._steering[event.event_id] = message.text
+
+    async def _steered(self, event: HistoryEvent) -> None:
+        done = event.external_workflow_execution_signaled_event_attributes
+        if text := self._steering.pop(done.initiated_event_id, None):
+            self._session.steer(Message.user(text))
+
+    async def _accepted(self, event: HistoryEvent) -> None:
+        accepted = event.workflow_execution_update_accepted_event_attributes
+        request = accepted.accepted_request
+        if request.input.name != names.SEND:
+            return
+        message = await decode(self._client, request.input.args.payloads, SessionMessage)
+        self._updates[accepted.protocol_instance_id] = RecordedMessage(message, None, seconds(event.event_time) or 0.0)
+        self._link.messages.append(self._updates[accepted.protocol_instance_id])
+
+    async def _completed(self, event: HistoryEvent) -> None:
+        completed = event.workflow_execution_update_completed_event_attributes
+        update = self._updates.get(completed.meta.update_id)
+        if update is not None and completed.outcome.HasField("success"):
+            update.taken = await decode(self._client, completed.outcome.success.payloads, Taken)

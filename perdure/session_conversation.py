@@ -1,0 +1,114 @@
+"""The conversation of a session: each turn goes on from it, and hands over what it has added.
+
+The workflow of a session keeps one, and whoever reads the session's history makes the same one of the same facts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from .conversation import Conversation, ConversationRef
+from .message_sizes import total_bytes
+from .messages import Message
+from .operations import Append, Instruct, Operation, next_digest, operation_bytes
+
+MAX_SHOWN_BYTES = 64 * 1024
+"""A reference that holds more operations than this leaves them to the history."""
+
+
+class SessionConversation:
+    """A conversation that turns change, one after the other."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self.conversation = conversation
+        self.unread = 0
+        """How many of the last messages no turn has read."""
+        self._opening: list[Message] = []
+        self._parts: list[ConversationRef] = []
+        self._is_complete = False
+        self._unread_of_turn = 0
+        self._own = 0
+        """How many of the last operations no turn has handed over."""
+
+    def instruct(self, messages: Sequence[Message]) -> None:
+        """Replace the system messages at the beginning."""
+        self.conversation.apply(Instruct(messages=list(messages)))
+        self._own += 1
+
+    def begin(self, opening: Sequence[Message]) -> None:
+        """A turn begins, and these messages come to what was said before."""
+        self._opening, self._parts, self._is_complete, self._unread_of_turn = list(opening), [], False, 0
+
+    def steer(self, message: Message) -> None:
+        """The turn was sent a further message."""
+        self._opening.append(message)
+
+    def hand_over(self, part: ConversationRef, *, is_last: bool, unread: int = 0) -> None:
+        """The turn tells a part of what it has added; the last one says how many messages it has not read.
+
+        Others may follow the last one, for what the turn was sent meanwhile.
+        """
+        self._parts.append(part)
+        self._is_complete, self._unread_of_turn = is_last, unread
+
+    def end(self) -> bool:
+        """The turn has ended: take what it has handed over, or the messages that it was sent if it has not.
+
+        Whether it has. The messages are read by the next turn, whenever that begins.
+        """
+        is_complete = self._is_complete and self._leads_on()
+        if is_complete:
+            for operation in [operation for part in self._parts for operation in part.operations]:
+                self.conversation.apply(operation)
+        else:
+            self.conversation.append(self._opening)
+        self.unread = min(self._unread_of_turn, len(self.conversation.messages)) if is_complete else 0
+        self._own = 0
+        self.begin([])
+        return is_complete
+
+    def reference(self, *, whole: bool) -> ConversationRef:
+        """A reference to the conversation as it is, with the operations since the last one that was `whole`.
+
+        Without those that turns have handed over, if it is not to be whole or they are large: the history has them.
+        """
+        conversation = self.conversation
+        reference = conversation.ref(record=whole)
+        if whole and sum(map(operation_bytes, reference.operations)) <= MAX_SHOWN_BYTES:
+            return reference
+        own: Sequence[Operation] = reference.operations[len(reference.operations) - self._own :]
+        return reference.model_copy(update={"base": reference.version - len(own), "operations": list(own)})
+
+    def _leads_on(self) -> bool:
+        """Whether the parts go on from this conversation, and are what they say."""
+        version, digest = self.conversation.version, self.conversation.digest
+        for part in self._parts:
+            if part.base != version or part.version != version + len(part.operations):
+                return False
+            for operation in part.operations:
+                digest = next_digest(digest, operation)
+            version = part.version
+            if part.digest != digest:
+                return False
+        return True
+
+
+def handed_over(beginning: ConversationRef, operations: Sequence[Operation] | None, view: Conversation) -> Conversation:
+    """A conversation whose operations lead from `beginning` to `view`.
+
+    These are `operations`, if that is how it was, unless it takes less to tell the view; None where nobody knows them.
+    """
+    told = Conversation.recorded(version=beginning.version, digest=beginning.digest)
+    if operations is None or _takes_more(operations, view):
+        told.rewrite(view.messages, is_view=True)
+    else:
+        for operation in operations:
+            told.apply(operation)
+    return told
+
+
+def _takes_more(operations: Sequence[Operation], view: Conversation) -> bool:
+    """Whether the operations take more than the view; only those can that drop messages."""
+    if all(isinstance(operation, Append) for operation in operations):
+        return False
+    return sum(map(operation_bytes, operations)) > total_bytes(view.messages)
