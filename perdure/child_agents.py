@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import posixpath
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import PureWindowsPath
-from typing import Any
 
-from .agent import Agent, PromptyTool, Property, ToolPolicy
+from .agent import Agent, PromptyTool
 from .errors import LoadError
 
 SUFFIX = ".prompty"
 DELEGATE = "delegate_to_"
+"""Before an agent's name: the name of the tool that delegates to it."""
 TASK = "task"
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,52}")
 
 
 def child_tools(agent: Agent) -> Iterator[PromptyTool]:
@@ -57,52 +55,3 @@ def agents_for(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
                 reached[key] = agents[key]
                 ahead.append(agents[key])
     return dict(sorted(reached.items()))
-
-
-def with_delegates(agent: Agent) -> Agent:
-    """A copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
-
-    Such a tool takes a task, which is said to the agent of that name. Raises LoadError for an entry that is wrong.
-    """
-    tools = list(agent.tools or ())
-    known = {tool.name for tool in tools}
-    new = [_delegate(entry) for entry in _entries(agent)]
-    for tool in new:
-        if tool.name in known:
-            raise LoadError(f"metadata.perdure.agents: there is a tool {tool.name!r} already")
-        known.add(tool.name)
-    return agent.model_copy(update={"tools": [*tools, *new]}) if new else agent
-
-
-def _entries(agent: Agent) -> list[Any]:
-    settings = (agent.metadata or {}).get("perdure")
-    entries = settings.get("agents") if isinstance(settings, Mapping) else None
-    if entries is None:
-        return []
-    if not isinstance(entries, list):
-        raise LoadError(f"metadata.perdure.agents: expected a list of {{name, path, description}}, got {entries!r:.80}")
-    # A run records its agent with these tools: that one is not expanded once more.
-    declared = {tool.name for tool in child_tools(agent) if tool.perdure is not None and tool.perdure.message == TASK}
-    return [each for each in entries if not (isinstance(each, Mapping) and f"{DELEGATE}{each.get('name')}" in declared)]
-
-
-def _delegate(entry: Any) -> PromptyTool:
-    where = f"metadata.perdure.agents: {entry!r:.80}"
-    if not isinstance(entry, Mapping):
-        raise LoadError(f"{where}: expected {{name, path, description}}")
-    name, path, description = entry.get("name"), entry.get("path"), entry.get("description")
-    if not (isinstance(name, str) and _NAME.fullmatch(name)):
-        raise LoadError(f"{where}: expected a name of at most 52 letters, digits, '_' and '-'")
-    if not isinstance(path, str):
-        raise LoadError(f"{where}: expected the path of a {SUFFIX} file")
-    if not isinstance(description, str | None):
-        raise LoadError(f"{where}: expected a text as description")
-    task = Property(name=TASK, kind="string", required=True, description="What the agent is to do, in full")
-    return PromptyTool(
-        name=f"{DELEGATE}{name}",
-        path=path,
-        mode="agentic",
-        description=description,
-        parameters=[task],
-        perdure=ToolPolicy(message=TASK),
-    )

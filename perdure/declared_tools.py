@@ -11,6 +11,9 @@ from .asset_nodes import Binding, Connection, Node, Property
 from .json_types import JsonObject
 from .options import MAX_SECONDS, MIN_SECONDS
 
+MAX_CONTEXT = 100
+"""Messages of the conversation that go along with a call."""
+
 
 class ToolPolicy(Node):
     """How calls of a tool are executed: its key `perdure` in the file. What is absent is left to the tool's code."""
@@ -31,6 +34,8 @@ class ToolPolicy(Node):
     """True for a fast, pure function, which is then executed as a local activity."""
     max_result: int | None = Field(default=None, gt=0)
     """Bytes of text that the model is shown of one result."""
+    context: int | None = Field(default=None, ge=0, le=MAX_CONTEXT)
+    """So many of the last messages of the conversation go along with a call, for functions and other agents."""
     message: str | None = None
     """For `kind: prompty`: the parameter that is said to the other agent, as the last message that it begins with."""
 

@@ -28,6 +28,8 @@ class ToolRequest(Exchanged):
     """The call's place in the model's reply, from 0."""
     calls: int = Field(default=1, exclude_if=lambda calls: calls == 1)
     """How many calls that reply has, which share what their results may take."""
+    context: list[Message] = Field(default=[], exclude_if=operator.not_)
+    """The conversation's last messages before that reply, as far as the tool asks for them (`ToolSpec.context`)."""
 
     @property
     def digest(self) -> str:
@@ -120,6 +122,8 @@ class ToolSpec(Exchanged):
     """The type of the activity that executes it; None for the one of all tools."""
     execution: Execution | None = None
     """How a call is executed, if not by an activity of perdure's worker."""
+    context: int = Field(default=0, exclude_if=operator.not_)
+    """How many of the conversation's last messages go along with a call."""
     built_in: str | None = Field(default=None, exclude_if=operator.not_)
     """Which of perdure's own tools it is (`kind: builtin`)."""
     description: str | None = None

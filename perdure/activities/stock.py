@@ -16,10 +16,11 @@ from ..agent import Agent
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..excerpt import one_line
 from ..guardrails import GuardrailPoint
+from ..logs import get_logger
 from ..mocks import mock_responses
 from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, TOOL_PREFIX, Offer
-from ..protocol.inventory import Inventory, Lacking
+from ..protocol.inventory import Inventory, Lacking, UnavailableTool
 from ..providers.prices import VARIABLE, Prices, is_list_installed, names
 from ..redaction import redact, redactor
 from ..tool_calls import agents_in
@@ -33,6 +34,8 @@ from .run_cache import KnownRun
 FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
 """Seconds until another worker is asked: a fifth of the time that has passed, so that a minute has about 35 questions.
 """
+
+_log = get_logger("perdure.worker")
 
 
 @dataclass
@@ -123,7 +126,18 @@ async def _take_stock(
         hooks=hooks.kinds(options),
         offered=redactor(asking.agent).value(tools.offered),
         unasked=tools.unasked,
+        unavailable=_unavailable(tools.unavailable, asking.agent),
     )
+
+
+def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool]:
+    """The tools that the run does without, in the order of their declarations; logged, too."""
+    tools = [tool for tool in agent.tools or () if tool.name in found]
+    for tool in tools:
+        _log.warning("The model is not offered the tool %r: %s", tool.name, redact(found[tool.name]))
+    return [
+        UnavailableTool(name=tool.name, description=tool.description, why=redact(found[tool.name])) for tool in tools
+    ]
 
 
 def _lacking_offers(texts: Sequence[str]) -> Lacking:

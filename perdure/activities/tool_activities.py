@@ -18,6 +18,7 @@ from ..redaction import redactor
 from ..tool_calls import ToolRequest
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
+from ..trace_ids import TraceIds
 from .attempts import handed_on, last_heartbeat
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
@@ -152,8 +153,12 @@ class ToolActivities:
 
 def _context(run: KnownRun, input: activities.ToolInput, attempt: int) -> ToolContext:
     """What the tool may know, without what it has only while it is executed and heard."""
+    request, info = input.request, activity.info()
+    ids = TraceIds.of(info.namespace, current_link().workflow_id, run.first_run_id, run.caller)
     return replace(
-        _known(input.request, input.earlier + attempt),
+        _known(request, input.earlier + attempt),
+        conversation=request.context,
+        traceparent=ids.called(request.iteration, request.index),
         last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
         handed_on=handed_on,
         kept_results=run_results(),

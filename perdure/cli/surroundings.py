@@ -159,7 +159,7 @@ def _called(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
 
 def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     from ..agent import Agent
-    from ..child_agents import with_delegates
+    from ..delegates import with_delegates
 
     metadata = asset.get("metadata")
     try:

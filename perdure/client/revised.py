@@ -9,7 +9,7 @@ from os import PathLike
 from typing import Any
 
 from ..agent import Agent, Model, OfferedFunction
-from ..child_agents import with_delegates
+from ..delegates import with_delegates
 from ..errors import ConfigurationError, InvokerError, RenderError
 from ..messages import Message
 from ..prompty.load import load

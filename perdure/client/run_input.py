@@ -12,7 +12,7 @@ from temporalio import workflow
 
 from ..agent import Agent
 from ..agent_settings import options_for
-from ..child_agents import with_delegates
+from ..delegates import with_delegates
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.load import load

@@ -64,7 +64,7 @@ class AgentLoop:
         self._compacted = compacted
         self._structured = structured
         self._calls = ModelCalls(effects, conversation, options, self.state, self._emit)
-        self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded)
+        self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded, conversation)
 
     async def run(self) -> Outcome:
         """Iterate until the model gives its answer.

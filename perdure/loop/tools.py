@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ..arguments import parse_with_repair
 from ..child_agents import DELEGATE
+from ..conversation import Conversation
 from ..errors import ToolArgumentError, ToolNotRegisteredError
 from ..event_data import (
     ErrorData,
@@ -21,6 +22,7 @@ from ..event_data import (
 from ..excerpt import excerpt, visible
 from ..messages import Message, TextPart, ToolCall, ToolResult
 from ..options import RunOptions
+from ..recent_messages import recent_messages
 from ..tool_calls import ChildRun, Question, ToolRequest, ToolSpec
 from .allowance import Allowances, Spent
 from .effects import Cancelled, Effects
@@ -45,8 +47,10 @@ class ToolRound:
         state: LoopState,
         tools: Mapping[str, ToolSpec],
         guarded: bool,
+        conversation: Conversation,
     ) -> None:
         self._effects = effects
+        self._conversation = conversation
         self._options = options
         self._state = state
         self._tools = tools
@@ -153,7 +157,7 @@ class ToolRound:
                     self._state.tool_calls += 1
                     self._tell_progress(call)
                     run = self._run_agent if self._is_run(call) else self._effects.run_tool
-                    result = self._shown(request, await run(request))
+                    result = self._shown(request, await run(self._with_context(request)))
                 return _of_edited(request, result) if is_edited else result
 
     def _tell_progress(self, call: ToolCall) -> None:
@@ -167,6 +171,12 @@ class ToolRound:
             target=call.name.removeprefix(DELEGATE),
         )
         self._emit("progress", data, call)
+
+    def _with_context(self, request: ToolRequest) -> ToolRequest:
+        """With the messages before the model's reply, if the tool asks for some."""
+        if not (count := self._tools[request.name].context):
+            return request
+        return request.model_copy(update={"context": recent_messages(self._conversation.messages, count)})
 
     async def _run_agent(self, request: ToolRequest) -> ToolResult:
         try:

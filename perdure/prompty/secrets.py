@@ -38,10 +38,15 @@ def is_resolved_late(place: Place) -> bool:
     if place[0] not in ("model", "tools", "metadata") or place[-1] == "kind" or "parameters" in place:
         return False
     if place[0] == "metadata":
-        return is_secret_key(last_name(place))
+        return is_secret_key(last_name(place)) or _is_of_delegate(place)
     if "connection" in place or "additionalProperties" in place:
         return True
     return (place[0] == "tools" and "options" in place) or is_secret_key(last_name(place))
+
+
+def _is_of_delegate(place: Place) -> bool:
+    """Whether it says how an agent elsewhere is reached, which becomes the connection of a tool."""
+    return place[:3] == ("metadata", "perdure", "agents") and place[4:5] in (("url",), ("cardUrl",), ("headers",))
 
 
 def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozenset()) -> bool:

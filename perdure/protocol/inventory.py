@@ -26,6 +26,14 @@ class Lacking(Exchanged):
     """The queue whose workers are asked."""
 
 
+class UnavailableTool(Exchanged):
+    """A declared tool that the model is not offered, because what it asks is out of reach."""
+
+    name: str
+    description: str | None = None
+    why: str
+
+
 class Inventory(Exchanged):
     """What a worker has for an agent. A run asks for it once, before the first model call, and records the answer."""
 
@@ -41,6 +49,8 @@ class Inventory(Exchanged):
     unasked: list[str] = Field(default=[], exclude_if=operator.not_)
     """The tools whose offer is not known yet, because others have to be asked; another answer follows."""
 
+    unavailable: list[UnavailableTool] = Field(default=[], exclude_if=operator.not_)
+    """The tools that the run does without."""
     mock_responses: list[str] | None = Field(default=None, exclude_if=lambda mocks: mocks is None)
     """The answers that stand for the model's, in order; None where the model is asked."""
 

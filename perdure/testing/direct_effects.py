@@ -152,6 +152,7 @@ class DirectEffects(Effects):
             ToolContext(
                 iteration=request.iteration,
                 call_id=request.call_id,
+                conversation=request.context,
                 report=self._report,
                 is_cancelled=self.cancelled,
                 kept_results=self.results.find,

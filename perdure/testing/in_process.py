@@ -9,11 +9,11 @@ from typing import Any, ClassVar
 
 from ..agent import Agent
 from ..agent_settings import options_for
-from ..child_agents import with_delegates
 from ..client.output_type import typed_output, with_output_type
 from ..conversation import Conversation
+from ..delegates import with_delegates
 from ..errors import LoadError, RunError, ToolNotRegisteredError
-from ..event_data import ChildStartedData, FailedData
+from ..event_data import ChildStartedData, FailedData, StatusData
 from ..guardrails import Compactor, Guardrails
 from ..loop.allowance import Allowance, ChildEnd
 from ..loop.called import answered, child_options, ended, failed_run, too_deep
@@ -155,6 +155,8 @@ class InProcessRun:
             error = ToolNotRegisteredError(text, messages=self.conversation.messages)
             self.effects.emit("failed", 0, FailedData(kind=error.kind, message=text))
             raise error
+        for name, why in inventory.unavailable.items():
+            self.effects.emit("status", 0, StatusData(message=f"The model is not offered {name}: {why}"))
         self.effects.agent = self.effects.agent.with_declarations(inventory.offered)
         asks = bool(self.effects.guardrails and self.effects.guardrails.tool)
         return {spec.name: spec.described(self.effects.agent, may_ask=asks) for spec in inventory.tools}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..agent import Agent, Connection, Model
-from ..child_agents import with_delegates
+from ..delegates import with_delegates
 from ..providers.registry import PROVIDERS
 from ..tools.prompty.files import recorded_agents
 from .server import ScriptedModel

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Awaitable, Callable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ..kept_results import KeptResults
 from ..logs import get_logger
+from ..messages import Message
 from ..redaction import redact
 from ..tool_calls import ToolProgress
 from ..valid_text import bounded_text
@@ -68,6 +69,10 @@ class ToolContext:
     """For perdure's own tools: the results of the run's calls, whole."""
     max_result: int | None = field(default=None, repr=False)
     """For perdure's own tools: bytes of text that the model is shown of a result (`RunOptions.max_result`)."""
+    conversation: Sequence[Message] = field(default=(), repr=False)
+    """The conversation's last messages before the call, if the tool's declaration asks for any (`context`)."""
+    traceparent: str = ""
+    """The call's span as a W3C `traceparent`, for services that go on with the trace; "" outside a worker."""
     resources: Mapping[type, Any] = field(default_factory=dict, repr=False)
     """What `resource` gives, by type; an exception for one that can't be opened."""
 

@@ -16,7 +16,7 @@ from ..tool_calls import ToolSpec
 from .declaration import completed, contradiction
 from .failed import describe
 from .handlers import Handler, Handlers
-from .kind import Asking, Offering, ToolOfferError
+from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
 from .policy import with_policy
 from .resources import Resources
 from .user_loop import UserLoop
@@ -41,6 +41,8 @@ class ToolInventory:
     """What is wrong with declarations: they contradict their functions, or their kind can't use them."""
     unknown: list[str] = field(default_factory=list)
     """The tools whose offer could not be found out, and why."""
+    unavailable: dict[str, str] = field(default_factory=dict)
+    """Name → why, for each declared tool that the run does without."""
     unasked: list[str] = field(default_factory=list)
     """The tools whose kind has to ask others, where that was not wanted."""
 
@@ -93,6 +95,9 @@ async def _offer(
     ended = await loop.end_of(partial(kind.offer, tool, asking), f"tools of {tool.name}", is_async=True)
     if ended.raised is not None:
         why = str(ended.raised) if isinstance(ended.raised, ToolOfferError) else describe(ended.raised)
+        if isinstance(ended.raised, ToolUnavailable):
+            found.unavailable[tool.name] = why
+            return ()
         found.unknown.append(f"tool {tool.name!r} (kind: {tool.kind}): {why}")
         return ()
     offerings: Sequence[Offering] = ended.value
@@ -126,7 +131,8 @@ def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: Tool
         spec = _spec(name, offering)
         if handler.tool.kind == "builtin":
             spec.built_in = handler.tool.name
-        found.tools.append(with_policy(spec, handler.tool.perdure, is_function=False))
+        spec = with_policy(spec, handler.tool.perdure, is_function=False)
+        found.tools.append(spec if offering.takes_context else spec.model_copy(update={"context": 0}))
 
 
 def _free_name(tool: Tool, name: str, taken: set[str]) -> str:

@@ -35,6 +35,8 @@ class Offering:
     """Whether a person must approve each call."""
     execution: Execution | None = None
     """How a call is executed if not by `ToolKind.execute`: by another worker's activity, by a child workflow …"""
+    takes_context: bool = False
+    """Whether it has a use for the messages that the file wants to go along (`perdure: {context: N}`)."""
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,7 @@ class ToolKind:
         """What the model is offered for a declared tool: one function or many.
 
         Raises `ToolOfferError` when that can't be found out: the run fails with its text, unless another worker knows.
+        A `ToolUnavailable` lets the run go on without the tool.
         """
         raise NotImplementedError
 
@@ -110,3 +113,7 @@ class ToolKind:
 
 class ToolOfferError(Exception):
     """What a declared tool offers can't be found out; the text says why, and what to do."""
+
+
+class ToolUnavailable(ToolOfferError):
+    """What the tool asks is out of reach; the run goes on without it, and says so."""

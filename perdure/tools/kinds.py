@@ -20,6 +20,7 @@ BUILT_IN: Mapping[str, str] = {
     "workflow": ".foreign.kinds:WorkflowKind",
     "builtin": ".builtin.kind:BuiltInTools",
     "a2a": ".a2a.kind:A2AKind",
+    "delegate": ".delegate.kind:DelegateKind",
     "openapi": ".openapi.kind:OpenApiKind",
 }
 """Kind → module and class, below this package; imported when a run needs it."""

@@ -19,6 +19,7 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
         strict = {
             "timeout": _least(spec.timeout, policy.timeout),
             "max_result": _least(spec.max_result, policy.max_result),
+            "context": policy.context or 0,
             "approval_timeout": _least(spec.approval_timeout, policy.approval_timeout),
             "needs_approval": spec.needs_approval or policy.approval == "always",
             "retries": spec.retries if policy.retries is None else policy.retries,

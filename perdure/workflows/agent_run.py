@@ -30,7 +30,7 @@ from .failures import BUGS
 from .features import require_features
 from .handing_over import HandOver
 from .inbox import Inbox, understood
-from .offers import Offers, take_inventory
+from .offers import Offers, take_inventory, tell_unavailable
 from .recording import load_beginning
 from .run_record import RunRecord
 from .ui import Display, ShownStatus
@@ -125,6 +125,7 @@ class AgentRun:
         """Take the worker's inventory in the first link, and load a conversation that the link's input lacks."""
         if self._input.carried is None:
             self._inventory = await take_inventory(self._input, self._offers, self._inbox)
+            tell_unavailable(self._inventory, self._events)
         await load_beginning(self._input, self._conversation)
 
     def _loop(self) -> AgentLoop:

@@ -11,6 +11,8 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from ..errors import RUN_ERRORS, RunError
+from ..event_data import StatusData
+from ..events import EventLog
 from ..payloads.encryption import EncryptionError
 from ..protocol.activities import ASKING_SECONDS, INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
 from ..protocol.inventory import Inventory, Lacking, Missing
@@ -136,6 +138,13 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
         return inventory if inventory.lacking is None else await offers.offered(inventory.lacking, ask)
     except RunError as error:
         raise ApplicationError(str(error), type=error.kind) from error
+
+
+def tell_unavailable(inventory: Inventory, events: EventLog) -> None:
+    """Say in the run's events which tools it does without."""
+    for tool in inventory.unavailable:
+        text = f"The model is not offered {tool.name}: {tool.why}"
+        events.append("status", 0, StatusData(message=text), time=workflow.time())
 
 
 def _lacking(error: FailureError) -> Lacking | None:

@@ -66,9 +66,10 @@ def result_of_message(message: Message) -> ToolResult:
     return ToolResult(parts=list(_parts(message.parts)))
 
 
-def result_of(task: Task, agent: str) -> ToolResult:
+def result_of(task: Task, agent: str, *, takes_answers: bool = True) -> ToolResult:
     """The result of a task at rest: all that it has made, and what the agent says last.
 
+    Where it asks for something, the model is told how to answer if the tool `takes_answers`.
     Raises ValueError, or an error of protobuf's JSON format, for what can't be expressed.
     """
     made = [part for artifact in task.artifacts for part in _parts(artifact.parts)]
@@ -79,7 +80,7 @@ def result_of(task: Task, agent: str) -> ToolResult:
         return ToolResult(parts=made + [part for part in said if part not in made])
     kind, what = _ERRORS[task.status.state]
     words = "".join(part.value for part in said if isinstance(part, TextPart))
-    text = f"Error: The agent {agent!r} {what}{words and f': {words}'}{_advice(task)}"
+    text = f"Error: The agent {agent!r} {what}{words and f': {words}'}{_advice(task) if takes_answers else ''}"
     rest = [part for part in said if not isinstance(part, TextPart)]
     return ToolResult(
         parts=[TextPart(value=text), *rest, *made],

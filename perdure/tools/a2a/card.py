@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import re
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any
 
-from a2a.client import A2ACardResolver
+import httpx
+from a2a.client.card_resolver import parse_agent_card
 from a2a.types import AgentCard, AgentInterface, SecurityScheme
 from a2a.utils.constants import TransportProtocol
 from google.protobuf.json_format import MessageToDict, ParseDict
@@ -13,7 +17,8 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from ...excerpt import cut_middle
 from ...json_types import JsonObject
 from ..kind import ToolOfferError
-from .faults import FAULTS, fault_of
+from .faults import FAULTS, NONSENSE, fault_of
+from .forms import CARD_PATHS, form_of
 from .http import ANSWER_SECONDS, bare, http_client, refusal
 from .settings import Settings
 
@@ -33,15 +38,47 @@ async def fetch_card(settings: Settings) -> AgentCard:
     seconds = settings.options.discovery_timeout
     try:
         async with asyncio.timeout(seconds), http_client(settings, settings.credentials({})) as client:
-            return await A2ACardResolver(client, settings.endpoint).get_agent_card(
-                http_kwargs={"timeout": ANSWER_SECONDS}
-            )
+            return await _found(client, settings.endpoint)
     except TimeoutError:
         why = f"no answer within {seconds:g} seconds ('options.discoveryTimeout')"
     except FAULTS as error:
         why = fault_of(error).text
-    where = f"{bare(settings.endpoint)}/.well-known/agent-card.json"
-    raise ToolOfferError(f"the agent's card at {where} can't be read: {why}")
+    raise ToolOfferError(f"the agent's card at {_place(settings.endpoint, CARD_PATHS[0])} can't be read: {why}")
+
+
+async def _found(client: httpx.AsyncClient, endpoint: str) -> AgentCard:
+    """The card, wherever it is. Raises ToolOfferError for one of another protocol, and one of `FAULTS`."""
+    missing: httpx.HTTPStatusError | None = None
+    for path in CARD_PATHS:
+        answer = await client.get(f"{endpoint}/.well-known/{path}", timeout=ANSWER_SECONDS)
+        try:
+            answer.raise_for_status()
+        except httpx.HTTPStatusError as error:
+            if answer.status_code != 404:
+                raise
+            missing = missing or error
+            continue
+        document = answer.json()
+        if isinstance(document, dict) and form_of(document) != "a2a":
+            raise ToolOfferError(
+                f"the agent's card at {_place(endpoint, path)} is one of KAOS, whose protocol is another: name the "
+                "agent in metadata.perdure.agents ({name, url}) instead"
+            )
+        return parse_agent_card(document)
+    assert missing is not None
+    raise missing
+
+
+def _place(endpoint: str, path: str) -> str:
+    return f"{bare(endpoint)}/.well-known/{path}"
+
+
+def parsed_card(document: Mapping[str, Any]) -> AgentCard:
+    """A card of this version of A2A, or of an earlier one. Raises ToolOfferError for what is no card."""
+    try:
+        return parse_agent_card(deepcopy(dict(document)))
+    except NONSENSE as error:
+        raise ToolOfferError(f"its card makes no sense: {fault_of(error).text}") from error
 
 
 def callable_part(card: AgentCard, settings: Settings) -> JsonObject:

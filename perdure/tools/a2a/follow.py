@@ -74,7 +74,7 @@ class RemoteCall:
             if self._heard.message is not None:
                 return result_of_message(self._heard.message)
             assert self._task is not None
-            return result_of(self._task, self._settings.name)
+            return result_of(self._task, self._settings.name, takes_answers=self._settings.takes_answers)
         except NONSENSE as error:
             raise self._error(fault_of(error).text) from error
 

@@ -50,7 +50,7 @@ class A2AKind(ToolKind):
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """One function of the tool's name, described by the agent's card. Raises ToolOfferError."""
-        _require_client()
+        require_client()
         from .card import callable_part, described, fetch_card
 
         settings = settings_of(tool)
@@ -70,7 +70,7 @@ class A2AKind(ToolKind):
 
         Raises AgentError when the agent can't be asked or followed, and ToolOfferError without the client's package.
         """
-        _require_client()
+        require_client()
         from .client import remote_call
 
         async with remote_call(call) as remote:
@@ -78,13 +78,14 @@ class A2AKind(ToolKind):
 
     async def abandon(self, call: KindCall) -> None:
         """Cancel the remote task that a lost attempt has begun. Raises as `execute` does."""
-        _require_client()
+        require_client()
         from .client import remote_call
 
         async with remote_call(call) as remote:
             await remote.cancel()
 
 
-def _require_client() -> None:
+def require_client(what: str = "tools of kind a2a") -> None:
+    """Raises ToolOfferError without the official client."""
     if importlib.util.find_spec("a2a") is None:
-        raise ToolOfferError("tools of kind a2a need a package that is not installed: pip install 'perdure[a2a]'")
+        raise ToolOfferError(f"{what} need a package that is not installed: pip install 'perdure[a2a]'")

@@ -23,6 +23,7 @@ DEFAULT_TIMEOUT = 600.0
 _KINDS = ("key", "remote", "anonymous")
 _PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s/:@?#\[\]]+)(:\d{1,5})?")
+_TOKEN, _LINE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"), re.compile(r"[\x20-\x7e]*")
 _KEYS = frozenset({"kind", "name", "description", "connection", "options", "bindings", "perdure"})
 
 
@@ -37,6 +38,8 @@ class Options(BaseModel):
     """For so many seconds an agent that has begun may be out of reach before the call fails."""
     allowed_hosts: tuple[str, ...] = ()
     """Further hosts, `name` or `name:port`, that the card may point at. They are sent the credentials, too."""
+    headers: dict[str, str] = Field(default={}, repr=False)
+    """Sent with every request."""
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,8 @@ class Settings:
     options: Options
     repeats: bool = False
     """Whether the file wants executions repeated that have failed."""
+    takes_answers: bool = True
+    """Whether a further call can answer what the agent asks for."""
 
     def allows(self, url: str) -> bool:
         """Whether requests may go there: to the endpoint's host and port, or an allowed one, and not less encrypted."""
@@ -61,6 +66,9 @@ class Settings:
 
     def credentials(self, schemes: Mapping[str, str]) -> dict[str, str]:
         """The headers that let a request in. `schemes` is what `card.way_in` has read from the card."""
+        return {**self.options.headers, **self._key_header(schemes)}
+
+    def _key_header(self, schemes: Mapping[str, str]) -> dict[str, str]:
         if not self.key:
             return {}
         if schemes.get("header"):
@@ -79,7 +87,8 @@ def settings_of(tool: Tool) -> Settings:
     assert tool.connection.endpoint is not None
     options = Options.model_validate(tool.options or {})
     repeats = tool.perdure is not None and bool(tool.perdure.retries)
-    return Settings(tool.name, tool.connection.endpoint.rstrip("/"), tool.connection.api_key, options, repeats)
+    endpoint, key = tool.connection.endpoint.rstrip("/"), tool.connection.api_key
+    return Settings(tool.name, endpoint, key, options, repeats, takes_answers=tool.kind == "a2a")
 
 
 def problems_of(tool: Tool) -> list[str]:
@@ -127,6 +136,8 @@ def _problems_of_options(options: dict[str, Any] | None) -> list[str]:
         checked = Options.model_validate({key: value for key, value in (options or {}).items() if key in names})
     except ValidationError as error:
         return found + [f"'options.{_place(each['loc'])}': {each['msg']}" for each in error.errors()]
+    names = [name for name, value in checked.headers.items() if not (_TOKEN.fullmatch(name) and _LINE.fullmatch(value))]
+    found += [f"'options.headers' has {name!r}, which can't be sent: expected a name, and a line" for name in names]
     hosts = [host for host in checked.allowed_hosts if not _HOST.fullmatch(host) and "${" not in host]
     return found + [f"'options.allowedHosts' has {host!r}: expected 'name' or 'name:port'" for host in hosts]
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from ...agent import Agent
 from ...agent_settings import settings_of
-from ...child_agents import child_tools, key_of, with_delegates, with_keys
+from ...child_agents import child_tools, key_of, with_keys
+from ...delegates import with_delegates
 from ...errors import ConfigurationError, LoadError
 from ...prompty.load import load
 from ...prompty.portable import portable

@@ -55,13 +55,15 @@ class PromptyKind(ToolKind):
                 description=tool.description or child.description,
                 parameters=parameters,
                 execution=ChildRun(path=key_of(tool.path), mode=tool.mode, agents=own),
+                takes_context=True,
             )
         ]
 
     async def execute(self, call: KindCall) -> PreparedRun:
         """How the run of the agent begins. Raises what `prepare` raises, and `PayloadTooLargeError`."""
         assert isinstance(call.tool, PromptyTool)
-        return await asyncio.to_thread(_prepared, call.tool, call.agent._others[key_of(call.tool.path)], call.arguments)
+        child = call.agent._others[key_of(call.tool.path)]
+        return await asyncio.to_thread(_prepared, call.tool, child, call.arguments, call.context.conversation)
 
 
 def _find(tool: PromptyTool, asking: Asking) -> AgentFiles:
@@ -91,12 +93,14 @@ def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
     return [prop.model_copy(update={"required": prop.required and prop.default is None}) for prop in plain]
 
 
-def _prepared(tool: PromptyTool, child: Agent, arguments: Mapping[str, Any]) -> PreparedRun:
+def _prepared(tool: PromptyTool, child: Agent, arguments: Mapping[str, Any], before: Sequence[Message]) -> PreparedRun:
     said, inputs = tool.perdure.message if tool.perdure else None, dict(arguments)
     messages: list[Message] = []
     if said is not None and all(prop.name != said for prop in child.inputs or []):
         messages = [Message.user(str(inputs.pop(said, "")))]
     messages = [*prepare(child, inputs), *messages]
+    at = len(messages) - (1 if messages and not messages[-1].instructs else 0)
+    messages[at:at] = before
     run = PreparedRun(messages=messages, inputs=bound_inputs(child, inputs))
     require_recordable(run, f"What the agent {tool.path!r} is to begin with")
     return run

@@ -1,0 +1,148 @@
+"""The agents that an agent delegates to (`metadata.perdure.agents`): each of them becomes a tool `delegate_to_NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from .agent import Agent, PromptyTool, Property, Tool, ToolPolicy
+from .asset_nodes import Connection
+from .child_agents import DELEGATE, SUFFIX, TASK
+from .declared_tools import MAX_CONTEXT, CustomTool
+from .errors import LoadError
+from .options import MAX_SECONDS, MIN_SECONDS
+
+REMOTE = "delegate"
+"""The kind of the tools that delegate to agents elsewhere."""
+_WHERE = "metadata.perdure.agents"
+_FORM = "{name, path, description}, or {name, url, description} for an agent elsewhere"
+_ELSEWHERE = ("protocol", "model", "retries", "headers", "api_key", "allowed_hosts")
+
+
+class _Entry(BaseModel):
+    """One agent, as the file names it."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,52}$")
+    path: str | None = None
+    """Of its file; else it is elsewhere, at `url`."""
+    url: str | None = None
+    card_url: str | None = None
+    """The same, by the name that KAOS has for it."""
+    description: str | None = None
+    protocol: Literal["auto", "a2a", "openai"] = "auto"
+    model: str | None = None
+    context: int | None = Field(default=None, ge=0, le=MAX_CONTEXT)
+    timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
+    retries: int | None = Field(default=None, ge=0, le=100)
+    headers: dict[str, str] | None = None
+    api_key: str | None = Field(default=None, repr=False)
+    allowed_hosts: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _require_one_place(self) -> _Entry:
+        given = [to_camel(key) for key in ("path", "url", "card_url") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"expected either path (of a {SUFFIX} file) or url; it has {' and '.join(given) or 'none'}"
+            )
+        if self.path is not None and (wrong := [key for key in _ELSEWHERE if key in self.model_fields_set]):
+            raise ValueError(f"{to_camel(wrong[0])} is for an agent elsewhere, and this one has a path")
+        return self
+
+
+def with_delegates(agent: Agent) -> Agent:
+    """A copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
+
+    Such a tool takes a task, which is said to the agent of that name. Raises LoadError for an entry that is wrong.
+    """
+    tools = list(agent.tools or ())
+    known = {tool.name for tool in tools}
+    new = [_delegate(entry) for entry in _entries(agent)]
+    for tool in new:
+        if tool.name in known:
+            raise LoadError(f"{_WHERE}: there is a tool {tool.name!r} already")
+        known.add(tool.name)
+    return agent.model_copy(update={"tools": [*tools, *new]}) if new else agent
+
+
+def is_delegate(tool: Tool) -> bool:
+    """Whether the tool stands for an entry of `metadata.perdure.agents`."""
+    if not tool.name.startswith(DELEGATE):
+        return False
+    return tool.kind == REMOTE or (tool.kind == "prompty" and tool.perdure is not None and tool.perdure.message == TASK)
+
+
+def _entries(agent: Agent) -> Iterator[_Entry]:
+    settings = (agent.metadata or {}).get("perdure")
+    entries = settings.get("agents") if isinstance(settings, Mapping) else None
+    if entries is None:
+        return
+    if not isinstance(entries, list):
+        raise LoadError(f"{_WHERE}: expected a list of {_FORM}, got {entries!r:.80}")
+    # A run records its agent with these tools: that one is not expanded once more.
+    declared = {tool.name for tool in agent.tools or () if is_delegate(tool)}
+    for index, entry in enumerate(entries):
+        if not (isinstance(entry, Mapping) and f"{DELEGATE}{entry.get('name')}" in declared):
+            yield _entry(agent, entry, f"/metadata/perdure/agents/{index}")
+
+
+def _entry(agent: Agent, value: Any, place: str) -> _Entry:
+    if not isinstance(value, Mapping):
+        raise LoadError(f"{_WHERE}: {value!r:.80}: expected {_FORM}")
+    written = _as_written(agent, value, place)
+    try:
+        return _Entry.model_validate(written)
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False)
+        where = ".".join(map(str, first["loc"]))
+        why = _EXPECTED.get(where, first["msg"].removeprefix("Value error, "))
+        raise LoadError(f"{_WHERE}: {value.get('name')!r:.80}: {where and f'{where}: '}{why}") from None
+
+
+_EXPECTED = {"name": "expected a name of at most 52 letters, digits, '_' and '-'"}
+
+
+def _as_written(agent: Agent, value: Any, place: str) -> Any:
+    """The value with the file's references to the environment: those travel, and workers resolve them."""
+    if isinstance(value, Mapping):
+        return {key: _as_written(agent, child, f"{place}/{key}") for key, child in value.items()}
+    reference = agent._references.get(place)
+    return reference.text if reference is not None and reference.value == value else value
+
+
+def _delegate(entry: _Entry) -> PromptyTool | CustomTool:
+    name = f"{DELEGATE}{entry.name}"
+    if entry.path is None:
+        return _remote(name, entry)
+    task = Property(name=TASK, kind="string", required=True, description="What the agent is to do, in full")
+    return PromptyTool(
+        name=name,
+        path=entry.path,
+        mode="agentic",
+        description=entry.description,
+        parameters=[task],
+        perdure=ToolPolicy(message=TASK, context=entry.context, timeout=entry.timeout),
+    )
+
+
+def _remote(name: str, entry: _Entry) -> CustomTool:
+    options = {
+        "protocol": entry.protocol,
+        "model": entry.model or entry.name,
+        "timeout": entry.timeout,
+        "headers": entry.headers,
+        "allowedHosts": entry.allowed_hosts,
+    }
+    return CustomTool(
+        name=name,
+        kind=REMOTE,
+        description=entry.description,
+        connection=Connection(endpoint=entry.url or entry.card_url, api_key=entry.api_key),
+        options={key: value for key, value in options.items() if value is not None},
+        perdure=ToolPolicy(context=entry.context, retries=entry.retries),
+    )
