@@ -42,41 +42,46 @@ class Card:
 async def read_card(http: Http, settings: Settings) -> Card:
     """The agent's card. Raises CardError when it can't be had in time, or is none."""
     seconds = settings.options.discovery_timeout
-    why = ""
     try:
         async with asyncio.timeout(seconds):
-            for url in card_urls(settings, CARD_PATHS):
-                try:
-                    return await _read(http, settings, url)
-                except _NotHere as error:
-                    why = why or str(error)
+            return await _first_card(http, settings)
     except TimeoutError:
-        why = f"no answer within {seconds:g} seconds"
+        raise _unreadable(settings, f"no answer within {seconds:g} seconds") from None
     except (HttpFailure, ValueError) as error:
-        why = str(error)
-    raise CardError(f"the card of the agent at {settings.shown} can't be read: {one_line(why, 300)}")
+        raise _unreadable(settings, str(error)) from error
 
 
-class _NotHere(Exception):
-    """There may be a card elsewhere."""
+async def _first_card(http: Http, settings: Settings) -> Card:
+    why = ""
+    for url in card_urls(settings, CARD_PATHS):
+        found = await _read(http, settings, url)
+        if isinstance(found, Card):
+            return found
+        why = why or found
+    raise _unreadable(settings, why)
 
 
-async def _read(http: Http, settings: Settings, url: str) -> Card:
+async def _read(http: Http, settings: Settings, url: str) -> Card | str:
+    """The card, or why there is none at this place. Raises CardError where it is of no use to look elsewhere."""
     headers = [("Accept", b"application/json"), *((name, value.encode()) for name, value in settings.headers.items())]
     answer = await http.send(HttpRequest("GET", url, headers, Content()), limit=MAX_CARD_BYTES)
     if answer.status in (404, 405, 410):
-        raise _NotHere(f"HTTP status {answer.status}")
+        return f"HTTP status {answer.status}"
     if answer.status != 200:
-        raise CardError(f"the card of the agent at {settings.shown} can't be read: HTTP status {answer.status}")
+        raise _unreadable(settings, f"HTTP status {answer.status}")
     if not answer.is_whole:
-        raise CardError(f"the card of the agent at {settings.shown} is larger than {MAX_CARD_BYTES:,} bytes")
+        raise _unreadable(settings, f"it is larger than {MAX_CARD_BYTES:,} bytes")
     try:
         document = json.loads(answer.body)
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        raise _NotHere("what is there is no agent card: expected a JSON object with a name")
+        return "what is there is no agent card: expected a JSON object with a name"
     return Card(form_of(document), document)
+
+
+def _unreadable(settings: Settings, why: str) -> CardError:
+    return CardError(f"the card of the agent at {settings.shown} can't be read: {one_line(why, 300)}")
 
 
 def _text(value: Any) -> str:

@@ -1,0 +1,125 @@
+"""Agents elsewhere to which a run delegates (`metadata.perdure.agents`), on a real server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.agent import Agent
+from perdure.child_agents import DELEGATE
+from perdure.client import start_run
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from tests.conftest import wait_for
+from tests.tools.a2a.agents import RemoteAgent, served
+from tests.tools.delegate.peers import KAOS_CARD, Peer
+from tests.workflows.agents import scripted_agent
+from tests.workflows.stage import Stage
+from tests.workflows.worker_process import WorkerJob
+from tests.workflows.workers import Nursery
+
+from .families import family_script, write_agent
+from .remote_weather import tool_texts
+
+Scripted = Callable[[Script], ScriptedModel]
+KEY = "the-very-secret-key-of-the-office"
+
+
+def chief(model: ScriptedModel, *agents: dict[str, Any], **perdure: Any) -> Agent:
+    return scripted_agent(model, metadata={"perdure": {"agents": list(agents), **perdure}})
+
+
+def delegating(*tasks: tuple[str, str]) -> list[Any]:
+    """A model that hands these tasks to agents, by their names, one after the other."""
+    return [*(asks(call(f"{DELEGATE}{name}", task=task)) for name, task in tasks), says("done")]
+
+
+async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
+    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("OFFICE_KEY", KEY)
+    peer, office = Peer(KAOS_CARD), RemoteAgent(key=KEY)
+    model = scripted(delegating(("researcher", f"say {KEY}"), ("office", "echo rain"), ("researcher", "status 500")))
+    async with served(peer) as at, office.served() as url, stage.worker():
+        agents = [
+            {"name": "researcher", "url": at, "context": 3, "headers": {"X-Office": "${env:OFFICE_KEY}"}},
+            {"name": "office", "url": url, "apiKey": "${env:OFFICE_KEY}", "description": "The office."},
+            {"name": "gone", "url": "http://127.0.0.1:9", "description": "Nobody is there."},
+        ]
+        file = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": {"agents": agents}})
+        conversation = [Message.system("Be brief."), Message.user("What is it?")]
+        run = await start_run(stage.client, file, messages=conversation, task_queue=stage.task_queue)
+        stage.runs.append(run)
+        result = await run.result()
+        events = await run.events()
+    assert tool_texts(result) == [
+        "${env:OFFICE_KEY}",
+        "rain",
+        '[Delegation failed: HTTP status 500: {"detail":"not now"}]',
+    ]
+    assert [tool["function"]["name"] for tool in model.requests[0].body["tools"]] == [
+        "delegate_to_researcher",
+        "delegate_to_office",
+    ]
+    [why] = [event.data["message"] for event in events if event.type == "status"]
+    assert why.startswith("The model is not offered delegate_to_gone: the card of the agent at http://127.0.0.1:9")
+    assert [headers["x-office"] for headers in peer.headers] == [KEY, KEY]
+    assert [message["role"] for message in peer.bodies[0]["messages"]] == ["user", "task-delegation"]
+    assert [(each["role"], each["content"][:44]) for each in peer.bodies[1]["messages"]] == [
+        ("user", "Tool result:\n${env:OFFICE_KEY}"),
+        ("assistant", '{"tool": "delegate_to_office", "arguments": '),
+        ("user", "Tool result:\nrain"),
+        ("task-delegation", "status 500"),
+    ]
+    assert len({headers["traceparent"].split("-")[1] for headers in peer.headers}) == 1
+    history = await stage.client.get_workflow_handle(run.id).fetch_history()
+    assert KEY not in history.to_json()
+    await stage.replay()
+
+
+@pytest.mark.trial
+async def test_a_task_is_not_handed_over_again_after_its_worker_was_killed(
+    stage: Stage, scripted: Scripted, address: str, tmp_path: Path
+) -> None:
+    peer, model = Peer(), scripted(delegating(("researcher", "hold")))
+    job = WorkerJob(address=address, task_queue=stage.task_queue, folder=str(tmp_path))
+    async with served(peer) as url, Nursery() as nursery:
+        worker = await nursery.start(job)
+        run = await stage.start(chief(model, {"name": "researcher", "url": url, "protocol": "openai"}))
+        await wait_for(peer.asked)
+        worker.kill()
+        async with stage.another_worker():
+            result = await asyncio.wait_for(run.result(), 60)
+    [text] = tool_texts(result)
+    assert text.startswith("Error: Tool 'delegate_to_researcher' failed: its worker was lost while it ran")
+    assert len(peer.bodies) == 1
+
+
+async def test_an_agent_here_is_told_what_was_said_before(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    asked = asks(call("delegate_to_clerk", task="Count them."))
+    model = scripted(
+        family_script(
+            {
+                "chief": lambda request: says("Three.") if request.body["messages"][-1]["role"] == "tool" else asked,
+                "clerk": lambda request: says("3"),
+            }
+        )
+    )
+    agents = [{"name": "clerk", "path": "clerk.prompty", "context": 2}]
+    file = write_agent(tmp_path, "chief.prompty", model, metadata={"perdure": {"agents": agents}})
+    write_agent(tmp_path, "clerk.prompty", model)
+    said = [Message.system("Be brief."), Message.user("Ships?"), Message.assistant("Yes."), Message.user("How many?")]
+    async with stage.worker():
+        run = await start_run(stage.client, file, messages=said, task_queue=stage.task_queue)
+        assert (await run.result()).output == "Three."
+    assert [(each["role"], each["content"]) for each in model.requests[1].body["messages"]] == [
+        ("system", "You are clerk."),
+        ("assistant", "Yes."),
+        ("user", "How many?"),
+        ("user", "Count them."),
+    ]
