@@ -205,6 +205,15 @@ class Conversation:
                 f"version {reference.version} with {reference.digest} was expected"
             )
 
+    def catches_up(self, reference: ConversationRef) -> bool:
+        """Follow the reference, and forget the operations; False where they do not fit, and this copy is of no use."""
+        try:
+            self.follow(reference)
+        except DigestMismatchError:
+            return False
+        self.forget_operations()
+        return True
+
     def forget_operations(self) -> None:
         """Drop the log of past operations, for holders that only look at the present.
 

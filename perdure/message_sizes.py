@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from json import dumps
+from typing import Protocol
 
 from pydantic_core import PydanticSerializationError, to_json
 
@@ -11,6 +12,23 @@ from .messages import Message
 
 _RECORDED_FRAME = 64
 """Bytes that a recorded message or part takes besides its content."""
+
+_MEMORY_FRAME = 4000
+"""Bytes that a parsed message takes in addition to its text, with what was made of it for the provider."""
+
+
+class Measured(Protocol):
+    """A conversation that knows its size."""
+
+    messages: list[Message]
+
+    @property
+    def recorded_bytes(self) -> int: ...
+
+
+def conversation_bytes(conversation: Measured) -> int:
+    """About how many bytes of memory the conversation takes in a worker's cache."""
+    return 2 * conversation.recorded_bytes + _MEMORY_FRAME * len(conversation.messages)
 
 
 def message_chars(message: Message) -> int:

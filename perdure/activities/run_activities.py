@@ -32,6 +32,7 @@ from .hooks import Hooks, conversation_text, judged_output
 from .model import ask_model, priced, summarize
 from .permits import is_polled
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
+from .session_reading import read_session
 from .stock import Stock, lacking_compactor, lacking_guardrail, lacking_mocks, refusal
 from .tool_activities import ToolActivities
 from .unstarted import end_unstarted
@@ -223,7 +224,8 @@ class RunActivities:
         with typed_failures():
             async with heartbeats():
                 link = LinkKey(input.workflow_id or current_link().workflow_id, input.run_id)
-                messages = await self._runs.messages_of(link, input.reference, of_session=input.of_session)
+                read = read_session if input.of_session else None
+                messages = await self._runs.messages_of(link, input.reference, read)
                 if link.workflow_id != current_link().workflow_id and input.end == len(messages):
                     self._runs.take(input.reference, messages)
                 return messages[input.start : input.end]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
@@ -14,7 +14,7 @@ from temporalio import activity
 from ..agent import Agent, Tool
 from ..conversation import Conversation, ConversationRef, DigestMismatchError
 from ..history.link import read_beginning, read_link
-from ..history.session_link import session_conversation
+from ..message_sizes import conversation_bytes
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import resolve_environment
@@ -27,8 +27,6 @@ Value = TypeVar("Value")
 DEFAULT_CACHE_BYTES = 128 * 1024 * 1024
 HEADS_SHARE = 8
 """One eighth of the memory is for what runs are (agent, inputs, options), the rest for their conversations."""
-MESSAGE_OVERHEAD = 4000
-"""Bytes that a parsed message takes in addition to its text, with what was made of it for the provider."""
 
 
 class LinkKey(NamedTuple):
@@ -36,6 +34,10 @@ class LinkKey(NamedTuple):
 
     workflow_id: str
     run_id: str
+
+
+Read = Callable[[LinkKey, ConversationRef], Awaitable[Conversation]]
+"""Reads a conversation at that version from a history."""
 
 
 def current_link() -> LinkKey:
@@ -125,7 +127,9 @@ class RunCache:
         # conversation of the one before it: a digest that fits proves that it is the right one.
         heads_bytes = max_bytes // HEADS_SHARE
         self._runs: LRUCache[str, KnownRun] = LRUCache(heads_bytes, getsizeof=lambda run: run.bytes)
-        self._conversations: LRUCache[str, Conversation] = LRUCache(max_bytes - heads_bytes, getsizeof=_memory_bytes)
+        self._conversations: LRUCache[str, Conversation] = LRUCache(
+            max_bytes - heads_bytes, getsizeof=conversation_bytes
+        )
         self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
         self.hits = 0
         """How many conversations were here when they were needed."""
@@ -170,13 +174,13 @@ class RunCache:
         """
         key = current_link()
         async with self._lock(key):
-            messages = await self._messages(key, reference)
+            messages = await self._messages(key, reference, self._read)
             return await self._run(key), messages
 
-    async def messages_of(self, key: LinkKey, reference: ConversationRef, *, of_session: bool = False) -> list[Message]:
-        """The conversation of any link of a run, or of a session, at exactly that version. Raises as `messages_at`."""
+    async def messages_of(self, key: LinkKey, reference: ConversationRef, read: Read | None = None) -> list[Message]:
+        """The conversation of any link of a run, or of what `read` reads, at that version. Raises as `messages_at`."""
         async with self._lock(key):
-            return await self._messages(key, reference, of_session=of_session)
+            return await self._messages(key, reference, read or self._read)
 
     def take(self, reference: ConversationRef, messages: Sequence[Message]) -> None:
         """Remember the conversation that the current activity's run goes on from; the run's own changes follow."""
@@ -212,16 +216,13 @@ class RunCache:
         _keep(self._runs, key.workflow_id, run)
         return run
 
-    async def _messages(self, key: LinkKey, reference: ConversationRef, *, of_session: bool = False) -> list[Message]:
+    async def _messages(self, key: LinkKey, reference: ConversationRef, read: Read) -> list[Message]:
         conversation = self._conversations.pop(key.workflow_id, None)
-        if conversation is not None and _followed(conversation, reference):
+        if conversation is not None and conversation.catches_up(reference):
             self.hits += 1
         else:
             self.misses += 1
-            if of_session:
-                conversation = await session_conversation(activity.client(), *key, reference)
-            else:
-                conversation = await self._read(key, reference)
+            conversation = await read(key, reference)
         _keep(self._conversations, key.workflow_id, conversation)
         return list(conversation.messages)
 
@@ -241,17 +242,3 @@ def _keep(cache: LRUCache[str, Value], workflow_id: str, value: Value) -> None:
     cache.pop(workflow_id, None)
     with suppress(ValueError):  # cachetools: "value too large"
         cache[workflow_id] = value
-
-
-def _memory_bytes(conversation: Conversation) -> int:
-    return 2 * conversation.recorded_bytes + MESSAGE_OVERHEAD * len(conversation.messages)
-
-
-def _followed(conversation: Conversation, reference: ConversationRef) -> bool:
-    """Whether the conversation could be brought to the referenced version."""
-    try:
-        conversation.follow(reference)
-    except DigestMismatchError:
-        return False
-    conversation.forget_operations()
-    return True
