@@ -59,8 +59,8 @@ def options_for(
 def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     """The options of a run that the caller's has called: the caller's `options`, and what the called agent's file says.
 
-    What the caller's own file says is the caller's alone. The budgets stay the caller's, which divides them. Raises
-    LoadError as `options_for` does.
+    What the caller's own file says is the caller's alone, but for budgets, depth and grace, of which the lesser counts.
+    Raises LoadError as `options_for` does.
     """
     of_caller, own = _said(caller), _said(called)
     fields = RunOptions.model_fields
@@ -68,7 +68,8 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     update.update(own)
     for name in BUDGETS:
         update[name] = least(getattr(options, name), own.get(name))
-    update["max_depth"] = min(options.max_depth, own.get("max_depth", options.max_depth))
+    for name in ("max_depth", "cancel_grace"):
+        update[name] = least(getattr(options, name), own.get(name))
     return options.model_copy(update=update)
 
 

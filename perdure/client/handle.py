@@ -195,6 +195,12 @@ class RunHandle(Controls, Generic[T]):
         with found(self._chain):
             return await self._patience(lambda: rebuild(self._chain, content=shown, children=children))
 
+    async def agent_name(self) -> str:
+        """The name of the agent that runs, as Temporal shows it."""
+        with found(self._chain):
+            memo = await (await self._patience(self._chain.describe)).memo()
+        return str(memo.get("agent", ""))
+
     async def messages(self) -> list[Message]:
         """The complete conversation, including what was trimmed from the model's view."""
         with found(self._chain):

@@ -20,7 +20,7 @@ LAYERS = (
     ("trace",),
     ("worker",),
     ("client",),
-    ("testing",),
+    ("testing", "interop"),
     ("cli",),
 )
 """The rooms, bottom to top. A file imports from its own room and from layers below it. CONTRIBUTING.md shows this."""

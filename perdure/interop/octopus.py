@@ -1,0 +1,110 @@
+"""Runs as programs written for Octopus read them: its answers, and its events of a chat as server-sent events."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict, deque
+from collections.abc import AsyncIterator
+from typing import Any, Literal, NamedTuple
+
+from ..client import RunHandle
+from ..client.answer import PREAMBLE_CHARS, AnswerText
+from ..events import TERMINAL_EVENTS, RunEvent
+from ..json_types import JsonObject
+from ..protocol.outcome import RunResult
+
+EventName = Literal["turn_start", "tool_call", "tool_result", "token", "turn_end"]
+
+
+class AgentResponse(NamedTuple):
+    """What Octopus's loop returns, by its names."""
+
+    Content: str
+    IsIncomplete: bool = False
+
+
+def agent_response(result: RunResult[Any]) -> AgentResponse:
+    """The result of a run as Octopus has it: an answer that is no text, as JSON."""
+    output = result.output
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, default=str)
+    return AgentResponse(text, result.is_incomplete)
+
+
+class OctopusEvent(NamedTuple):
+    """One event of a turn."""
+
+    event: EventName
+    data: JsonObject
+
+
+def sse_frame(event: OctopusEvent) -> str:
+    """The event as one server-sent event, which ends with an empty line."""
+    data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":"))
+    return f"event: {event.event}\ndata: {data}\n\n"
+
+
+async def octopus_events(
+    run: RunHandle[Any], *, agent_id: str | None = None, held_back: int | None = PREAMBLE_CHARS
+) -> AsyncIterator[OctopusEvent]:
+    """The events of a run by Octopus's names, as they come, from `turn_start` to `turn_end`.
+
+    The run is the turn, and its agent's name is the `agent_id`, unless another one is given. The `token` events are
+    the answer, in one piece unless the run streams (`RunOptions.stream`): `held_back` characters of a text are shown
+    only when more of it, or the end, tells that it is the answer. None holds back all of it until the end.
+
+    Raises after `turn_end` what `RunHandle.result` raises of a run that has failed or was cancelled.
+    """
+    turn = _Turn(run.id, await run.agent_name() if agent_id is None else agent_id, AnswerText(held_back))
+    yield turn.start()
+    last = ""
+    async for event in run.stream():
+        for shown in turn.after(event):
+            yield shown
+        last = event.type
+    if last != "done":
+        await run.result()
+
+
+class _Turn:
+    """One run, while its events are read."""
+
+    def __init__(self, turn_id: str, agent_id: str, answer: AnswerText) -> None:
+        self._turn_id = turn_id
+        self._agent_id = agent_id
+        self._answer = answer
+        self._began: float | None = None
+        self._tokens = 0
+        self._called: defaultdict[tuple[int, str | None], deque[float]] = defaultdict(deque)
+        """When the calls of that iteration and id have begun, which have no result yet."""
+
+    def start(self) -> OctopusEvent:
+        return OctopusEvent("turn_start", {"turn_id": self._turn_id, "agent_id": self._agent_id})
+
+    def after(self, event: RunEvent) -> list[OctopusEvent]:
+        """What is to be shown after this event of the run."""
+        if self._began is None and event.time:
+            self._began = event.time
+        shown: list[OctopusEvent] = []
+        if text := self._answer.more(event):
+            shown.append(OctopusEvent("token", {"text": text}))
+        if event.type == "tool_call_start":
+            self._called[event.iteration, event.call_id].append(event.time)
+            shown.append(OctopusEvent("tool_call", {"tool_name": event.data["name"], "tool_call_id": event.call_id}))
+        elif event.type == "tool_result":
+            began = self._called[event.iteration, event.call_id].popleft()
+            elapsed = _milliseconds(began, event.time)
+            shown.append(OctopusEvent("tool_result", {"tool_call_id": event.call_id, "elapsed_ms": elapsed}))
+        elif event.type == "llm_complete":
+            self._tokens += event.data["usage"]["total_tokens"]
+        elif event.type in TERMINAL_EVENTS:
+            shown.append(self._end(event))
+        return shown
+
+    def _end(self, event: RunEvent) -> OctopusEvent:
+        elapsed = _milliseconds(self._began or event.time, event.time)
+        data = {"turn_id": self._turn_id, "total_tokens": self._tokens, "elapsed_ms": elapsed}
+        return OctopusEvent("turn_end", data)
+
+
+def _milliseconds(since: float, until: float) -> int:
+    return round((until - since) * 1000)

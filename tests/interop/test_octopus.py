@@ -1,0 +1,68 @@
+"""Runs as programs written for Octopus read them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure.errors import ExecuteError
+from perdure.interop.octopus import OctopusEvent, agent_response, octopus_events, sse_frame
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing.script import Script
+
+from ..workflows.agents import scripted_agent
+from ..workflows.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+FIELDS: dict[str, list[str]] = {
+    "turn_start": ["turn_id", "agent_id"],
+    "tool_call": ["tool_name", "tool_call_id"],
+    "tool_result": ["tool_call_id", "elapsed_ms"],
+    "token": ["text"],
+    "turn_end": ["turn_id", "total_tokens", "elapsed_ms"],
+}
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_the_events_of_a_turn(stage: Stage, scripted: Scripted, stream: bool) -> None:
+    answer = "You have 15 annual leave days remaining, Ünal. " * 12
+    model = scripted([asks(call("get_leave_balance", "tc-xyz789"), text="Let me see."), says(answer)])
+    agent = scripted_agent(model, ["get_leave_balance"], name="hr-assistant", metadata={"octopus": {}})
+    async with stage.worker({"get_leave_balance": lambda text="": "15"}):
+        run = await stage.start(agent, stream=stream)
+        events = [event async for event in octopus_events(run)]
+        result = await run.result()
+    assert all(list(event.data) == FIELDS[event.event] for event in events)
+    names = [event.event for event in events]
+    assert [name for name in names if name != "token"] == ["turn_start", "tool_call", "tool_result", "turn_end"]
+    assert names.index("token") > names.index("tool_result")
+    assert "".join(event.data["text"] for event in events if event.event == "token") == answer
+    by_name: dict[str, Any] = {event.event: event.data for event in events}
+    assert by_name["turn_start"] == {"turn_id": run.id, "agent_id": "hr-assistant"}
+    assert by_name["tool_call"] == {"tool_name": "get_leave_balance", "tool_call_id": "tc-xyz789"}
+    assert by_name["tool_result"]["tool_call_id"] == "tc-xyz789"
+    assert by_name["turn_end"]["turn_id"] == run.id
+    assert by_name["turn_end"]["total_tokens"] == result.usage.total_tokens > 0
+    assert by_name["turn_end"]["elapsed_ms"] >= by_name["tool_result"]["elapsed_ms"] >= 0
+    assert agent_response(result) == (answer, False)
+    assert [event async for event in octopus_events(run)][0] == events[0], "the events of a closed run, too"
+
+
+async def test_a_turn_that_fails_ends_too(stage: Stage, scripted: Scripted) -> None:
+    agent = scripted_agent(scripted([ScriptedReply(status=400)]))
+    async with stage.worker():
+        events = octopus_events(await stage.start(agent), agent_id="mine")
+        start, end = await anext(events), await anext(events)
+        with pytest.raises(ExecuteError):
+            await anext(events)
+    assert (start.event, start.data["agent_id"], end.event) == ("turn_start", "mine", "turn_end")
+
+
+def test_a_frame_is_an_event_and_its_data_on_one_line() -> None:
+    frame = sse_frame(OctopusEvent("token", {"text": 'ein "ü"\n'}))
+    first, second, *rest = frame.split("\n")
+    assert (first, rest) == ("event: token", ["", ""])
+    assert json.loads(second.removeprefix("data: ")) == {"text": 'ein "ü"\n'}
