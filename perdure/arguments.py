@@ -132,18 +132,19 @@ def _next_token(raw: str, position: int, *, inside: bool) -> re.Match[str] | Non
     return _TOKEN.search(raw, position) if inside else _OPENING.search(raw, position)
 
 
-def _without_trailing_commas(raw: str) -> str | None:
+def without_trailing_commas(raw: str) -> str:
+    """The text without the commas that stand before a closing bracket outside of strings. Takes linear time."""
     return _TRAILING_COMMA.sub(lambda match: match[1] or "", raw)
 
 
 def _braces_without_trailing_commas(raw: str) -> str | None:
     block = _first_braces(raw)
-    return None if block is None else _without_trailing_commas(block)
+    return None if block is None else without_trailing_commas(block)
 
 
 _REPAIRS: tuple[tuple[Callable[[str], str | None], str], ...] = (
     (_without_fences, "stripping markdown fences"),
     (_first_braces, "extracting the first JSON object"),
-    (_without_trailing_commas, "removing trailing commas"),
+    (without_trailing_commas, "removing trailing commas"),
     (_braces_without_trailing_commas, "extracting the first JSON object and removing trailing commas"),
 )

@@ -102,6 +102,7 @@ ModelErrorKind = Literal[
     "permission",
     "bad_request",
     "not_found",
+    "no_tools",
     "quota_exhausted",
     "context_length",
     "refusal",

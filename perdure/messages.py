@@ -50,8 +50,8 @@ class Message(Exchanged):
 
     `metadata` holds what a role needs besides its parts. perdure itself writes these keys:
 
-    - assistant: `tool_calls`, a list of `{id, type: "function", function: {name, arguments}}`;
-      `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
+    - assistant: `tool_calls`, a list of `{id, type: "function", function: {name, arguments}}`, which have a `fault` if
+      they can't be made; `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
       reasoning items), which are sent back unchanged to the same API and ignored by all others
     - tool: `tool_call_id`; `status`, unless the result is a success
     """
@@ -87,7 +87,12 @@ class Message(Exchanged):
     def tool_calls(self) -> list[ToolCall]:
         """The tool calls that this assistant message asks for; [] when there are none."""
         return [
-            ToolCall(id=call["id"], name=call["function"]["name"], arguments=call["function"]["arguments"])
+            ToolCall(
+                id=call["id"],
+                name=call["function"]["name"],
+                arguments=call["function"]["arguments"],
+                fault=call.get("fault"),
+            )
             for call in self.metadata.get("tool_calls") or []
         ]
 
@@ -121,10 +126,13 @@ class ToolCall(BaseModel):
     name: str
     arguments: str
     """JSON text, exactly as the model wrote it; it may be malformed (§9.8)."""
+    fault: str | None = Field(default=None, exclude_if=lambda fault: fault is None)
+    """Why this is no call that can be made, where the model has written calls as a part of its text."""
 
     def to_metadata(self) -> JsonObject:
         """The call as an item of `Message.metadata["tool_calls"]` (§9.5)."""
-        return {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+        call = {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
+        return {**call, "fault": self.fault} if self.fault else call
 
 
 class ToolResult(BaseModel):

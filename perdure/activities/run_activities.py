@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from os import PathLike
 from typing import Any
 
@@ -21,7 +22,6 @@ from ..payloads.limits import require_recordable
 from ..protocol import activities
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
-from ..providers.mocked import MockedModel
 from ..providers.prices import Prices
 from ..redaction import redactor
 from ..tools.dispatch import ToolBox
@@ -29,11 +29,13 @@ from ..tools.user_loop import UserLoop
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
 from .hooks import Hooks, conversation_text, judged_output
+from .mocked import mocked_model
 from .model import ask_model, priced, summarize
 from .permits import is_polled
+from .prompted import ask_prompted
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .session_reading import read_session
-from .stock import Stock, lacking_compactor, lacking_guardrail, lacking_mocks, refusal
+from .stock import Stock, lacking_compactor, lacking_guardrail, refusal
 from .tool_activities import ToolActivities
 from .unstarted import end_unstarted
 
@@ -126,10 +128,11 @@ class RunActivities:
                 if await cancelled_meanwhile():
                     raise RunCancelled("The run was cancelled")
                 run, messages = await self._runs.messages_at(input.conversation)
-                if run.options.stream:
+                if run.options.stream and input.prompted != "act":
                     heart.speak(input.iteration, activity.info().attempt)
-                stand_in = self._mocked(run, input) if input.mock else None
-                reply = await ask_model(
+                stand_in = mocked_model(run, input, is_honoured=self.stock.mock) if input.mock else None
+                ask = partial(ask_prompted, input) if input.prompted else ask_model
+                reply = await ask(
                     run.agent,
                     messages,
                     run.options,
@@ -139,12 +142,6 @@ class RunActivities:
                     stand_in=stand_in,
                 )
                 return reply if stand_in else await priced(reply, run.agent, self._prices)
-
-    def _mocked(self, run: KnownRun, input: activities.ModelInput) -> MockedModel:
-        """What answers in the place of the model. Raises ConfigurationError when there are fewer answers."""
-        if not self.stock.mock:
-            raise refusal(lacking_mocks(), input.offer)
-        return MockedModel(run.mock_responses or (), input.mock, reads_calls=not input.prompted)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

@@ -38,7 +38,7 @@ def child_options(
         }
     )
     own = called_options(allowed, caller, called)
-    return own.model_copy(update={"max_iterations": 1}) if single else own
+    return own.model_copy(update={"max_iterations": 1, "tool_protocol": "native"}) if single else own
 
 
 def too_deep(name: str, options: RunOptions, depth: int) -> ToolResult | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Protocol
+from typing import Literal, NamedTuple, Protocol
 
 from ..conversation import Conversation
 from ..event_data import EventType, LoggedData
@@ -16,6 +16,18 @@ from .state import LoopState
 
 class Cancelled(Exception):
     """The run was cancelled while the loop waited; what it waited for was given up (§13.2)."""
+
+
+class Calling(NamedTuple):
+    """How the model is called, besides its conversation."""
+
+    iteration: int
+    with_tools: bool = True
+    """Whether it may call tools."""
+    prompted: Literal["", "act", "answer"] = ""
+    """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
+    step: int = 0
+    """There: which of the `max_iterations` steps in which it may act this is, from 1."""
 
 
 class Effects(Protocol):
@@ -49,7 +61,7 @@ class Effects(Protocol):
     async def sleep(self, seconds: float, why: str) -> None:
         """Wait; `why` is shown to people."""
 
-    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+    async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         """Make one attempt of a model call. Raises `ModelError` when the provider or the connection to it fails."""
 
     async def run_tool(self, request: ToolRequest) -> ToolResult:

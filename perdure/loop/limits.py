@@ -16,7 +16,7 @@ PARTIAL_TEXT = "I was unable to complete this task within the allowed steps."
 
 def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError | None:
     """The error of the limit that forbids another model call; None when the run may go on."""
-    if state.iterations >= options.max_iterations:
+    if state.steps >= options.max_iterations and not state.answering:
         return MaxIterationsError(
             f"Agent loop exceeded {options.max_iterations} iterations",
             reason=_repetition(state)
@@ -90,6 +90,8 @@ def _repetition(state: LoopState) -> str | None:
     return f"the model asked {state.repeated} times in a row for {state.last_calls}"
 
 
-def partial_text(state: LoopState) -> str:
-    """The output of a run that a limit stopped: a fixed text, and the last text of the model."""
+def partial_text(options: RunOptions, state: LoopState) -> str:
+    """The output of a run that a limit stopped: `limit_message`, or else a fixed text and the model's last one."""
+    if options.limit_message is not None:
+        return options.limit_message.replace("{max_iterations}", str(options.max_iterations))
     return f"{PARTIAL_TEXT}\n\n{state.last_text}" if state.last_text else PARTIAL_TEXT

@@ -23,7 +23,7 @@ from ..tool_calls import ToolSpec
 from ..trimming import plan_trim, summarize_dropped, summary_message
 from .compaction import compactor_summary
 from .effects import Cancelled, Effects
-from .limits import UNWATCHED_COST, partial_text, reached_limit, warning_of
+from .limits import partial_text, reached_limit
 from .model_calls import ModelCalls
 from .outputs import Outcome, outcome_of, output_error, send_back
 from .state import LoopState
@@ -57,6 +57,7 @@ class AgentLoop:
         state: LoopState | None = None,
     ) -> None:
         self.state = state or LoopState(started_at=effects.now())
+        self.state.prompted |= options.tool_protocol == "json"
         self._effects = effects
         self._conversation = conversation
         self._options = options
@@ -103,6 +104,8 @@ class AgentLoop:
                 reply = await self._call_model()
             except LimitExceededError as limit:
                 return await self._stop_at(limit)
+            if self.state.acts_no_more(reply):
+                continue
             reply = await self._check_output(reply)
             if calls := reply.message.tool_calls:
                 await self._run_tools(reply.message, calls)
@@ -119,6 +122,10 @@ class AgentLoop:
         if texts := self._effects.drain_steering():
             self._append([Message.user(text) for text in texts])
             self._emit_status(f"Injected {len(texts)} steering message(s)")
+            self.state.answering &= self._has_no_steps()
+
+    def _has_no_steps(self) -> bool:
+        return self.state.steps >= self._options.max_iterations
 
     def _reached_limit(self) -> RunError | None:
         return reached_limit(self._options, self.state, self._effects.now())
@@ -151,17 +158,7 @@ class AgentLoop:
 
     async def _call_model(self, *, with_tools: bool = True) -> ModelReply:
         """§9.10"""
-        reply = await self._calls.make(with_tools=with_tools)
-        self._tell_cost()
-        return reply
-
-    def _tell_cost(self) -> None:
-        """Say once that the run has cost `warn_cost_usd`, or that this can't be known."""
-        match self.state.cost_news(self._options.warn_cost_usd):
-            case "reached":
-                self._emit("cost_warning", warning_of(self._options, self.state))
-            case "unknown":
-                self._emit_status(UNWATCHED_COST)
+        return await self._calls.make(with_tools=with_tools)
 
     async def _check_output(self, reply: ModelReply) -> ModelReply:
         """§13.4"""
@@ -178,14 +175,15 @@ class AgentLoop:
     async def _run_tools(self, message: Message, calls: Sequence[ToolCall]) -> None:
         """§13.6, §13.7 step 8"""
         self.state.note(message.text, calls)
+        self.state.answering = False
         results = await self._tools.run(calls)
-        self._tell_cost()
+        self._calls.tell_cost()
         self._append([message, *results])
 
     def _goes_on_after(self, reply: ModelReply) -> bool:
         """Whether the model is called again after an answer: to read a steering message, or because it does not fit."""
         limit = self._reached_limit()
-        is_steered = self._effects.has_steering() and not limit
+        is_steered = self._effects.has_steering() and not limit and not self._has_no_steps()
         if not (is_steered or reply.faults):
             return False
         self.state.note(reply.message.text, [])
@@ -205,7 +203,7 @@ class AgentLoop:
             case "raise":
                 raise limit
             case "partial":
-                text = partial_text(self.state)
+                text = partial_text(self._options, self.state)
                 return Outcome(text, text, is_incomplete=True)
             case "final_answer":
                 return await self._final_answer()
@@ -217,7 +215,7 @@ class AgentLoop:
         self._check_cancellation()
         reply = await self._check_output(await self._call_model(with_tools=False))
         if reply.message.tool_calls or not reply.message.text:
-            text = reply.message.text or partial_text(self.state)
+            text = reply.message.text or partial_text(self._options, self.state)
             reply = reply.model_copy(update={"message": Message.assistant(text)})
         elif reply.faults:
             self._append([reply.message])

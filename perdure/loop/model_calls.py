@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import Literal
 
 from ..conversation import Conversation
 from ..errors import ExecuteError, ModelError
 from ..event_data import EventType, LlmCompleteData, LlmStartData, LoggedData, StatusData, TokenData
-from ..messages import ModelReply
+from ..messages import Message, ModelReply
 from ..options import RunOptions
-from .effects import Cancelled, Effects
-from .limits import deadline, time_is_over
+from .effects import Calling, Cancelled, Effects
+from .limits import UNWATCHED_COST, deadline, time_is_over, warning_of
 from .state import LoopState, usage_data
 
 Emit = Callable[[EventType, LoggedData], None]
+NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in the prompt from now on"
+EMPTY_ANSWER = "The model's final response is empty: what it said before stands for it"
+NO_ANSWER = "The model's final response is empty"
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
 """Each wait for a rate limit counts as this much at least, so that a provider which always says "retry at once" can't
@@ -35,21 +39,61 @@ class ModelCalls:
 
     async def make(self, *, with_tools: bool) -> ModelReply:
         """The model's reply to the conversation. Raises what `call_with_retry` raises."""
-        iteration = self._state.iteration
         self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
         reply = await call_with_retry(
-            lambda: self._effects.call_model(self._conversation, iteration, with_tools=with_tools),
+            lambda: self._attempt(with_tools),
             self._effects,
             self._options,
             self._emit_status,
             self._deadline,
         )
         self._state.count(reply)
-        self._tell(reply)
+        is_act = self._state.prompted and not self._is_answer(with_tools)
+        if self._state.prompted and not is_act and not reply.message.tool_calls:
+            self._state.answers += 1
+            reply = self._said_before(reply)
+        self._tell(reply, is_act)
+        self.tell_cost()
         return reply
 
-    def _tell(self, reply: ModelReply) -> None:
-        if self._options.stream and reply.message.text and not reply.message.tool_calls:
+    def tell_cost(self) -> None:
+        """Say once that the run has cost `warn_cost_usd`, or that this can't be known."""
+        match self._state.cost_news(self._options.warn_cost_usd):
+            case "reached":
+                self._emit("cost_warning", warning_of(self._options, self._state))
+            case "unknown":
+                self._emit_status(UNWATCHED_COST)
+
+    async def _attempt(self, with_tools: bool) -> ModelReply:
+        try:
+            return await self._effects.call_model(self._conversation, self._calling(with_tools))
+        except ModelError as error:
+            if self._options.tool_protocol != "auto" or self._state.prompted or error.kind != "no_tools":
+                raise
+            self._state.prompted = True
+            self._emit_status(f"{NO_NATIVE_TOOLS}: {error.account}")
+            return await self._effects.call_model(self._conversation, self._calling(with_tools))
+
+    def _calling(self, with_tools: bool) -> Calling:
+        calling = Calling(self._state.iteration, with_tools)
+        if not self._state.prompted:
+            return calling
+        phase: Literal["act", "answer"] = "answer" if self._is_answer(with_tools) else "act"
+        return calling._replace(prompted=phase, step=self._state.steps + 1)
+
+    def _is_answer(self, with_tools: bool) -> bool:
+        return self._state.answering or not with_tools
+
+    def _said_before(self, reply: ModelReply) -> ModelReply:
+        """The reply; one that is empty says what the model has said when it was not yet asked for its answer."""
+        if reply.message.text or reply.faults:
+            return reply
+        draft = self._state.draft if self._state.answering else ""
+        warnings = [*reply.warnings, EMPTY_ANSWER if draft else NO_ANSWER]
+        return reply.model_copy(update={"message": Message.assistant(draft), "warnings": warnings})
+
+    def _tell(self, reply: ModelReply, is_act: bool) -> None:
+        if self._options.stream and reply.message.text and not reply.message.tool_calls and not is_act:
             # Watchers saw it in parts; the event has it as a whole. Text with tool calls has no event (§9.3).
             self._emit("token", TokenData(token=reply.message.text))
         usage = usage_data(reply.usage)

@@ -57,6 +57,14 @@ class LoopState:
     """How many model calls are not in `cost_usd`. A called run that has not told its cost counts as one."""
     cost_told: CostNews = ""
     """What the run has said about `warn_cost_usd`."""
+    prompted: bool = False
+    """Whether the model is told of its tools in the prompt, and calls them by JSON in its text."""
+    answering: bool = False
+    """There: whether the next model call asks for the answer, because the last one has called no tool."""
+    answers: int = 0
+    """There: how many of `iterations` were such calls, and called no tool."""
+    draft: str = ""
+    """There: what the model has said when it called no tool. It is no answer, unless the answer is empty."""
 
     @model_serializer(mode="wrap")
     def _with_unknown_fields(self, known: SerializerFunctionWrapHandler) -> JsonObject:
@@ -69,6 +77,19 @@ class LoopState:
         self.usage = self.usage + reply.usage
         self.iteration_usage.append(_counts(reply.usage))
         self.add_cost(reply.cost_usd, unpriced=reply.cost_usd is None)
+
+    @property
+    def steps(self) -> int:
+        """The model calls that completed and count for `max_iterations`."""
+        return self.iterations - self.answers
+
+    def acts_no_more(self, reply: ModelReply) -> bool:
+        """Whether the model, which is told of its tools in the prompt, called none: its answer is asked for next."""
+        if not self.prompted or self.answering or reply.message.tool_calls:
+            return False
+        self.note(reply.message.text, [])
+        self.answering, self.draft = True, reply.message.text[:LAST_TEXT_CHARS]
+        return True
 
     def add_cost(self, cost: float | None, *, unpriced: int) -> None:
         """Add what calls have cost, as far as it is known; `unpriced` is the number of those of which it is not.

@@ -65,7 +65,7 @@ class ToolRound:
         Raises `ToolNotRegisteredError` for a call of an unknown tool, when `RunOptions.unknown_tools` is "raise".
         """
         for call in calls:
-            if call.name not in self._tools and self._options.unknown_tools == "raise":
+            if call.name not in self._tools and not call.fault and self._options.unknown_tools == "raise":
                 raise ToolNotRegisteredError(f"Tool not registered: {_shown(call)}")
         if self._concurrent(calls):
             self._allowances.expect(sum(self._is_run(call) for call in calls))
@@ -111,6 +111,8 @@ class ToolRound:
 
     async def _admit(self, call: ToolCall, index: int, calls: int) -> Immediate | Admitted:
         """Parse the arguments (§9.8), and find out whether the call may be executed."""
+        if call.fault:
+            return refused(call.fault, "invalid_call")
         if call.name not in self._tools:
             return refused(f"Error: Tool not registered: {_shown(call)}. {self._available()}", "unknown_tool")
         try:
@@ -165,7 +167,7 @@ class ToolRound:
             return
         data = ProgressData(
             type="progress",
-            step=self._state.iteration,
+            step=self._state.steps,
             max_steps=self._options.max_iterations,
             action="delegate" if call.name.startswith(DELEGATE) else "tool_call",
             target=call.name.removeprefix(DELEGATE),

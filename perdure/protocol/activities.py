@@ -98,6 +98,8 @@ class ModelInput(ConversationInput):
     """How often the model was called before this in the same iteration."""
     prompted: Literal["", "act", "answer"] = Field(default="", exclude_if=operator.not_)
     """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
+    step: int = Field(default=0, exclude_if=operator.not_)
+    """There: which of the `max_iterations` steps in which it may act this is, from 1."""
     mock: int = Field(default=0, exclude_if=operator.not_)
     """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)

@@ -14,6 +14,7 @@ from typing import Any
 
 from ..errors import ModelError, ModelErrorKind
 from ..valid_text import bounded_text, valid_text
+from .refusals import refuses_tools
 
 UNEXPECTED_FORMAT = "Unexpected response format"
 MAX_NAME_CHARS = 200
@@ -71,6 +72,7 @@ _CONTEXT_EXCEEDED = re.compile(
     r"prompt is too long|context (window|length|size|limit)|exceeds? the maximum number of tokens",
     re.IGNORECASE,
 )
+_NEVER_ABOUT_TOOLS = frozenset({401, 402, 403, 408, 413, 429})
 _QUOTA_EXHAUSTED = re.compile(r"credit balance|insufficient (credits|balance|funds)", re.IGNORECASE)
 
 
@@ -129,6 +131,8 @@ def _kind(status: int | None, codes: list[str], message: str) -> ModelErrorKind:
         return "quota_exhausted"
     if status in (None, 200, 400, 413, 422) and _CONTEXT_EXCEEDED.search(message):
         return "context_length"
+    if status not in _NEVER_ABOUT_TOOLS and refuses_tools(message):
+        return "no_tools"
     if status is None or status < 400:
         return next((_BY_CODE[code] for code in codes if code in _BY_CODE), "server")
     return _BY_STATUS.get(status, "server" if status >= 500 else "bad_request")

@@ -129,7 +129,8 @@ def _part(part: Part) -> dict[str, Any]:
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:
     function = call["function"]
-    return {**call, "function": {**function, "name": wire_name(function["name"])}}
+    known = {key: value for key, value in call.items() if key != "fault"}
+    return {**known, "function": {**function, "name": wire_name(function["name"])}}
 
 
 def _content_text(content: Any) -> str:

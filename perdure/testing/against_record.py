@@ -11,6 +11,7 @@ from ..activities.heartbeat import Heart
 from ..activities.model import ask_model, priced
 from ..agent import Agent, Tool
 from ..conversation import Conversation
+from ..loop.effects import Calling
 from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolCall, ToolResult
 from ..options import RunOptions
@@ -19,6 +20,7 @@ from ..providers.prices import Prices
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .answers import Answers, Unmatched
 from .direct_effects import DirectEffects
+from .direct_model import prompted_call
 from .in_process import InProcessRun
 from .recording import RecordedReply, Recording
 
@@ -79,22 +81,26 @@ class RecordEffects(DirectEffects):
     def drain_steering(self) -> list[str]:
         return [*self.read_before.pop(self._at, []), *super().drain_steering()]
 
-    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+    async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         """As `Effects.call_model`. Raises Diverged when the record has no answer to what the model asks for."""
         self.unread.clear()
         started = time.perf_counter()
-        messages = list(conversation.messages)
-        asking = ask_model(self.agent, messages, self.options, Heart(), with_tools=with_tools)
-        reply = await self._priced(await self._unless_cancelled(asking))
-        self.replies.append(RecordedReply(iteration, reply, time.perf_counter() - started))
+        reply = await self._priced(await self._unless_cancelled(self._asked(conversation, calling)))
+        self.replies.append(RecordedReply(calling.iteration, reply, time.perf_counter() - started))
         asked = [(index, call) for index, call in enumerate(reply.message.tool_calls) if call.name not in self.real]
         try:
             results = self.answers.claim([call for _, call in asked])
         except Unmatched as unmatched:
-            raise Diverged(iteration, unmatched.calls) from None
+            raise Diverged(calling.iteration, unmatched.calls) from None
         for (index, _), result in zip(asked, results, strict=True):
-            self._claimed[iteration, index] = result
+            self._claimed[calling.iteration, index] = result
         return reply
+
+    async def _asked(self, conversation: Conversation, calling: Calling) -> ModelReply:
+        messages = list(conversation.messages)
+        if call := prompted_call(self.agent, calling, self.options):
+            return call.read(await ask_model(call.agent, call.messages(messages), self.options, Heart()))
+        return await ask_model(self.agent, messages, self.options, Heart(), with_tools=calling.with_tools)
 
     async def _priced(self, reply: ModelReply) -> ModelReply:
         if self.prices is not None:

@@ -21,7 +21,7 @@ from ..event_data import EventType, LoggedData
 from ..events import CONVERSATION_EVENTS, progress_data
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
 from ..loop.allowance import Allowance, ChildEnd
-from ..loop.effects import Cancelled, Effects
+from ..loop.effects import Calling, Cancelled, Effects
 from ..loop.state import LoopState
 from ..loop.tools import CANCELLED_TEXT
 from ..loop.verdicts import checked
@@ -33,7 +33,7 @@ from ..result_sizes import SizeLimits
 from ..tool_calls import Approval, ToolProgress, ToolRequest, ToolSpec
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
-from .direct_model import PROVIDER, ModelFunction, compaction, read_reply
+from .direct_model import PROVIDER, ModelFunction, compaction, prompted_call, read_reply
 from .direct_results import DirectResults
 from .script import ScriptedReply
 from .waits import Waits
@@ -122,9 +122,11 @@ class DirectEffects(Effects):
     async def sleep(self, seconds: float, why: str) -> None:
         await self._unless_cancelled(asyncio.sleep(seconds))
 
-    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+    async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         self.unread.clear()
-        agent = self.agent if with_tools else self.agent.model_copy(update={"tools": None})
+        if call := prompted_call(self.agent, calling, self.options):
+            return call.read(await self._ask(call.agent, call.messages(conversation.messages)))
+        agent = self.agent if calling.with_tools else self.agent.model_copy(update={"tools": None})
         return await self._ask(agent, list(conversation.messages))
 
     async def _ask(self, agent: Agent, messages: list[Message]) -> ModelReply:

@@ -9,11 +9,14 @@ from typing import Any
 from ..activities.hooks import conversation_text
 from ..agent import Agent
 from ..errors import ModelError
+from ..loop.effects import Calling
 from ..messages import Message, ModelReply, Usage
+from ..options import RunOptions
 from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..providers.errors import error_from_http
 from ..providers.prices import Prices, PriceSource
+from ..providers.prompted.call import PromptedCall
 from ..providers.structured import read_answer
 from .script import ScriptedReply
 
@@ -99,6 +102,14 @@ def _raise_fault(reply: ScriptedReply) -> None:
 def _usage(reply: ScriptedReply) -> Usage:
     sent, written = reply.input_tokens or 0, reply.output_tokens or 0
     return Usage(input_tokens=sent, output_tokens=written, total_tokens=sent + written)
+
+
+def prompted_call(agent: Agent, calling: Calling, options: RunOptions) -> PromptedCall | None:
+    """The call, where the model is told of its tools in the prompt; None for any other."""
+    if not calling.prompted:
+        return None
+    ids = f"call-{calling.iteration}"
+    return PromptedCall(agent, calling.prompted, step=calling.step, max_steps=options.max_iterations, ids=ids)
 
 
 def compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:

@@ -18,7 +18,7 @@ from ..event_data import EventType, LoggedData
 from ..events import EventLog
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.allowance import Allowance, ChildEnd
-from ..loop.effects import Cancelled
+from ..loop.effects import Calling, Cancelled
 from ..loop.state import LoopState
 from ..markdown import code
 from ..messages import Message, ModelReply, ToolResult
@@ -113,11 +113,11 @@ class TemporalEffects:
             return
         raise Cancelled
 
-    async def call_model(self, conversation: Conversation, iteration: int, *, with_tools: bool) -> ModelReply:
+    async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         if conversation.unrecorded:
             await record_ahead(conversation)
         self._inbox.unread = 0
-        attempt = partial(self._attempt, conversation, iteration, with_tools)
+        attempt = partial(self._attempt, conversation, calling)
         if self._pacing is not None:
             return await self._pacing.call(attempt)
         try:
@@ -128,21 +128,19 @@ class TemporalEffects:
     async def _attempt(
         self,
         conversation: Conversation,
-        iteration: int,
-        with_tools: bool,
+        calling: Calling,
         policy: RetryPolicy,
         offer: activities.Offer | None = None,
     ) -> ModelReply:
-        earlier = self._count_try(iteration)
+        earlier = self._count_try(calling.iteration)
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(
                 conversation=conversation.ref(),
-                iteration=iteration,
-                with_tools=with_tools,
                 earlier=earlier,
                 mock=self._mocked.iterations + 1 if self._mocked else 0,
                 offer=offer,
+                **calling._asdict(),
             ),
             result_type=ModelReply,
             start_to_close_timeout=timedelta(seconds=self._options.llm_timeout) + MARGIN,

@@ -1,0 +1,210 @@
+"""Reads the actions in what a model has written: one JSON object, with whatever stands around it.
+
+The grammar: `{"tool": NAME, "arguments": {…}}`, `{"agent": NAME, "task": TEXT}`, and `{}` for none. Also understood are
+the forms of other prompts: `{"name", "arguments"}`, `{"tool_calls": […]}`, and a list of actions.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from ...arguments import without_trailing_commas
+from ...child_agents import DELEGATE, TASK
+from ...excerpt import excerpt
+from ...valid_text import valid_text
+
+FAULTY = "invalid_action"
+"""The name of an action that names nothing."""
+INVALID = "Invalid "
+"""How the text begins that says what is wrong with an action."""
+MAX_KEPT = 8 * 1024
+"""Characters of an action that can't be read, as the call keeps them."""
+SECOND = "The model has written more than one action in one reply: only the first one counts"
+_WRITE = "Write one JSON object and nothing else, its names and texts in double quotes"
+
+_THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
+_FENCED = re.compile(r"\A\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+_START = re.compile(r"""\{(?=\s*(?:["'}\u201c\u201d]|(?:tool|agent|tool_calls)\s*:))""")
+_KEY = r"(?P<key>tool|agent|tool_calls)"
+_NAME = r"""(?:["'\u201c\u201d](?P<name>[^"'\u201c\u201d\n]{1,200})["'\u201c\u201d])?"""
+_MEANT_FIRST = re.compile(rf"""\{{\s*["'\u201c]?{_KEY}["'\u201d]?\s*:\s*{_NAME}""")
+_MEANT_LATER = re.compile(rf"""["'\u201c]{_KEY}["'\u201d]\s*:\s*{_NAME}""")
+_NAMED = frozenset({"id", "type", "name", "arguments", "parameters"})
+_ARGUMENTS = ("arguments", "parameters", "args")
+_DECODER = json.JSONDecoder(strict=False)
+_EFFORT = 50_000_000
+"""Characters that the search for an object may read in vain, besides twenty times the text: each error counts lines
+from the beginning of the text, so that many of them take quadratic time."""
+
+
+class Action(NamedTuple):
+    """A tool that the model calls; an agent is the tool `delegate_to_NAME`."""
+
+    name: str
+    arguments: str
+    """JSON text."""
+    fault: str | None = None
+    """Why it can't be done."""
+
+
+class Reading(NamedTuple):
+    """What was found in a text."""
+
+    actions: list[Action]
+    before: str = ""
+    """What the model says before its action."""
+    warnings: tuple[str, ...] = ()
+
+
+def read_actions(text: str) -> Reading:
+    """The actions in a text; none for any other text. Takes linear time, never raises."""
+    spoken = _THINKING.sub("", text)
+    if (actions := _read_whole(spoken)) is not None:
+        return Reading(actions)
+    found: tuple[int, list[Action]] | None = None
+    for start, value in _objects(spoken):
+        actions = [_malformed(spoken[start:], value)] if isinstance(value, _Unreadable) else _actions(value)
+        if not actions:
+            continue
+        if found is not None:
+            return Reading(found[1], _before(spoken, found[0]), (SECOND,))
+        found = start, actions
+        if isinstance(value, _Unreadable):
+            break
+    return Reading(found[1], _before(spoken, found[0])) if found else Reading([])
+
+
+def _read_whole(text: str) -> list[Action] | None:
+    """The actions of a text that is JSON and nothing else, fenced or not; None for any other text."""
+    try:
+        return _actions(_DECODER.decode(_bare(text)))
+    except (ValueError, RecursionError):
+        return None
+
+
+def is_nothing(text: str) -> bool:
+    """Whether a text is `{}`, by which the model says that it needs no tool, or less. Never raises."""
+    return "".join(_bare(text).split()) in ("", "{}")
+
+
+def _bare(text: str) -> str:
+    """The text without the model's thinking before it, and without a fence around it."""
+    spoken = _THINKING.sub("", text)
+    fenced = _FENCED.match(spoken)
+    return (fenced[1] if fenced else spoken).strip()
+
+
+class _Unreadable(NamedTuple):
+    """An object that is meant as an action, and is no JSON."""
+
+    key: str
+    name: str
+    why: str
+
+
+def _objects(text: str) -> Iterator[tuple[int, Any]]:
+    """The JSON objects in a text, none of them within another, and those that are meant as actions but are no JSON."""
+    position, effort = 0, _EFFORT + 20 * len(text)
+    while effort > 0 and (match := _START.search(text, position)):
+        start = match.start()
+        try:
+            value, position = _DECODER.raw_decode(text, start)
+            yield start, value
+        except (ValueError, RecursionError) as error:
+            effort -= getattr(error, "pos", len(text))
+            position = start + 1
+            if meant := _meant(text, start):
+                effort = 0
+                yield start, _repaired(text[start:], meant, error)
+
+
+def _meant(text: str, start: int) -> re.Match[str] | None:
+    """Where the object that begins there says that it is an action, if it does so before it has another object."""
+    further = _START.search(text, start + 1)
+    end = further.start() if further else len(text)
+    return _MEANT_FIRST.match(text, start) or _MEANT_LATER.search(text, start, end)
+
+
+def _repaired(text: str, meant: re.Match[str], error: Exception) -> Any:
+    """The object at the start of a text, without its trailing commas; or why it can't be read."""
+    try:
+        return _DECODER.raw_decode(without_trailing_commas(text))[0]
+    except (ValueError, RecursionError):
+        reason = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "too deep"
+        return _Unreadable(meant["key"], meant["name"] or FAULTY, reason)
+
+
+def _malformed(text: str, found: _Unreadable) -> Action:
+    fault = f"{INVALID}action: it is no valid JSON ({found.why}). {_WRITE}"
+    name = _called(found.name) if found.key == "agent" else valid_text(found.name)
+    return Action(name, excerpt(text, MAX_KEPT), fault)
+
+
+def _actions(value: Any) -> list[Action]:
+    """The actions that a JSON value is; [] for any other value."""
+    if isinstance(value, list):
+        return [action for each in value if isinstance(each, dict) for action in _actions(each)]
+    if not isinstance(value, dict):
+        return []
+    if value.get("tool"):
+        return [_tool(value["tool"], value)]
+    if value.get("agent"):
+        return [_agent(value)]
+    if isinstance(value.get("tool_calls"), list):
+        return [_listed(each) for each in value["tool_calls"]]
+    if isinstance(value.get("name"), str) and _is_call(value):
+        return [_tool(value["name"], value)]
+    return []
+
+
+def _is_call(value: dict[str, Any]) -> bool:
+    return value.keys() <= _NAMED and any(isinstance(value.get(key), dict | str) for key in _ARGUMENTS)
+
+
+def _listed(value: Any) -> Action:
+    call = value.get("function", value) if isinstance(value, dict) else None
+    if not isinstance(call, dict):
+        return _faulty("tool call", f"expected an object with 'name' and 'arguments', got {value!r:.80}", value)
+    if actions := _actions({key: call[key] for key in call if key != "tool_calls"}):
+        return actions[0]
+    return _tool(call.get("name") or "", call)
+
+
+def _tool(name: Any, value: dict[str, Any]) -> Action:
+    if not isinstance(name, str) or not name:
+        return _faulty("tool call", f"the tool's name must be a text, got {name!r:.80}", value)
+    given: Any = next((value[key] for key in _ARGUMENTS if value.get(key) is not None), {})
+    return Action(valid_text(name), given if isinstance(given, str) and given.strip() else _json(given))
+
+
+def _agent(value: dict[str, Any]) -> Action:
+    name, task = value["agent"], value.get(TASK)
+    if not isinstance(name, str):
+        return _faulty("delegation", f"the agent's name must be a text, got {name!r:.80}", value)
+    if not task:
+        return Action(_called(name), _json(value), f"{INVALID}delegation: missing '{TASK}'")
+    if not isinstance(task, str):
+        return Action(_called(name), _json(value), f"{INVALID}delegation: '{TASK}' must be a text, got {task!r:.80}")
+    return Action(_called(name), _json({TASK: task}))
+
+
+def _faulty(what: str, problem: str, value: Any) -> Action:
+    return Action(FAULTY, excerpt(_json(value), MAX_KEPT), f"{INVALID}{what}: {problem}")
+
+
+def _called(agent: str) -> str:
+    """The name of the tool that an agent is."""
+    return valid_text(agent if agent.startswith(DELEGATE) else f"{DELEGATE}{agent}")
+
+
+def _json(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    # Half of a surrogate pair can be recorded only as its escape, which the tool's arguments are refused for.
+    return text if valid_text(text) == text else json.dumps(value, separators=(",", ":"))
+
+
+def _before(text: str, start: int) -> str:
+    return re.sub(r"```[a-zA-Z]*\s*\Z", "", text[:start]).strip()
