@@ -30,6 +30,7 @@ def answer(
 
 async def _answer(run_id: str, call_id: str, text: str, by: str | None, as_json: bool) -> None:
     async with open_run(run_id) as (_, handle):
+        run_id = handle.id
         call = await call_to_decide(handle, call_id)
         await call.run.answer(call.id, text, digest=call.digest, by=by or this_user())
         say(f"Answered {one_line(text)!r} to {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")

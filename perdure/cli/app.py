@@ -11,6 +11,7 @@ from .._version import __version__
 from .answer import answer
 from .approve import approve
 from .cancel import cancel
+from .chat import chat
 from .codec_server import codec_server
 from .completion import choose_server
 from .deny import deny
@@ -72,13 +73,13 @@ def perdure(
 
 
 COMMANDS = (
-    *(run, resume, fork, rerun, dev, worker, server, setup),
+    *(run, chat, resume, fork, rerun, dev, worker, server, setup),
     *(watch, show, result, ls, status, events, messages, export, trace),
     *(codec_server, encryption_key),
     *(steer, cancel, approve, deny, answer, validate),
 )
 
-_CLASSES = {**dict.fromkeys((run, fork, rerun), CommandWithRunOptions), trace: CommandThatSends}
+_CLASSES = {**dict.fromkeys((run, chat, fork, rerun), CommandWithRunOptions), trace: CommandThatSends}
 
 for _command in COMMANDS:
     app.command(cls=_CLASSES.get(_command))(_command)

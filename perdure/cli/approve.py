@@ -31,6 +31,7 @@ async def _approve(
     run_id: str, call_id: str | None, changed: dict[str, Any] | None, by: str | None, as_json: bool
 ) -> None:
     async with open_run(run_id) as (_, handle):
+        run_id = handle.id
         call = await call_to_decide(handle, call_id)
         await call.run.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
         shown = call.shown if changed is None else f"{call.shown}, with {to_json(changed, indent=None)} instead,"

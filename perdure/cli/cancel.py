@@ -25,10 +25,14 @@ def cancel(
     execute(_cancel(id, reason, as_json))
 
 
-async def _cancel(run_id: str, reason: str, as_json: bool) -> None:
-    async with open_run(run_id) as (session, handle):
+async def _cancel(id: str, reason: str, as_json: bool) -> None:
+    async with open_run(id) as (session, handle):
+        run_id = handle.id
         if await session.has_ended(run_id):
-            raise Failure(f"run {run_id} has already ended: perdure result {run_id} shows how")
+            raise Failure(
+                f"run {run_id} has already ended: perdure result {run_id} shows how"
+                + (f". Close its session: perdure chat --session {id} --close" if id != run_id else "")
+            )
         await handle.cancel(reason)
         say(f"Cancellation of run {run_id} requested. See how it ends: perdure watch {run_id}")
         if as_json:

@@ -9,6 +9,8 @@ from typing import Any
 
 import typer
 
+from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
+
 SECONDS = 2.0
 """Whoever presses the tab key waits no longer."""
 LIMIT = 30
@@ -24,25 +26,36 @@ def choose_server(chosen: Mapping[str, Any]) -> None:
 
 def run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """The runs whose ids begin so, the newest first, each with its agent and status; never raises."""
-    return _complete(context, incomplete, "")
+    return _complete(context, incomplete, _query())
 
 
 def open_run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Those of them that have not ended; never raises."""
-    return _complete(context, incomplete, " AND ExecutionStatus = 'Running'")
+    return _complete(context, incomplete, f"{_query()} AND ExecutionStatus = 'Running'")
 
 
-def _complete(context: typer.Context, incomplete: str, also: str) -> list[tuple[str, str]]:
+def session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """The sessions whose ids begin so, the newest first, each with its agent and status; never raises."""
+    return _complete(context, incomplete, _query(SESSION_WORKFLOW))
+
+
+def _query(workflow: str = WORKFLOW) -> str:
+    from .ls_query import Filters
+
+    return Filters(workflow=workflow).query()
+
+
+def _complete(context: typer.Context, incomplete: str, query: str) -> list[tuple[str, str]]:
     choose_server(context.parent.params if context.parent else {})
     try:
         from ..client.connection import environment_names_a_server
         from ..client.embedded.state import use_running
-        from .ls_query import Filters, quoted
+        from .ls_query import quoted
 
         if not environment_names_a_server() and use_running() is None:
             return []  # no server is started for this
         begins = f" AND WorkflowId STARTS_WITH {quoted(incomplete)}" if incomplete else ""
-        return asyncio.run(asyncio.wait_for(_found(f"{Filters().query()}{also}{begins}"), SECONDS))
+        return asyncio.run(asyncio.wait_for(_found(f"{query}{begins}"), SECONDS))
     except Exception:
         # Nothing may be written while the shell completes a line.
         return []

@@ -29,6 +29,7 @@ def deny(
 
 async def _deny(run_id: str, call_id: str | None, reason: str, by: str | None, as_json: bool) -> None:
     async with open_run(run_id) as (_, handle):
+        run_id = handle.id
         call = await call_to_decide(handle, call_id)
         await call.run.deny(call.id, reason, digest=call.digest, by=by or this_user())
         say(f"Denied {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")

@@ -41,7 +41,7 @@ async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: b
     try:
         async with AsyncExitStack() as stack:
             stack.enter_context(waiting_shown())
-            await stack.enter_async_context(_alongside(mention_missing_worker(session.client, handle.id)))
+            await stack.enter_async_context(alongside(mention_missing_worker(session.client, handle.id)))
             if quiet:
                 result = await handle.result()
             else:
@@ -76,10 +76,15 @@ async def _watched(handle: RunHandle, shown: Shown) -> RunResult:
     async with AsyncExitStack() as stack:
         terminal = menu = None
         if isinstance(shown, View):
-            await stack.enter_async_context(_alongside(shown.animate()))
+            await stack.enter_async_context(alongside(shown.animate()))
             terminal = await stack.enter_async_context(open_terminal(shown))
             menu = await stack.enter_async_context(menu_on_interrupt(handle, terminal))
-        showing = await stack.enter_async_context(_alongside(_show_events(handle, shown, terminal)))
+        return await shown_to_the_end(handle, shown, terminal, menu)
+
+
+async def shown_to_the_end(handle: RunHandle, shown: Shown, terminal: Terminal | None, menu: Menu | None) -> RunResult:
+    """The result of the run, whose events are shown until then. Raises `Detached`, and as `RunHandle.result` does."""
+    async with alongside(_show_events(handle, shown, terminal)) as showing:
         ended = asyncio.ensure_future(handle.result())
         try:
             await _first(ended, menu)
@@ -130,7 +135,7 @@ def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
 
 
 @asynccontextmanager
-async def _alongside(aid: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
+async def alongside(aid: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
     """Do `aid` while the block runs. What goes wrong in it is mentioned, and does not affect the block."""
     task = asyncio.create_task(aid)
     try:

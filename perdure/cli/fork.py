@@ -79,7 +79,7 @@ async def _begin(
     from ..history.chain import Chain
 
     run_id = request.agent_or_text
-    await find_run(session, run_id)
+    run_id = (await find_run(session, run_id)).id
     recorded = await read_recorded(session.client, run_id)
     memo = memo_for(recorded, request.sources)
     if agent is not None:

@@ -12,14 +12,17 @@ import typer
 
 from ..excerpt import one_line, visible
 from ..money import format_usd
+from ..protocol.names import SESSION_WORKFLOW
 from . import options
+from .columns import in_columns
 from .console import answer, describe_seconds, say
 from .encrypted import key_of, mention_unread
-from .ls_query import EXECUTION_STATUS, Filters, Status, explained
+from .ls_query import Filters, Status, explained, word_of
 from .problems import UsageProblem
 from .recorded import CommandMemo, read_memo
 from .running import execute
 from .session import open_session
+from .session_list import list_sessions
 from .task_queue import resume_command
 from .waiting_runs import list_waiting
 
@@ -32,7 +35,10 @@ def ls(
     status: Annotated[Status | None, typer.Option(help="Only runs with this status.")] = None,
     agent: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs of this agent.")] = None,
     tenant: Annotated[str | None, typer.Option(metavar="NAME", help="Only runs on behalf of this tenant.")] = None,
-    session: Annotated[str | None, typer.Option(metavar="ID", help="Only runs of this session.")] = None,
+    session: Annotated[
+        str | None,
+        typer.Option(metavar="ID", help="Only runs of this session.", autocompletion=options.session_ids),
+    ] = None,
     origin: Annotated[
         str | None, typer.Option(metavar="ID", help="Only what was started by this: a run, or schedule:NAME.")
     ] = None,
@@ -49,6 +55,7 @@ def ls(
     waiting: Annotated[
         bool, typer.Option("--waiting", help="Only runs that wait for a person, with what they wait for.")
     ] = False,
+    sessions: Annotated[bool, typer.Option("--sessions", help="Sessions instead of runs.")] = False,
     as_json: options.AsJson = False,
 ) -> None:
     """List runs, newest first.
@@ -57,7 +64,17 @@ def ls(
     search attributes that `perdure setup` registers.
     """
     filters = Filters(status, agent, tenant, session, origin, min_cost, since, older_than, where)
-    execute((_list_waiting if waiting else _list)(limit, filters, as_json))
+    if sessions:
+        execute(_list_sessions(limit, replace(filters, workflow=SESSION_WORKFLOW), as_json))
+    else:
+        execute((_list_waiting if waiting else _list)(limit, filters, as_json))
+
+
+async def _list_sessions(limit: int, filters: Filters, as_json: bool) -> None:
+    query = filters.query()
+    async with open_session() as session:
+        with _query_explained(filters):
+            await list_sessions(session, query, limit, as_json=as_json)
 
 
 async def _list_waiting(limit: int, filters: Filters, as_json: bool) -> None:
@@ -114,15 +131,13 @@ async def _agent_in_memo(run: WorkflowExecution) -> str | None:
 def _row(run: WorkflowExecution, agent: str | None, memo: CommandMemo) -> dict[str, Any]:
     from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
 
-    words = {value: word for word, value in EXECUTION_STATUS.items()}
-    name = run.status.name.title().replace("_", "") if run.status else ""
     now = datetime.now(UTC)
     end = run.close_time or now
     attributes = run.typed_search_attributes
     return {
         "id": run.id,
         "agent": agent if agent is not None else attributes.get(AGENT, "?"),
-        "status": words.get(name, name.lower()),
+        "status": word_of(run.status),
         "waiting": run.close_time is None and attributes.get(STATUS) == "waiting",
         "encryptedWith": key_of(run) if agent is None else None,
         "started": run.start_time.isoformat(timespec="seconds"),
@@ -152,8 +167,7 @@ def _table(rows: list[dict[str, Any]]) -> list[str]:
     """The rows as lines of aligned text, times in local time; no lines without rows."""
     cells = [["ID", "AGENT", "STATUS", "STARTED", "AGE", "DURATION", "COST"]] if rows else []
     cells += [_cells(row) for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)).rstrip() for line in cells]
+    return in_columns(cells)
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -6,9 +6,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
+from ..protocol.names import WORKFLOW
 from .problems import Failure, UsageProblem
+
+if TYPE_CHECKING:
+    from temporalio.client import WorkflowExecutionStatus
 
 Status = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed-out"]
 
@@ -21,6 +25,7 @@ EXECUTION_STATUS: dict[str, str] = {
     "timed-out": "TimedOut",
 }
 
+WORDS = {name: word for word, name in EXECUTION_STATUS.items()}
 _UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
@@ -38,6 +43,7 @@ class Filters:
     since: str | None = None
     older_than: str | None = None
     where: str | None = None
+    workflow: str = WORKFLOW
 
     def query(self) -> str:
         """The query. Raises `UsageProblem` for an age that is none."""
@@ -45,9 +51,8 @@ class Filters:
 
     def _conditions(self) -> Iterator[str]:
         from ..protocol import search_attributes as known
-        from ..protocol.names import WORKFLOW
 
-        yield f"WorkflowType = '{WORKFLOW}'"
+        yield f"WorkflowType = '{self.workflow}'"
         if self.status == "waiting":
             yield f"ExecutionStatus = 'Running' AND {known.STATUS.name} = 'waiting'"
         elif self.status:
@@ -65,6 +70,12 @@ class Filters:
                 yield f"StartTime {operator} '{_moment(option, age).isoformat()}'"
         if self.where:
             yield f"({self.where})"
+
+
+def word_of(status: WorkflowExecutionStatus | None) -> str:
+    """How Temporal's status is called here."""
+    name = status.name.title().replace("_", "") if status else ""
+    return WORDS.get(name, name.lower())
 
 
 def quoted(value: str) -> str:

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from .completion import open_run_ids, run_ids
+from .completion import open_run_ids, run_ids, session_ids
 from .logs import FORMAT_VARIABLE, LEVEL_VARIABLE
 
 
@@ -27,6 +27,14 @@ def _into_environment(variable: str) -> Callable[[str | None], str | None]:
 _RUN_ID = "The run's id, as `perdure run` and `perdure ls` print it."
 RunId = Annotated[str, typer.Argument(metavar="ID", help=_RUN_ID, autocompletion=run_ids)]
 OpenRunId = Annotated[str, typer.Argument(metavar="ID", help=_RUN_ID, autocompletion=open_run_ids)]
+SessionId = Annotated[
+    str | None,
+    typer.Option("--session", metavar="NAME", help="The session; default: a new one.", autocompletion=session_ids),
+]
+Scripted = Annotated[
+    str | None,
+    typer.Option(metavar="SCRIPT", help="A scripted model instead of the agent's: file.json or file.py:function."),
+]
 CallId = Annotated[
     str | None, typer.Argument(metavar="[CALL]", help="The id of the tool call; default: the one that waits.")
 ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..client.sessions.error import SessionError
 from ..errors import ApprovalError, ConfigurationError, InvokerError, LoadError, RenderError, RunError, RunNotFound
 from ..kept_results import UnknownCallError
 from .console import describe_call
@@ -40,6 +41,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     RunError: FAILED,
     RunNotFound: FAILED,
     UnknownCallError: FAILED,
+    SessionError: FAILED,
 }
 
 

@@ -93,7 +93,10 @@ async def read_recorded(client: Client, run_id: str) -> RecordedRun:
 
     description = await client.get_workflow_handle(run_id).describe()
     input = await read_input(client, run_id, description.run_id)
-    return RecordedRun(description, input, CommandMemo.read(await description.memo()))
+    memo = CommandMemo.read(await description.memo())
+    if input.session and not memo.has_code:
+        memo = await read_memo(await client.get_workflow_handle(input.session.session).describe())
+    return RecordedRun(description, input, memo)
 
 
 async def read_memo(run: WorkflowExecution) -> CommandMemo:

@@ -42,6 +42,7 @@ def resume(
 
 async def _resume(run_id: str, sources: CodeSources, *, quiet: bool, as_json: bool) -> int:
     async with open_run(run_id) as (session, handle):
+        run_id = handle.id
         recorded = await read_recorded(session.client, run_id)
         if recorded.has_ended:
             raise Failure(

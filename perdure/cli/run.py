@@ -57,10 +57,7 @@ def run(
     tenant: options.Tenant = None,
     tenant_weight: options.TenantWeight = None,
     priority: options.Priority = None,
-    scripted: Annotated[
-        str | None,
-        typer.Option(metavar="SCRIPT", help="A scripted model instead of the agent's: file.json or file.py:function."),
-    ] = None,
+    scripted: options.Scripted = None,
     mock: options.Mock = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..excerpt import counted
+from ..protocol.names import SESSION_WORKFLOW
 from .problems import Failure
+from .turns import last_turn
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -80,19 +82,19 @@ async def open_session() -> AsyncIterator[Session]:
 
 @asynccontextmanager
 async def open_run(run_id: str) -> AsyncIterator[tuple[Session, RunHandle]]:
-    """The server and the run. Raises `Failure` when there is no run of that id, else like `open_session`."""
+    """The server and the run that `find_run` finds. Raises as that and `open_session` do."""
     async with open_session() as session:
         yield session, await find_run(session, run_id)
 
 
 async def find_run(session: Session, run_id: str) -> RunHandle:
-    """The run of that id. Raises `Failure` when there is none."""
+    """The run of that id; for a session's, the run under way or the last one, which is said. Raises `Failure`."""
     from temporalio.service import RPCError, RPCStatusCode
 
     from ..client import get_run
 
     try:
-        await session.client.get_workflow_handle(run_id).describe()
+        described = await session.client.get_workflow_handle(run_id).describe()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
@@ -100,6 +102,8 @@ async def find_run(session: Session, run_id: str) -> RunHandle:
             f"there is no run {run_id!r} in the namespace {session.client.namespace!r} of {session.place}. "
             f"Expected an id that `perdure ls` lists. {await _how_long_runs_are_kept(session)}"
         ) from error
+    if described.workflow_type == SESSION_WORKFLOW:
+        return get_run(session.client, await last_turn(session.client, described))
     return get_run(session.client, run_id)
 
 

@@ -42,6 +42,7 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
     from ..payloads.encryption import EncryptionError
 
     async with open_run(run_id) as (session, handle):
+        run_id = handle.id
         try:
             with waiting_shown():
                 found = await summary(session, handle, messages=messages)

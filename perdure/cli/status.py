@@ -24,6 +24,7 @@ async def _status(run_id: str, as_json: bool) -> None:
 
     memo = CommandMemo()
     async with open_run(run_id) as (session, handle):
+        run_id = handle.id
         try:
             found, fork = await handle.status(), await handle.fork_of()
         except EncryptionError as error:

@@ -25,10 +25,14 @@ def steer(
     execute(_steer(id, text, as_json))
 
 
-async def _steer(run_id: str, text: str, as_json: bool) -> None:
-    async with open_run(run_id) as (session, handle):
+async def _steer(id: str, text: str, as_json: bool) -> None:
+    async with open_run(id) as (session, handle):
+        run_id = handle.id
         if await session.has_ended(run_id):
-            raise Failure(f"run {run_id} has ended and reads no more messages: perdure result {run_id} shows how")
+            raise Failure(
+                f"run {run_id} has ended and reads no more messages: perdure result {run_id} shows how"
+                + (f'. Say it to the session: perdure chat --session {id} -m "…"' if id != run_id else "")
+            )
         await handle.steer(text)
         say(f"Sent to run {run_id}. Watch it: perdure watch {run_id}")
         if as_json:

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractContextManager, asynccontextmanager
 from typing import Protocol, TypeAlias
 
-from .console import say
+from .keyboard import Keyboard, Lines
 
 Ask: TypeAlias = Callable[[Callable[[], str]], Awaitable[str | None]]
 """Asks what a function shows, which returns the prompt; gives the line, None at the end of input."""
-
-_BACKGROUND_SECONDS = 0.5
 
 
 class Pausable(Protocol):
@@ -30,31 +27,23 @@ async def open_terminal(view: Pausable) -> AsyncIterator[Terminal | None]:
     if not (sys.stdin.isatty() and sys.stderr.isatty()):
         yield None
         return
-    terminal = Terminal(view)
-    terminal.listen()
+    lines = Lines()
+    lines.listen()
     try:
-        yield terminal
+        yield Terminal(view, lines)
     finally:
-        terminal.leave()
+        lines.leave()
 
 
 class Terminal:
     """Asks for lines. What is urgent interrupts what is being asked, which is asked again afterwards."""
 
-    def __init__(self, view: Pausable) -> None:
+    def __init__(self, view: Pausable, keyboard: Keyboard) -> None:
         self._view = view
-        self._keyboard = _Keyboard()
+        self._keyboard = keyboard
         self._turn = asyncio.Lock()
         self._calm, self._disturbed = asyncio.Event(), asyncio.Event()
         self._calm.set()
-
-    def listen(self) -> None:
-        """Begin to read what is typed."""
-        self._keyboard.listen()
-
-    def leave(self) -> None:
-        """Leave the keyboard to others."""
-        self._keyboard.leave()
 
     async def ask(self, show: Callable[[], str], *, withdrawn: asyncio.Event) -> str | None:
         """The next line that is typed; None when the question is withdrawn before that, or the input has ended.
@@ -91,68 +80,15 @@ class Terminal:
     ) -> tuple[str | None, bool]:
         """The line, and whether the question was disturbed before there was one."""
         with self._view.paused():
-            self._keyboard.forget()
-            say(show(), end="")
+            self._keyboard.begin(show())
             line = asyncio.create_task(self._keyboard.line())
             others = [asyncio.create_task(each.wait()) for each in (withdrawn, disturbed)]
+            typed = None
             try:
                 await asyncio.wait([line, *others], return_when=asyncio.FIRST_COMPLETED)
                 typed = line.result() if line.done() else None
                 return typed, not line.done() and not withdrawn.is_set()
             finally:
-                if not (line.done() and not line.cancelled() and line.result() is not None):
-                    say("")  # the prompt's line has not been ended by the person
+                self._keyboard.end(typed)
                 for each in (line, *others):
                     each.cancel()
-
-
-class _Keyboard:
-    """Reads stdin line by line without blocking, and only in the foreground: a read elsewhere stops the process."""
-
-    def __init__(self) -> None:
-        self._lines: asyncio.Queue[str] = asyncio.Queue()
-        self._ended = asyncio.Event()
-        self._loop = asyncio.get_running_loop()
-        self._file = sys.stdin.fileno()
-        self._typed = b""
-        self._again: asyncio.TimerHandle | None = None
-
-    def listen(self) -> None:
-        self._loop.add_reader(self._file, self._read)
-
-    def leave(self) -> None:
-        self._loop.remove_reader(self._file)
-        if self._again:
-            self._again.cancel()
-
-    def forget(self) -> None:
-        """Drop what was typed before anything was asked: it can't be meant for the next question."""
-        self._typed = b""
-        while not self._lines.empty():
-            self._lines.get_nowait()
-
-    async def line(self) -> str | None:
-        """The next line; None at the end of input."""
-        line, ended = asyncio.create_task(self._lines.get()), asyncio.create_task(self._ended.wait())
-        try:
-            await asyncio.wait([line, ended], return_when=asyncio.FIRST_COMPLETED)
-            return line.result() if line.done() else None
-        finally:
-            line.cancel()
-            ended.cancel()
-
-    def _read(self) -> None:
-        if os.tcgetpgrp(self._file) != os.getpgrp():
-            self._loop.remove_reader(self._file)
-            self._again = self._loop.call_later(_BACKGROUND_SECONDS, self.listen)
-            return
-        try:
-            typed = os.read(self._file, 65536)
-        except OSError:
-            typed = b""
-        *lines, self._typed = (self._typed + typed).split(b"\n")
-        for line in lines:
-            self._lines.put_nowait(line.decode(errors="replace"))
-        if not typed:
-            self._loop.remove_reader(self._file)
-            self._ended.set()

@@ -91,6 +91,7 @@ async def _trace(run_id: str, outputs: Outputs, *, content: bool, children: bool
     from ..trace.content import captures_content
 
     async with open_run(run_id) as (_, handle):
+        run_id = handle.id
         with waiting_shown():
             spans = await handle.trace(content=content or captures_content(), children=children)
     if outputs == Outputs(False, None, None, None):

@@ -12,6 +12,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
+from .flowing import FlowingText
 from .under_way import UnderWay
 from .written import Line, Written
 
@@ -33,12 +34,15 @@ class View:
     def __init__(self, run_id: str, model: str = "") -> None:
         self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
         self._under_way = UnderWay()
-        self._written = Written(run_id, model, self._under_way, self._console)
+        self._written = self._writer(run_id, model)
         self._live: Live | None = None
         self._held: list[Line] = []
         self._pauses = 0
         self.shown = 0
         """How many events were shown."""
+
+    def _writer(self, run_id: str, model: str) -> Written:
+        return Written(run_id, model, self._under_way, FlowingText(self._console))
 
     def show(self, event: RunEvent) -> None:
         """Show the event, or what it changes."""
@@ -113,8 +117,11 @@ class View:
         now = time.time()
         frame = _FRAMES[int(now / _FRAME_SECONDS) % len(_FRAMES)]
         lines = [*self._written.partial(), *self._under_way.lines(now, frame)]
-        room = max(self._console.height - 2, 1)
+        room = self._room()
         if len(lines) <= room:
             return lines
         more = Text(f"    … and {len(lines) - room + 1} more", style="dim")
         return [*lines[: room - 1], more]
+
+    def _room(self) -> int:
+        return max(self._console.height - 2, 1)

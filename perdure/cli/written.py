@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Callable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-from rich.console import Console
 from rich.text import Text
 
 from ..excerpt import counted, one_line, visible
@@ -30,11 +29,11 @@ class Line(NamedTuple):
 class Written:
     """Makes lines of events; what begins and ends is noted in `under_way`."""
 
-    def __init__(self, run_id: str, model: str, under_way: UnderWay, console: Console) -> None:
+    def __init__(self, run_id: str, model: str, under_way: UnderWay, flow: FlowingText) -> None:
         self._run_id = run_id
         self._model = model
         self._under_way = under_way
-        self._flow = FlowingText(console)
+        self._flow = flow
         self._headed: tuple[str | None, int] = (None, 0)
         """The run and the iteration that the last head was about."""
         self._names: dict[str | None, str] = {}
@@ -44,12 +43,16 @@ class Written:
 
     def lines(self, event: RunEvent) -> Iterator[Line]:
         """What stays on the terminal because of this event."""
-        write = _WRITERS.get(event.type)
+        write = self.writers().get(event.type)
         if write is None:
             return
         if event.type not in ("token", "thinking", "tool_progress"):
             yield from self.rest()
         yield from write(self, event)
+
+    def writers(self) -> Writers:
+        """What makes the lines, by type of event; the others have none."""
+        return WRITERS
 
     def rest(self) -> Iterator[Line]:
         """The end of the text that was flowing."""
@@ -204,7 +207,9 @@ def _took(doing: Doing | None, event: RunEvent) -> str:
     return describe_seconds(event.time - doing.since - doing.waited)
 
 
-_WRITERS: dict[str, Callable[[Written, RunEvent], Iterator[Line]]] = {
+Writers: TypeAlias = Mapping[str, Callable[[Any, "RunEvent"], Iterator[Line]]]
+
+WRITERS: Writers = {
     "llm_start": Written._model_called,
     "token": Written._text,
     "thinking": Written._text,

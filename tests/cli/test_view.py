@@ -28,7 +28,7 @@ def event(type: Any, time: float = 0.0, *, iteration: int = 1, call: str | None 
 
 def written(*events: RunEvent, width: int = 200) -> list[str]:
     """The lines that stay, after all these events."""
-    lines = Written("r", "some-model", UnderWay(), console(width))
+    lines = Written("r", "some-model", UnderWay(), FlowingText(console(width)))
     return [line.text.plain for each in events for line in lines.lines(each)]
 
 

@@ -74,10 +74,11 @@ async def opening_of(
     """With what the session begins. Raises what `session` and `Session.send` raise, unless the server does."""
     require_no_secret(known, start, id=id, task_queue=task_queue, user=input.user or "")
     await require_sendable(client, input, "What the session is begun with", lambda: "Give a smaller agent or inputs")
-    return Opening(input, {"id": id, "task_queue": task_queue, **_described(input), **start_arguments(start)}, start)
+    described = _described(input, known.encoded(start.get("memo") or {}))
+    return Opening(input, {"id": id, "task_queue": task_queue, **described, **start_arguments(start)}, start)
 
 
-def _described(input: SessionInput) -> Mapping[str, Any]:
+def _described(input: SessionInput, memo: Mapping[str, Any]) -> Mapping[str, Any]:
     """The workflow task's time-out, and what the Temporal UI shows of the session."""
     setup = input.setup
     run = RunInput(agent=setup.agent, messages=[], options=setup.options)
@@ -85,7 +86,7 @@ def _described(input: SessionInput) -> Mapping[str, Any]:
         "task_timeout": WORKFLOW_TASK_TIMEOUT,
         "static_summary": f"{shown_name(setup.agent)}: a session",
         "static_details": details_of(run),
-        "memo": {"agent": shown_name(setup.agent)} | ({"user": input.user} if input.user else {}),
+        "memo": {**memo, "agent": shown_name(setup.agent)} | ({"user": input.user} if input.user else {}),
     }
 
 

@@ -51,6 +51,7 @@ def session(
     tenant: str | None = None,
     priority: int | None = None,
     user: str | None = None,
+    memo: Mapping[str, Any] | None = None,
     patience: float = PATIENCE_SECONDS,
 ) -> Session:
     """The session of that id. Nothing is asked yet, and nothing need be known of it: its first message begins it.
@@ -59,13 +60,13 @@ def session(
     from the next turn on. `inputs` are for its prompt, `options` for each run. `while_busy` is what becomes of a
     message that comes while a run is under way, unless `Session.send` says so. A session without a run or a message
     for `idle_timeout` seconds closes. Both may be in the agent's file, too (`metadata.perdure.session`). `user` is on
-    whose behalf it is; `tenant` and `priority` are as for `start_run`; all these count when the session begins.
+    whose behalf it is; `tenant`, `priority` and `memo` are as for `start_run`; all these count when the session begins.
     `patience` says how many seconds a message may wait for a worker's answer.
 
     Raises ValueError for what can't be an id: it has 1 to 200 printable characters, without '/'.
     """
     require_id(id)
-    start: StartOptions = {"tenant": tenant, "priority": priority}
+    start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
     made = _Made(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
     return Session(with_converter(client), id, made, patience=patience)
 

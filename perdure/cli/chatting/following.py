@@ -1,0 +1,160 @@
+"""Shows the turns of a session, one after the other, as they come: this terminal's, and those begun elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING
+
+from ...errors import RunError
+from ..console import describe_spending, say
+from ..follow import alongside, shown_to_the_end
+from ..menu import Detached, Menu
+from ..problems import explain
+from ..task_queue import mention_missing_worker
+from ..terminal import Terminal
+from .said import typed
+from .screen import Screen
+from .turn_view import TurnView
+
+if TYPE_CHECKING:
+    from ...client import RunHandle
+    from ...client import Session as Conversation
+    from ...client.sessions.turns import Turn
+    from ...messages import Message
+    from ...protocol.outcome import RunResult
+    from ...protocol.run import RunInput
+    from ..session import Session
+
+_HINT = "what you type now, the agent reads meanwhile; /queue TEXT waits for the next turn"
+
+
+class Following:
+    """Follows one session for one terminal."""
+
+    def __init__(self, server: Session, conversation: Conversation) -> None:
+        self._server = server
+        self._conversation = conversation
+        self._screen: Screen | None = None
+        self._menu: Menu | None = None
+        self._begun = asyncio.Event()
+        self._over: set[str] = set()
+        """Temporal's ids of the runs that need not be shown."""
+        self.current: RunHandle | None = None
+        """The run that is shown."""
+        self.unfinished: str | None = None
+        """The id of a run that was shown, and whose end was not."""
+        self.typed_idle: set[str] = set()
+        """What was typed here while no run was under way: it stands above the turn that it opens already."""
+        self.left = asyncio.Event()
+        """Set when the person has decided to leave."""
+
+    def begun(self) -> None:
+        """The session has a run, or will have one: it was sent a message."""
+        self._begun.set()
+
+    async def skip_what_is_over(self) -> RunInput | None:
+        """Show no run that has ended; returns what the one under way has begun with, if there is one."""
+        async for turn in self._turns(wait=False):
+            if await self._server.has_ended(turn.run_id):
+                self._over.add(turn.first_run_id)
+            else:
+                self.begun()
+                return await self._input(turn)
+        self.begun()
+        return None
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does while nothing is typed: asks what is to become of the run, if one is under way."""
+        if self._menu:
+            self._menu.interrupt()
+        elif self._screen:
+            self._screen.write("    Ctrl-D leaves, and the session stays; /help lists what can be typed", "dim")
+
+    async def follow(self, screen: Screen) -> None:
+        """Show one turn after the other until the person leaves."""
+        self._screen = screen
+        while not self.left.is_set():
+            await self._begun.wait()
+            self._begun.clear()
+            async for turn in self._turns(wait=True):
+                if turn.first_run_id not in self._over:
+                    self._over.add(turn.first_run_id)
+                    await self._show(turn, screen)
+            if not await self._server.has_ended(self._conversation.id):
+                self._begun.set()  # a new session of that id has begun meanwhile
+            elif not self._begun.is_set():
+                screen.write(f"    Session {self._conversation.id} is closed. What you say next opens it again.", "dim")
+
+    async def _turns(self, *, wait: bool) -> AsyncIterator[Turn]:
+        from ...client.sessions.turns import turns
+
+        client, id = self._server.client, self._conversation.id
+        link = (await client.get_workflow_handle(id).describe()).run_id
+        async for turn in turns(client, id, link, wait=wait):
+            yield turn
+
+    async def _input(self, turn: Turn) -> RunInput:
+        from ...history.link import read_input
+
+        return await read_input(self._server.client, turn.run_id, turn.first_run_id)
+
+    async def _show(self, turn: Turn, screen: Screen) -> None:
+        from ...client import RunHandle
+
+        handle = RunHandle(self._server.client, turn.run_id, origin=turn.first_run_id)
+        input = await self._input(turn)
+        for message in opening(input):
+            if message.text not in self.typed_idle:
+                screen.write(typed(message), "bold")
+            self.typed_idle.discard(message.text)
+        model = input.agent.model.id if input.agent.model else ""
+        view = TurnView(handle.id, model, lambda lines: screen.show_below(lines, _HINT))
+        terminal = Terminal(view, screen)
+        self.current, self.unfinished, self._menu = handle, handle.id, Menu(handle, terminal)
+        try:
+            await self._until_end(handle, view, terminal, self._menu)
+            self.unfinished = self.unfinished if self.left.is_set() else None
+        finally:
+            self.current = None
+            view.end_line()
+            menu, self._menu = self._menu, None
+            await menu.close()
+            screen.show_below([])
+
+    async def _until_end(self, handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> None:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(alongside(view.animate()))
+            await stack.enter_async_context(alongside(mention_missing_worker(self._server.client, handle.id)))
+            try:
+                result = await shown_to_the_end(handle, view, terminal, menu)
+            except Detached:
+                self.left.set()
+                return
+            except RunError as error:
+                view.end_line()
+                say(f"    Turn {handle.id} ended without an answer ({error.kind}): {error}", "bad")
+                say("    say on, or try again", "faint")
+                return
+            except Exception as error:
+                if (explained := explain(error)) is None:
+                    raise
+                view.end_line()
+                say(f"    {explained.text}", "bad")
+                return
+        _show_result(handle, result, view)
+
+
+def opening(input: RunInput) -> list[Message]:
+    """What the turn has begun with: what was said since the one before."""
+    said = [message for message in input.messages if message.role == "user"]
+    return said if input.beginning else said[-1:]
+
+
+def _show_result(handle: RunHandle, result: RunResult, view: TurnView) -> None:
+    view.show_output(result.output)
+    view.end_line()
+    say(f"    {handle.id}: {describe_spending(result)}", "faint")
+    if result.is_incomplete:
+        say("    reached a limit: this answer is incomplete", "bad")

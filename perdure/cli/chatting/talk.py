@@ -1,0 +1,88 @@
+"""A conversation on a terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...excerpt import counted
+from ..console import say
+from ..follow import alongside
+from ..problems import DONE
+from ..waiting import waiting_shown
+from .commands import Commands
+from .following import Following, opening
+from .said import last_part
+from .screen import Screen, open_screen
+
+if TYPE_CHECKING:
+    from ...messages import Message
+    from ...protocol.run import RunInput
+    from .opening import Opened
+
+
+async def talk(opened: Opened) -> int:
+    """Send what is typed and show what comes back, until the person leaves; returns the exit code."""
+    following = Following(opened.server, opened.conversation)
+    said: Sequence[Message] = []
+    if opened.is_old:
+        under_way = await following.skip_what_is_over()
+        said = before(await opened.conversation.messages(), under_way)
+    _announce(opened, said)
+    typed = [message.text for message in said if message.role == "user"]
+    try:
+        async with open_screen(typed, following.interrupt) as screen, alongside(following.follow(screen)):
+            for each in last_part(said):
+                screen.write(each.text, each.style)
+            with waiting_shown():
+                await _until_left(opened, following, screen)
+    finally:
+        _say_how_to_go_on(opened, following)
+    return DONE
+
+
+def before(messages: Sequence[Message], under_way: RunInput | None) -> Sequence[Message]:
+    """What was said before the run that has begun with this, which shows the rest itself."""
+    first = opening(under_way)[:1] if under_way else []
+    for place in range(len(messages) - 1, -1, -1):
+        if first and messages[place].role == "user" and messages[place].text == first[0].text:
+            return messages[:place]
+    return messages
+
+
+async def _until_left(opened: Opened, following: Following, screen: Screen) -> None:
+    typing = asyncio.create_task(_do_what_is_typed(opened, following, screen))
+    leaving = asyncio.create_task(following.left.wait())
+    ended = asyncio.create_task(screen.ended.wait())
+    try:
+        await asyncio.wait([typing, leaving, ended], return_when=asyncio.FIRST_COMPLETED)
+        if typing.done():
+            typing.result()
+    finally:
+        for task in (typing, leaving, ended):
+            task.cancel()
+        await asyncio.wait([typing])
+
+
+async def _do_what_is_typed(opened: Opened, following: Following, screen: Screen) -> None:
+    commands = Commands(opened.server.client, opened.conversation, following, screen)
+    async for line in screen.lines():
+        await commands.do(line)
+
+
+def _announce(opened: Opened, said: Sequence[Message]) -> None:
+    worker = "worker in this process" if opened.inside else "workers elsewhere"
+    so_far = f", {counted(len([each for each in said if each.role == 'user']), 'message')} so far" if said else ""
+    say(f"Session {opened.id}: {opened.server.place}, {worker}{so_far}", "strong")
+    if not opened.is_old:
+        say(f"  go on with it at any time: {opened.command}    /help lists what can be typed", "faint")
+
+
+def _say_how_to_go_on(opened: Opened, following: Following) -> None:
+    if following.unfinished:
+        goes_on = (
+            "waits for a worker: it goes on when you come back" if opened.inside else "goes on without this command"
+        )
+        say(f"Run {following.unfinished} {goes_on}.")
+    say(f"Session {opened.id} stays. Go on with it: {opened.command}")

@@ -1,0 +1,104 @@
+"""Shows one turn of a conversation: what the agent writes, in full, and what it does, in short."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from ..console import to_json
+from ..flowing import FlowingText
+from ..view import View
+from ..written import WRITERS, Line, Writers, Written
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from ...events import RunEvent
+
+_ROOM = 8
+"""Lines of the terminal that are left to what is over, and to what is being typed."""
+
+
+class TurnView(View):
+    """Shows one event after another above the line to type in.
+
+    Args:
+        run_id: The run that is the turn.
+        model: The name of its model; "" when that is not known.
+        below: Shows what is under way.
+    """
+
+    def __init__(self, run_id: str, model: str, below: Callable[[list[Text]], None]) -> None:
+        super().__init__(run_id, model)
+        self._show_below = below
+
+    def _writer(self, run_id: str, model: str) -> WrittenTurn:
+        self._turn = WrittenTurn(run_id, model, self._under_way, FlowingText(self._console, indent=""))
+        return self._turn
+
+    def has_shown(self, output: object) -> bool:
+        """Whether this is the text that was shown last."""
+        return isinstance(output, str) and output.strip() == self._turn.last_text.strip()
+
+    def show_output(self, output: object) -> None:
+        """Show the turn's output, unless it was shown while it was written."""
+        if not self.has_shown(output):
+            self.end_line()
+            text = output if isinstance(output, str) else to_json(output)
+            for line in text.split("\n"):
+                for part in (*self._turn.flow.add(line, ""), *self._turn.flow.end()):
+                    self._print(Line(part))
+
+    def _refresh(self) -> None:
+        self._show_below([] if self._pauses else self._lines())
+
+    def _stop(self) -> None:
+        self._show_below([])
+
+    def _room(self) -> int:
+        return max(self._console.height - _ROOM, 1)
+
+
+class WrittenTurn(Written):
+    """The lines of a turn: without heads of iterations, for the text is what matters."""
+
+    @property
+    def flow(self) -> FlowingText:
+        """The text on its way to the terminal."""
+        return self._flow
+
+    last_text = ""
+    """What the model has written since it was last called."""
+
+    def writers(self) -> Writers:
+        """With others where a conversation looks different."""
+        return _WRITERS
+
+    def _began(self, event: RunEvent) -> Iterator[Line]:
+        if event.run_id is None:
+            self.last_text = ""
+        return self._model_called(event)
+
+    def _said_more(self, event: RunEvent) -> Iterator[Line]:
+        if event.run_id is not None:
+            return
+        text, is_thought = str(event.data.get("token", "")), event.type == "thinking"
+        if not is_thought:
+            self.last_text += text
+        yield from (Line(line) for line in self._flow.add(text, "dim italic" if is_thought else ""))
+
+    def _began_anew(self, event: RunEvent) -> Iterator[Line]:
+        self.last_text = ""
+        return self._begins_anew(event)
+
+    def _head(self, event: RunEvent, figures: str = "") -> Iterator[Line]:
+        yield from ()
+
+
+_WRITERS: Writers = {
+    **WRITERS,
+    "llm_start": WrittenTurn._began,
+    "token": WrittenTurn._said_more,
+    "thinking": WrittenTurn._said_more,
+    "text_reset": WrittenTurn._began_anew,
+}
