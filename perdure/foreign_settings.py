@@ -64,7 +64,12 @@ def _octopus_readers(settings: Settings) -> dict[str, Reader]:
         "MaxWorkingMemoryTokens": option("context_budget", in_tokens=True),
         "MinHistoryMessages": partial(_history_messages, settings),
         PRUNING: partial(_pruning, settings),
+        "mcpServers": _tools,
     }
+
+
+def _tools(value: object, place: Place) -> None:
+    """Not an option of runs: the agent has these servers among its tools since it was loaded."""
 
 
 def _truncator(settings: Settings, value: object, place: Place) -> None:

@@ -26,6 +26,7 @@ SHORTEST_OF_AGENT = 8
 _SECRET_VARIABLE = re.compile(r"API_?KEY|_KEY$|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE", re.IGNORECASE)
 _URL_VARIABLE = re.compile(r"URL|URI|DSN|PROXY|ENDPOINT|CONNECTION", re.IGNORECASE)
 _ENV_NAME = re.compile(r"\$\{env:([^:}]*)")
+_CREDENTIAL = "${credential:"
 _KEYS, _ENTRY = "PERDURE_ENCRYPTION_KEY", re.compile(r"(?<=:)[\w+/=-]{40,}")
 _USERINFO = re.compile(r"(?<=://)[^/?#@\s\"']+(?=@)")
 _LITERAL = re.compile(
@@ -68,7 +69,7 @@ def is_secret_name(name: str) -> bool:
 
 
 def know_agent(agent: Agent) -> None:
-    """From now on, what the agent's environment references stand for are secrets, for every door of this process."""
+    """From now on, what the agent's references stand for are secrets, for every door of this process."""
     with _lock:
         for secret in _of_agent(agent):
             _references.pop(secret, None)
@@ -206,7 +207,10 @@ def _of_agent(agent: Agent) -> Iterator[Secret]:
     for pointer, reference in list(agent._references.items()):
         place = pointer.rpartition("/")[2]
         shortest = SHORTEST_OF_AGENT if is_secret_name(place) else SHORTEST
-        if "://" in reference.value:
+        if reference.text.startswith(_CREDENTIAL):
+            if len(reference.value) >= SHORTEST_OF_AGENT:
+                yield Secret(reference.value, reference.text)
+        elif "://" in reference.value:
             yield from _in_url(reference.value, SHORTEST_OF_AGENT)
         elif len(reference.value) >= shortest and place != "endpoint":
             # Without the reference's default, which may be the very secret.
@@ -217,7 +221,7 @@ def _of_agent(agent: Agent) -> Iterator[Secret]:
         # A reference that is resolved elsewhere may have its value here, too.
         name = _ENV_NAME.match(literal or "")
         value = os.environ.get(name[1]) if name else literal
-        if value and len(value) >= SHORTEST_OF_AGENT:
+        if value and not value.startswith(_CREDENTIAL) and len(value) >= SHORTEST_OF_AGENT:
             yield Secret(value, f"${{env:{name[1]}}}" if name else REDACTED)
 
 

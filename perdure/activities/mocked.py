@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ..protocol.activities import ModelInput
 from ..providers.mocked import MockedModel
+from .offered import refusal
 from .run_cache import KnownRun
-from .stock import lacking_mocks, refusal
+from .stock import lacking_mocks
 
 
 def mocked_model(run: KnownRun, input: ModelInput, *, is_honoured: bool) -> MockedModel:

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from functools import lru_cache, partial
 from inspect import signature
-from os import PathLike
 from typing import Any
 
 from pydantic_core import PydanticSerializationError
@@ -153,21 +152,3 @@ async def priced(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
         problem = excerpt(redact(f"{type(error).__name__}: {error}"), 200)
         reply.warnings.append(f"The cost of a model call is not known, for the worker's prices failed: {problem}")
     return reply
-
-
-async def summarize(
-    compactor: Agent | str | PathLike[str], text: str, options: RunOptions, loop: UserLoop | None = None
-) -> str:
-    """The summary that a `.prompty` agent makes of a conversation's text (its input `conversation`).
-
-    Raises what `load`, `prepare` and `ask_model` raise.
-    """
-    # Only compactors of this kind need templates: a worker without one imports neither Jinja2 nor PyYAML.
-    from ..prompty.load import load
-    from ..prompty.prepare import prepare
-
-    agent = compactor if isinstance(compactor, Agent) else load(compactor)
-    messages = prepare(agent, {"conversation": text})
-    own_options = RunOptions(llm_timeout=options.llm_timeout)
-    reply = await ask_model(agent, messages, own_options, Heart(), with_tools=False, loop=loop)
-    return reply.message.text

@@ -13,11 +13,9 @@ from temporalio import activity
 
 from ..conversation import Conversation
 from ..errors import RunCancelled
-from ..excerpt import cut_middle
-from ..guardrails import Compactor, GuardrailResult
+from ..guardrails import GuardrailResult
 from ..history.link import read_input
 from ..messages import Message, ModelReply
-from ..options import RunOptions
 from ..payloads.limits import require_recordable
 from ..protocol import activities
 from ..protocol.inventory import Inventory
@@ -26,20 +24,22 @@ from ..providers.prices import Prices
 from ..redaction import redactor
 from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
+from .compacting import Compacting
+from .credentials import Credentials
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
-from .hooks import Hooks, conversation_text, judged_output
+from .hooks import Hooks, judged_output
 from .mocked import mocked_model
-from .model import ask_model, priced, summarize
+from .model import ask_model, priced
+from .offered import refusal
 from .permits import is_polled
 from .prompted import ask_prompted
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .session_reading import read_session
-from .stock import Stock, lacking_compactor, lacking_guardrail, refusal
+from .stock import Stock, lacking_compactor, lacking_guardrail
 from .tool_activities import ToolActivities
 from .unstarted import end_unstarted
-
-MAX_SUMMARY_BYTES = 64 * 1024
+from .with_credentials import ask_with_credentials
 
 
 class RunActivities:
@@ -56,12 +56,15 @@ class RunActivities:
         runs: RunCache,
         loop: UserLoop,
         prices: Prices,
+        credentials: Credentials,
         prompt_root: str | PathLike[str] | None = None,
         rates: Mapping[str, float] | None = None,
         mock: bool = False,
     ) -> None:
-        self.stock = Stock(toolbox, hooks, prices, prompt_root, rates or {}, mock=mock)
-        self.tools = ToolActivities(toolbox, runs)
+        self.stock = Stock(toolbox, hooks, prices, credentials, prompt_root, rates or {}, mock=mock)
+        self.tools = ToolActivities(toolbox, runs, credentials)
+        self._credentials = credentials
+        self._compacting = Compacting(hooks, credentials, loop)
         self._hooks = hooks
         self._runs = runs
         self._loop = loop
@@ -131,16 +134,19 @@ class RunActivities:
                 if run.options.stream and input.prompted != "act":
                     heart.speak(input.iteration, activity.info().attempt)
                 stand_in = mocked_model(run, input, is_honoured=self.stock.mock) if input.mock else None
-                ask = partial(ask_prompted, input) if input.prompted else ask_model
-                reply = await ask(
-                    run.agent,
-                    messages,
-                    run.options,
-                    heart,
+                ask = partial(
+                    partial(ask_prompted, input) if input.prompted else ask_model,
+                    messages=messages,
+                    options=run.options,
+                    heart=heart,
                     with_tools=input.with_tools,
                     loop=self._loop,
                     stand_in=stand_in,
                 )
+                if run.credential_ids:
+                    reply = await ask_with_credentials(self._credentials, run, input.offer, ask)
+                else:
+                    reply = await ask(run.agent)
                 return reply if stand_in else await priced(reply, run.agent, self._prices)
 
     @activity.defn(name=activities.JUDGE)
@@ -191,19 +197,10 @@ class RunActivities:
 
     async def _summary(self, input: activities.CompactInput) -> str:
         run, messages = await self._runs.messages_at(input.conversation)
-        compactor = self._compactor(run.options, input.offer)
+        if lacking := lacking_compactor(self._hooks, run.options):
+            raise refusal(lacking, input.offer)
         dropped = _copies(messages[input.head : input.head + input.drop])
-        if callable(compactor):
-            title = f"compactor of run {current_link().workflow_id}"
-            summary = str(await self._hooks.call(compactor, dropped, title=title))
-            return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
-        return await summarize(compactor, conversation_text(dropped), run.options, self._loop)
-
-    def _compactor(self, options: RunOptions, offer: activities.Offer | None) -> Compactor:
-        assert options.compactor is not None
-        if lacking := lacking_compactor(self._hooks, options):
-            raise refusal(lacking, offer)
-        return self._hooks.compactor(options.compactor)
+        return await self._compacting.summary(dropped, run.options, run_id=current_link().workflow_id)
 
     @activity.defn(name=activities.RECORD)
     async def record(self, input: activities.ConversationInput) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any, NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
@@ -17,16 +18,15 @@ from ..history.link import read_beginning, read_link
 from ..message_sizes import conversation_bytes
 from ..messages import Message
 from ..options import RunOptions
-from ..prompty.portable import resolve_environment
+from ..prompty.portable import credentials_in, resolve_environment
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
 from ..tool_calls import agents_in
+from .run_sizes import HEADS_SHARE, bytes_of_run
 
 Value = TypeVar("Value")
 
 DEFAULT_CACHE_BYTES = 128 * 1024 * 1024
-HEADS_SHARE = 8
-"""One eighth of the memory is for what runs are (agent, inputs, options), the rest for their conversations."""
 
 
 class LinkKey(NamedTuple):
@@ -77,42 +77,43 @@ class KnownRun:
         """The agents of other files that the run has recorded, by path."""
         self.mock_responses: list[str] | None = None
         """The answers that stand for the model's (`Inventory.mock_responses`)."""
-        self._offered: Sequence[Tool] = ()
+        self.offered: Sequence[Tool] = ()
         self._agent: Agent | None = None
 
     def offer(self, inventory: Inventory) -> None:
         """Complete the agent's declarations as the run's inventory says: the model is offered them in this form."""
-        self._offered = inventory.offered
+        self.offered = inventory.offered
         self.mock_responses = inventory.mock_responses
         self.agents.update(agents_in(inventory.tools))
         if self._agent is not None:
-            self._agent = self._agent.with_declarations(self._offered)
+            self._agent = self._agent.with_declarations(self.offered)
 
     @property
     def agent(self) -> Agent:
-        """The agent as it is offered, its references to the environment resolved.
+        """The agent as it is offered, its references to the environment resolved, those to credentials not.
 
         Raises `ConfigurationError` for an unset variable.
         """
         if self._agent is None:
-            asked = {} if self.mock_responses is None else {"model": None}  # then its key need not be here
-            self._agent = resolve_environment(self.recorded_agent.model_copy(update=asked)).with_declarations(
-                self._offered
-            )
-            self._agent._others = self.agents
+            self._agent = self.resolved()
         return self._agent
 
-    @property
-    def _recorded(self) -> Sequence[Agent]:
-        return [self.recorded_agent, *self.agents.values()]
+    @cached_property
+    def credential_ids(self) -> Mapping[str, frozenset[str]]:
+        """The ids of the credentials that the agent names, by tool; those of its model are under ""."""
+        return credentials_in(self._used)
+
+    def resolved(self, credentials: Mapping[str, str] | None = None) -> Agent:
+        """A new copy of `agent`, which has the secrets of these credentials, by id. Raises as that does."""
+        agent = resolve_environment(self._used, credentials).with_declarations(self.offered)
+        agent._others = self.agents
+        return agent
 
     @property
-    def bytes(self) -> int:
-        """About how many bytes of memory the run takes, resolved agent included."""
-        offered = sum(len(tool.model_dump_json(exclude_none=True)) for tool in self._offered)
-        recorded = sum(len(agent.model_dump_json(exclude_none=True)) for agent in self._recorded)
-        mocks = sum(map(len, self.mock_responses or ()))
-        return 8 * (recorded + offered) + 4 * mocks + 4 * len(repr(self.inputs))
+    def _used(self) -> Agent:
+        """The recorded agent, without a model that is not asked: then its key need not be here."""
+        mocked = self.mock_responses is not None
+        return self.recorded_agent.model_copy(update={"model": None}) if mocked else self.recorded_agent
 
 
 class RunCache:
@@ -126,7 +127,7 @@ class RunCache:
         # Both are keyed by workflow id alone and hold what the run's latest link needs. A new link goes on with the
         # conversation of the one before it: a digest that fits proves that it is the right one.
         heads_bytes = max_bytes // HEADS_SHARE
-        self._runs: LRUCache[str, KnownRun] = LRUCache(heads_bytes, getsizeof=lambda run: run.bytes)
+        self._runs: LRUCache[str, KnownRun] = LRUCache(heads_bytes, getsizeof=bytes_of_run)
         self._conversations: LRUCache[str, Conversation] = LRUCache(
             max_bytes - heads_bytes, getsizeof=conversation_bytes
         )

@@ -1,4 +1,4 @@
-"""What a worker has for a run, and what becomes of an activity that needs something else."""
+"""What a worker has for a run, and what it lacks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,9 @@ import asyncio
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import timedelta
 from os import PathLike
 
 from temporalio import activity
-from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
 from ..agent import Agent
 from ..errors import ConfigurationError, ToolNotRegisteredError
@@ -19,21 +17,18 @@ from ..guardrails import GuardrailPoint
 from ..logs import get_logger
 from ..mocks import mock_responses
 from ..options import RunOptions
-from ..protocol.activities import CONFIGURATION_ERROR, NOT_HERE, TOOL_PREFIX, Offer
+from ..protocol.activities import CONFIGURATION_ERROR, TOOL_PREFIX
 from ..protocol.inventory import Inventory, Lacking, UnavailableTool
 from ..providers.prices import VARIABLE, Prices, is_list_installed, names
 from ..redaction import redact, redactor
 from ..tool_calls import agents_in
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking
+from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .hooks import Hooks
 from .model import PRICE_SECONDS
 from .permits import paced_calls
 from .run_cache import KnownRun
-
-FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
-"""Seconds until another worker is asked: a fifth of the time that has passed, so that a minute has about 35 questions.
-"""
 
 _log = get_logger("perdure.worker")
 
@@ -45,6 +40,7 @@ class Stock:
     toolbox: ToolBox
     hooks: Hooks
     prices: Prices
+    credentials: Credentials
     prompt_root: str | PathLike[str] | None = None
     rates: Mapping[str, float] = field(default_factory=dict)
     """Model calls per second, by provider or model."""
@@ -61,7 +57,15 @@ class Stock:
         """
         if self.mock:
             run.mock_responses = _mocked(run)
-        asking = Asking(run.agent, run.inputs, self.prompt_root, run.agents)
+        agent = run.agent
+        if run.credential_ids:
+            if not may_ask:
+                return Inventory(unasked=["credentials"])
+            try:
+                agent = await self.credentials.for_inventory(run)
+            except (UnknownCredentialError, CredentialError) as error:
+                return Inventory(lacking=error.lacking())
+        asking = Asking(agent, run.inputs, self.prompt_root, run.agents)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
         if run.options.max_cost_usd is not None and run.mock_responses is None:
             await _require_prices(self.prices, run, agents_in(found.tools))
@@ -206,40 +210,3 @@ def _lacking_tools(tools: Sequence[str], registered: Sequence[str], text: str = 
         "Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])",
         task_queue=activity.info().task_queue,
     )
-
-
-def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
-    """The error of an activity whose worker lacks something.
-
-    It is final if the activity is not offered to other workers, or was for long enough. Otherwise Temporal retries it,
-    and any worker of the queue may get it then.
-    """
-    info = activity.info()
-    waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
-    left = offer.seconds - waited if offer else 0.0
-    return ApplicationError(
-        lacking.text,
-        lacking,
-        type=NOT_HERE,
-        non_retryable=left <= 0,
-        next_retry_delay=timedelta(seconds=min(max(FIRST_WAIT, GROWTH * waited), LONGEST_WAIT, left)),
-        category=ApplicationErrorCategory.BENIGN,
-    )
-
-
-def starts_so_far() -> int:
-    """How often workers have started what this activity executes. Only for one that is offered to several workers."""
-    counted = activity.info().heartbeat_details
-    return int(counted[0]) if counted else 0
-
-
-async def count_start() -> int:
-    """Record that this worker is about to start it, before it does: so nothing is started too often.
-
-    The attempts of the activity do not tell, because most of them are refusals. What a tool has told stays. Raises
-    RPCError.
-    """
-    starts = starts_so_far() + 1
-    handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
-    await handle.heartbeat(starts, *activity.info().heartbeat_details[1:])
-    return starts

@@ -10,6 +10,7 @@ from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
 
+from ..agent import Agent
 from ..errors import ToolNotRegisteredError
 from ..guardrails import GuardrailResult
 from ..messages import ToolResult
@@ -20,20 +21,24 @@ from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..trace_ids import TraceIds
 from .attempts import handed_on, last_heartbeat
+from .credentials import CredentialError, Credentials
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
+from .offered import count_start, refusal, starts_so_far
 from .results import recordable, result_limits, run_results
 from .run_cache import KnownRun, RunCache, current_link
 from .said_by_tools import Cancellation, Telling
-from .stock import count_start, lacking_tool, refusal, starts_so_far
+from .stock import lacking_tool
+from .with_credentials import agent_for_tool
 
 
 class ToolActivities:
     """Executes tools, with the tools and known runs of one worker. Raises as `RunActivities` does."""
 
-    def __init__(self, toolbox: ToolBox, runs: RunCache) -> None:
+    def __init__(self, toolbox: ToolBox, runs: RunCache, credentials: Credentials) -> None:
         self._toolbox = toolbox
         self._runs = runs
+        self._credentials = credentials
 
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
@@ -71,20 +76,24 @@ class ToolActivities:
     async def run_tool(self, input: activities.ToolInput) -> ToolResult:
         """One execution of one tool. Whatever the tool does, raising included, is in the result."""
         with typed_failures():
-            if activity.info().is_local:
-                return await self._run_local_tool(input)
-            async with heartbeats(activity.info().heartbeat_details) as heart:
-                if await cancelled_meanwhile():
-                    return await self._abandoned(input)
-                run = await self._runs.current()
-                self._require_tool(run, input.request.name, input.offer)
-                if input.offer is None:
-                    return await self._execute_heard(run, input, activity.info().attempt, Telling(heart, None))
-                if starts_so_far() >= input.offer.starts:
-                    return activities.lost_tool(input.request.name)
-                starts = await count_start()
-                heart.tell(starts, *last_heartbeat(is_counted=True))
-                return await self._execute_heard(run, input, starts, Telling(heart, starts))
+            try:
+                return await (self._run_local_tool(input) if activity.info().is_local else self._run_tool(input))
+            except CredentialError as error:
+                return ToolResult.failure(f"Error: Tool '{input.request.name}' failed: {error}", kind="credential")
+
+    async def _run_tool(self, input: activities.ToolInput) -> ToolResult:
+        async with heartbeats(activity.info().heartbeat_details) as heart:
+            if await cancelled_meanwhile():
+                return await self._abandoned(input)
+            run = await self._runs.current()
+            agent = await self._agent(run, input)
+            if input.offer is None:
+                return await self._execute_heard(run, agent, input, activity.info().attempt, Telling(heart, None))
+            if starts_so_far() >= input.offer.starts:
+                return activities.lost_tool(input.request.name)
+            starts = await count_start()
+            heart.tell(starts, *last_heartbeat(is_counted=True))
+            return await self._execute_heard(run, agent, input, starts, Telling(heart, starts))
 
     async def check_approval(self, input: activities.JudgeInput) -> GuardrailResult:
         """Whether a person must approve a call, by the tool's own function; see `ToolBox.needs_approval`."""
@@ -103,10 +112,10 @@ class ToolActivities:
 
     async def _run_local_tool(self, input: activities.ToolInput) -> ToolResult:
         run = await self._runs.current()
-        self._require_tool(run, input.request.name, input.offer)
+        agent = await self._agent(run, input)
         most = activities.LOCAL_SECONDS
         bounded = input.model_copy(update={"timeout": min(input.timeout, most)})
-        result = await self._execute(run, bounded, _context(run, input, activity.info().attempt))
+        result = await self._execute(run, agent, bounded, _context(run, input, activity.info().attempt))
         if result.status == "timeout" and input.timeout > most:
             why = f"; it is local, and a local tool has {most:g} seconds: remove `local` from its declaration"
             return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout")
@@ -118,8 +127,16 @@ class ToolActivities:
         if was_started:
             run = await self._runs.current()
             context = _context(run, input, activity.info().attempt)
-            await self._toolbox.abandon(run.agent, request.name, request.arguments, run.inputs, context)
+            agent = await self._agent(run, input)
+            await self._toolbox.abandon(agent, request.name, request.arguments, run.inputs, context)
         return activities.ended_unseen(request.name, was_started=was_started)
+
+    async def _agent(self, run: KnownRun, input: activities.ToolInput) -> Agent:
+        """The run's agent with the secrets of the tool. Raises the ApplicationError that leaves it to other workers."""
+        self._require_tool(run, input.request.name, input.offer)
+        if not run.credential_ids:
+            return run.agent
+        return await agent_for_tool(self._credentials, run, input.request.name, input.offer)
 
     def _require_tool(self, run: KnownRun, name: str, offer: activities.Offer | None) -> None:
         try:
@@ -128,7 +145,7 @@ class ToolActivities:
             raise refusal(lacking_tool(name, error, self._toolbox), offer) from None
 
     async def _execute_heard(
-        self, run: KnownRun, input: activities.ToolInput, attempt: int, telling: Telling
+        self, run: KnownRun, agent: Agent, input: activities.ToolInput, attempt: int, telling: Telling
     ) -> ToolResult:
         cancellation = Cancellation()
         context = replace(
@@ -138,15 +155,17 @@ class ToolActivities:
             is_cancelled=cancellation.is_cancelled,
         )
         try:
-            return await self._execute(run, input, context)
+            return await self._execute(run, agent, input, context)
         finally:
             cancellation.stop()
 
-    async def _execute(self, run: KnownRun, input: activities.ToolInput, context: ToolContext) -> ToolResult:
+    async def _execute(
+        self, run: KnownRun, agent: Agent, input: activities.ToolInput, context: ToolContext
+    ) -> ToolResult:
         request = input.request
         most = result_limits(request)
         result = await self._toolbox.execute(
-            run.agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout, limits=most
+            agent, request.name, request.arguments, run.inputs, context, timeout=input.timeout, limits=most
         )
         return recordable(redactor().value(result), most)
 

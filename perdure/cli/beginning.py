@@ -57,13 +57,16 @@ class CodeSources:
     compactors: Sequence[str] = ()
     scripted: str | None = None
     mock: bool = False
+    credentials: str | None = None
 
     def __bool__(self) -> bool:
-        return bool(self.tools or self.guardrails or self.compactors)
+        return bool(self.tools or self.guardrails or self.compactors or self.credentials)
 
     def load(self) -> UserCode:
         """Import it. Raises `UsageProblem`."""
-        return load_user_code(self.tools, self.guardrails, self.compactors)
+        return load_user_code(
+            self.tools, self.guardrails, self.compactors, [self.credentials] if self.credentials else []
+        )
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ def dev(
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
+    credentials: options.Credentials = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
     prompt_root: options.PromptRoot = None,
     mock: options.Mock = False,
@@ -33,18 +34,11 @@ def dev(
 
     The server is the embedded one. The worker restarts when a file in a watched folder changes.
     """
-    from .reload import worker_arguments
+    from .reload import named_code, worker_arguments
 
-    command = worker_arguments(
-        tools,
-        guardrails,
-        compactor,
-        task_queue,
-        prompt_root,
-        grace=5.0,
-        metrics=chosen(metrics_port, metrics_address),
-        mock=mock,
-    )
+    named = named_code(tools, guardrails, compactor, credentials)
+    metrics = chosen(metrics_port, metrics_address)
+    command = worker_arguments(named, task_queue, prompt_root, grace=5.0, metrics=metrics, mock=mock)
     execute(_develop(command, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
 
 

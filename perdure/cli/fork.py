@@ -38,6 +38,7 @@ def fork(
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
+    credentials: options.Credentials = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the fork, print its id, and exit.")] = False,
     new_id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The fork's id; default: a new, readable one.")
@@ -60,7 +61,7 @@ def fork(
         inputs=inputs or [],
         inputs_json=inputs_json,
         continued=id,
-        sources=CodeSources(tools or (), guardrails or (), compactor or ()),
+        sources=CodeSources(tools or (), guardrails or (), compactor or (), credentials=credentials),
         fields=chosen_fields(context),
         id=new_id,
         task_queue=task_queue,

@@ -68,6 +68,14 @@ Compactors = Annotated[
         help="A function that summarises messages, registered under NAME, or a .prompty file that does, under its own.",
     ),
 ]
+Credentials = Annotated[
+    str | None,
+    typer.Option(
+        "--credentials",
+        metavar="MODULE:NAME",
+        help="What has the secrets of ${credential:ID}: a mapping, or a function from an id to its secret.",
+    ),
+]
 TaskQueue = Annotated[str, typer.Option("--task-queue", metavar="NAME", help="The queue that workers poll.")]
 Tenant = Annotated[
     str | None,

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from ..protocol.run import RunInput
 
+CODE_OPTIONS = ("--tools", "--guardrails", "--compactor", "--credentials")
 MEMO = "perdure"
 """The name in a run's memo under which `perdure run` notes what `CommandMemo` has, as plain JSON."""
 
@@ -58,7 +59,7 @@ class CommandMemo:
         """The code that the command was given, loaded from where it was typed. Raises `UsageProblem`."""
         sources = self.sources or {}
         with self.in_folder():
-            return load_user_code(*(sources.get(option, ()) for option in ("--tools", "--guardrails", "--compactor")))
+            return load_user_code(*(sources.get(option, ()) for option in CODE_OPTIONS))
 
     @contextlib.contextmanager
     def in_folder(self) -> Iterator[None]:

@@ -15,10 +15,22 @@ _WATCHED_SUFFIXES = (".py", ".prompty", ".json", ".yaml", ".yml")
 _KILL_AFTER_SECONDS = 35.0
 
 
-def worker_arguments(
+def named_code(
     tools: Iterable[str] | None,
     guardrails: Iterable[str] | None,
     compactors: Iterable[str] | None,
+    credentials: str | None,
+) -> dict[str, Iterable[str]]:
+    """What the options of a command name of the user's code, by option."""
+    named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors}
+    return {
+        **{option: sources or () for option, sources in named.items()},
+        "--credentials": filter(None, [credentials]),
+    }
+
+
+def worker_arguments(
+    code: Mapping[str, Iterable[str]],
     task_queue: str,
     prompt_root: Path | None,
     grace: float,
@@ -28,8 +40,8 @@ def worker_arguments(
     mock: bool = False,
 ) -> list[str]:
     """The arguments of the `perdure worker` to supervise."""
-    given = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors, "--rate": rates}
-    named = [word for option, specs in given.items() for spec in specs or () for word in (option, spec)]
+    given = {**code, "--rate": rates or ()}
+    named = [word for option, specs in given.items() for spec in specs for word in (option, spec)]
     root = ["--prompt-root", str(prompt_root)] if prompt_root else []
     measured = ["--metrics-address", metrics] if metrics else []
     mocked = ["--mock"] if mock else []

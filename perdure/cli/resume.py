@@ -27,6 +27,7 @@ def resume(
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
+    credentials: options.Credentials = None,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     log_level: options.LogLevel = None,
@@ -37,7 +38,8 @@ def resume(
     The worker runs inside this command, with the tools that `perdure run` was given when it started the run. A run
     that another program started needs --tools.
     """
-    execute(_resume(id, CodeSources(tools or (), guardrails or (), compactor or ()), quiet=quiet, as_json=as_json))
+    sources = CodeSources(tools or (), guardrails or (), compactor or (), credentials=credentials)
+    execute(_resume(id, sources, quiet=quiet, as_json=as_json))
 
 
 async def _resume(run_id: str, sources: CodeSources, *, quiet: bool, as_json: bool) -> int:

@@ -47,6 +47,7 @@ def run(
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
+    credentials: options.Credentials = None,
     detach: Annotated[bool, typer.Option("--detach", "-d", help="Start the run, print its id, and exit.")] = False,
     id: Annotated[
         str | None, typer.Option("--id", metavar="ID", help="The run's id; default: a new, readable one.")
@@ -79,7 +80,7 @@ def run(
         inputs=inputs or [],
         inputs_json=inputs_json,
         continued=continued,
-        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock),
+        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock, credentials),
         fields=chosen_fields(context),
         id=id,
         task_queue=task_queue,

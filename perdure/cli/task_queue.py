@@ -38,6 +38,7 @@ async def worker_inside(
             guardrails=code.guardrails,
             compactors=code.compactors,
             mock=mock,
+            credentials=code.credentials,
             graceful_shutdown_timeout=timedelta(seconds=2),
             tracer_provider=traces,
         ),

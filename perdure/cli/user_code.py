@@ -1,8 +1,8 @@
-"""Loads what `--tools`, `--guardrails` and `--compactor` name: functions and objects of the user's modules."""
+"""Loads what `--tools`, `--guardrails`, `--compactor` and `--credentials` name: functions and objects of modules."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -23,6 +23,8 @@ class UserCode:
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
     guardrails: dict[str, Any] = field(default_factory=dict)
     compactors: dict[str, Compactor] = field(default_factory=dict)
+    credentials: Any = None
+    """What `create_worker` takes as such."""
     sources: dict[str, list[str]] = field(default_factory=dict)
     """What was typed, by the option that it was typed for."""
     names_its_tools: bool = False
@@ -38,18 +40,22 @@ class UserCode:
 
 
 def load_user_code(
-    tools: Sequence[str] = (), guardrails: Sequence[str] = (), compactors: Sequence[str] = ()
+    tools: Sequence[str] = (),
+    guardrails: Sequence[str] = (),
+    compactors: Sequence[str] = (),
+    credentials: Sequence[str] = (),
 ) -> UserCode:
     """Import everything that is named. Raises `UsageProblem`, which says what is wrong with which option.
 
     From here on, stdout is for the command's answer alone: what the user's code prints goes to stderr.
     """
     keep_stdout_for_answers()
-    named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors}
+    named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors, "--credentials": credentials}
     return UserCode(
         tools=_load_tools(tools),
         guardrails=load_named("--guardrails", guardrails),
         compactors=_load_compactors(compactors),
+        credentials=_load_credentials(credentials),
         sources={option: list(sources) for option, sources in named.items() if sources},
         names_its_tools=_name_functions(tools),
     )
@@ -64,6 +70,17 @@ def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
         return {name: value for source in sources for name, value in load_objects(source).items()}
     except ConfigurationError as error:
         raise UsageProblem(f"{option}: {error}") from error
+
+
+def _load_credentials(sources: Sequence[str]) -> Any:
+    """The one object that is named. Raises `UsageProblem` for one that can have no secrets."""
+    for source in sources:
+        for name, value in load_named("--credentials", [source]).items():
+            if not callable(value) and not isinstance(value, Mapping):
+                text = "expected a mapping from ids to secrets, or a function"
+                raise UsageProblem(f"--credentials {source}: {name} is {type(value).__name__}, {text}")
+            return value
+    return None
 
 
 def _load_compactors(sources: Sequence[str]) -> dict[str, Compactor]:

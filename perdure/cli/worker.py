@@ -26,6 +26,7 @@ def worker(
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
+    credentials: options.Credentials = None,
     task_queue: options.TaskQueue = DEFAULT_QUEUE,
     prompt_root: options.PromptRoot = None,
     rate: Annotated[
@@ -55,18 +56,17 @@ def worker(
 
     It polls the task queue and executes its runs. When it ends, running tools get --grace seconds to finish.
     """
-    from .reload import supervise, worker_arguments
+    from .reload import named_code, supervise, worker_arguments
     from .user_code import load_user_code
 
     rates = _rates(rate or ())
     metrics = chosen(metrics_port, metrics_address)
     if reload:
-        command = worker_arguments(
-            tools, guardrails, compactor, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock
-        )
+        named = named_code(tools, guardrails, compactor, credentials)
+        command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock)
         execute(supervise(command, watch or [Path.cwd()]), is_service=True)
         return
-    code = load_user_code(tools or (), guardrails or (), compactor or ())
+    code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
     end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
     say_mocks(honoured=mock)
     work = _work(
@@ -123,6 +123,7 @@ async def _work(
                 registered_tools=not code.names_its_tools,
                 guardrails=code.guardrails,
                 compactors=code.compactors,
+                credentials=code.credentials,
                 prompt_root=prompt_root,
                 model_rate=rates,
                 mock=mock,

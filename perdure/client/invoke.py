@@ -14,6 +14,7 @@ from temporalio.client import Client
 from temporalio.worker import Worker
 from typing_extensions import TypeVar
 
+from ..activities.credentials import CredentialSource
 from ..agent import Agent
 from ..errors import ConfigurationError
 from ..events import RunEvent
@@ -95,6 +96,7 @@ async def invoke_agent_async(
     id: str | None = None,
     stream: bool = False,
     prices: PriceSource | None = None,
+    credentials: CredentialSource | None = None,
     **more: Unpack[MoreOptions],
 ) -> T:
     """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
@@ -115,8 +117,8 @@ async def invoke_agent_async(
 
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
-    say what models cost (see `create_worker`). `more` are further fields of `RunOptions`; what is not given is as the
-    agent's file says, or as `RunOptions` has it.
+    say what models cost, `credentials` have the secrets that the agent names (see `create_worker`), and `more` are
+    further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
     Raises what `start_run` and `RunHandle.result` raise, and `ConfigurationError` when no server can be reached
     or started.
@@ -140,6 +142,7 @@ async def invoke_agent_async(
         "guardrails": {OWN_HOOKS: guardrails} if guardrails else None,
         "compactors": {OWN_HOOKS: compactor} if compactor else None,
         "prices": prices,
+        "credentials": credentials,
     }
 
     is_checked = output_type is not None or (guardrails is not None and guardrails.output is not None)

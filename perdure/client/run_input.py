@@ -16,9 +16,9 @@ from ..delegates import with_delegates
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.load import load
-from ..prompty.portable import portable
+from ..prompty.portable import credentials_in, portable
 from ..prompty.prepare import prepare
-from ..protocol.features import needed_by
+from ..protocol.features import CREDENTIALS, needed_by
 from ..protocol.run import RunInput
 from ..redaction import redactor
 from ..tools.binding import bound_inputs
@@ -57,13 +57,15 @@ def new_run(
     known = redactor(loaded)
     chosen = options_for(loaded, options, {} if workflow.in_workflow() else os.environ)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
+    sent = portable(loaded if workflow.in_workflow() else with_files(loaded))
+    agents = {} if workflow.in_workflow() else recorded_agents(loaded)
     return RunInput(
-        agent=portable(loaded if workflow.in_workflow() else with_files(loaded)),
-        agents={} if workflow.in_workflow() else recorded_agents(loaded),
+        agent=sent,
+        agents=agents,
         messages=known.value(first),
         inputs=known.value(bound_inputs(loaded, given)),
         options=chosen,
-        features=needed_by(chosen),
+        features=[*needed_by(chosen), *([CREDENTIALS] if any(map(credentials_in, (sent, *agents.values()))) else [])],
     )
 
 

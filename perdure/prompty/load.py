@@ -14,6 +14,7 @@ from ..json_values import json_value
 from .asset_file import WrittenAsset, read_asset
 from .known_fields import is_ignored
 from .migration import Migration, Note
+from .octopus import with_octopus_names
 from .places import Place, strings
 from .references import References, is_unset, not_set
 from .secrets import is_resolved_late
@@ -70,10 +71,13 @@ class Canonical(NamedTuple):
 
 
 def canonical(written: WrittenAsset, references: References) -> Canonical:
-    """The asset in canonical form: references resolved, the first format migrated, shorthands expanded."""
+    """The asset in canonical form: references resolved, the first format migrated, shorthands expanded.
+
+    What is wrong with names of Octopus goes where the references' faults go.
+    """
     shorthands, migration = Shorthands(), Migration()
     data = migration.apply(references.resolve(written.data))
-    asset = shorthands.expand(data)
+    asset = with_octopus_names(shorthands.expand(data), references.fail)
     if written.body:
         asset["instructions"] = written.body
     return Canonical(asset, data, migration.notes, lambda place: migration.written(shorthands.written(place)))

@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
 from ..agent import Agent, EnvReference
 from ..errors import ConfigurationError
 from ..redaction import REDACTED, know_agent, redact, redactor
 from .known_fields import is_ignored
-from .places import Place, dotted, map_strings, pointer
+from .places import Place, dotted, map_strings, pointer, strings
 from .secrets import (
     DEFAULT_SECRET,
     LITERAL_SECRET,
+    credential_id,
     env_name,
     env_value,
     has_secret_default,
     is_env_reference,
     is_literal_secret,
+    is_reference,
     is_resolved_late,
     places_named_secret,
+    takes_credential,
 )
 
 
@@ -33,7 +36,7 @@ def portable(agent: Agent) -> Agent:
     known = redactor(agent)
 
     def travelling(place: Place, text: str) -> str:
-        reference = written_reference(agent, place, text) or (text if is_env_reference(text) else None)
+        reference = written_reference(agent, place, text) or (text if is_reference(text) else None)
         if reference and is_resolved_late(place):
             if has_secret_default(place, reference, named):
                 return _refused(place, DEFAULT_SECRET)
@@ -52,15 +55,22 @@ def _refused(place: Place, why: str) -> NoReturn:
     raise ConfigurationError(f"{dotted(place)} {why}")
 
 
-def resolve_environment(agent: Agent) -> Agent:
+def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = None) -> Agent:
     """The way back from `portable`: a copy whose references have their values in this process's environment.
 
-    Raises ConfigurationError, which names the variable, for one that is unset and has no default.
+    So have the credentials that are given, by id; others remain references. Raises ConfigurationError, which names the
+    variable, for one that is unset and has no default.
     """
     found: dict[str, EnvReference] = {}
+    known = credentials or {}
 
     def resolved(place: Place, text: str) -> str:
-        if not is_env_reference(text) or not is_resolved_late(place):
+        if not is_resolved_late(place):
+            return text
+        if (id := credential_id(text)) in known and takes_credential(place):
+            found[pointer(place)] = EnvReference(text, known[id])
+            return known[id]
+        if not is_env_reference(text):
             return text
         value = env_value(text)
         if value is None and is_ignored(document_of(agent), place, None):
@@ -77,6 +87,16 @@ def resolve_environment(agent: Agent) -> Agent:
     rewritten._references = {**agent._references, **found}
     know_agent(rewritten)
     return rewritten
+
+
+def credentials_in(agent: Agent) -> dict[str, frozenset[str]]:
+    """The ids of the credentials that an agent names, by the name of the tool that has them; "" is the model."""
+    found: dict[str, set[str]] = {}
+    for place, text in strings({key: value for key, value in document_of(agent).items() if key in ("model", "tools")}):
+        if (id := credential_id(text)) and takes_credential(place):
+            owner = "" if place[0] == "model" else (agent.tools or [])[int(place[1])].name
+            found.setdefault(owner, set()).add(id)
+    return {owner: frozenset(ids) for owner, ids in found.items()}
 
 
 def _rewritten(agent: Agent, change: Callable[[Place, str], str]) -> Agent:

@@ -58,7 +58,8 @@ class References:
         """Files may be read in `base_dir`, where relative paths start, and in `allowed_file_roots`."""
         self._base_dir = base_dir
         self._roots = [root.resolve() for root in (base_dir, *allowed_file_roots) if root is not None]
-        self._fail = fail
+        self.fail = fail
+        """What is done about what is wrong with the asset."""
         self._open_files: list[Path] = []
         self._seen = 0
 
@@ -82,7 +83,7 @@ class References:
         if value is None:
             return FromEnvironment(reference, reference)
         if reason := why_no_json(value):
-            self._fail(LoadError(reason), place)
+            self.fail(LoadError(reason), place)
         return FromEnvironment(value, reference)
 
     def _file(self, place: Place, written: str) -> Any:
@@ -91,7 +92,7 @@ class References:
             self._check_bounds(path, place)
             value = read_referenced(path)
         except LoadError as error:
-            self._fail(error, place)
+            self.fail(error, place)
             return None
         if not is_structured(path):
             return value

@@ -1,4 +1,4 @@
-"""Tells secrets by where they stand in an asset, and reads the environment references that keep them out of it."""
+"""Tells secrets by where they stand in an asset, and reads the references that keep them out of it."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ _KEY = re.compile(r"key|sig|code|pass", re.IGNORECASE)
 """Names that mean a secret in a URL's query, and elsewhere too if the value is as long as a key."""
 _ASSIGNMENT = re.compile(r"-{0,2}([\w.-]+)(?:=|:\s+)(.+)", re.DOTALL)
 _ENV_REFERENCE = re.compile(r"\$\{env:([^:}]*)(?::(.*))?\}", re.DOTALL)
+_CREDENTIAL = re.compile(r"\$\{credential:([^{}\r\n]{1,200})\}")
 
 
 def is_resolved_late(place: Place) -> bool:
@@ -54,7 +55,7 @@ def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozens
 
     `named` are the places that something beside them names as secret (`places_named_secret`).
     """
-    if place[0] not in ("model", "tools", "metadata") or not text.strip() or is_env_reference(text):
+    if place[0] not in ("model", "tools", "metadata") or not text.strip() or is_reference(text):
         return False
     return _is_secret(place, text, named)
 
@@ -149,3 +150,19 @@ def env_default(reference: str) -> str | None:
 def env_value(reference: str) -> str | None:
     """The value of the reference's variable, else its default, else None."""
     return os.environ.get(env_name(reference), env_default(reference))
+
+
+def is_reference(text: str) -> bool:
+    """Whether the whole string stands for a value that only workers have: of their environment, or a credential."""
+    return is_env_reference(text) or bool(credential_id(text))
+
+
+def credential_id(text: str) -> str:
+    """The ID in `${credential:ID}`; "" for a string that is not a reference to a credential."""
+    match = _CREDENTIAL.fullmatch(text)
+    return match[1].strip() if match else ""
+
+
+def takes_credential(place: Place) -> bool:
+    """Whether a reference to a credential at that place is resolved: in what the model or a tool is reached with."""
+    return place[0] in ("model", "tools") and is_resolved_late(place)

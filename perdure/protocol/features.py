@@ -19,7 +19,10 @@ MOCK = "mock"
 AGENT_LIMITS = "agent-limits"
 """A run has limits that came after version 0.1 (`AFTER_THE_FIRST_VERSION`)."""
 
-KNOWN_FEATURES: frozenset[str] = frozenset({LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, MOCK, AGENT_LIMITS})
+CREDENTIALS = "credentials"
+"""The agent, or one that it calls, names secrets by ids that workers resolve (`${credential:ID}`)."""
+
+KNOWN_FEATURES: frozenset[str] = frozenset({LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, MOCK, AGENT_LIMITS, CREDENTIALS})
 """The names of the behaviours beyond those of version 0.1 that this version has.
 
 A change that an older worker can't carry out, although it could read the run's input, gets a name here. Whoever starts

@@ -47,7 +47,8 @@ class Inventory(Exchanged):
     paced: dict[str, str] = Field(default={}, exclude_if=operator.not_)
     """The calls that take a permit first (`PacedCall`), with the task queue that gives it out."""
     unasked: list[str] = Field(default=[], exclude_if=operator.not_)
-    """The tools whose offer is not known yet, because others have to be asked; another answer follows."""
+    """The tools whose offer is not known yet, because others have to be asked, and `credentials` where the worker's
+    owner has to be; another answer follows."""
 
     unavailable: list[UnavailableTool] = Field(default=[], exclude_if=operator.not_)
     """The tools that the run does without."""

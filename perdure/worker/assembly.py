@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from ..activities.credentials import CredentialSource
 from ..activities.run_cache import DEFAULT_CACHE_BYTES
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
@@ -40,6 +41,7 @@ def create_worker(
     tracer_provider: TracerProvider | None = None,
     model_rate: Mapping[str, float] | None = None,
     mock: bool = False,
+    credentials: CredentialSource | None = None,
     **worker_options: Any,
 ) -> Worker:
     """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -47,8 +49,8 @@ def create_worker(
     `worker_options` go to `temporalio.worker.Worker` and win over perdure's defaults. Use one client for each
     worker: two workers on one client and task queue can hang when the first one stops.
 
-    Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices that are none, for a
-    rate that can't be, and for a storage in the environment that can't be used.
+    Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices or credentials that
+    are none, for a rate that can't be, and for a storage in the environment that can't be used.
     """
     plugin = PerdurePlugin(
         tools=tools,
@@ -65,6 +67,7 @@ def create_worker(
         tracer_provider=tracer_provider,
         model_rate=model_rate,
         mock=mock,
+        credentials=credentials,
     )
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
     return Worker(with_converter(client), task_queue=task_queue, **worker_options)

@@ -15,6 +15,7 @@ from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import Worker, WorkerConfig
 
+from ..activities.credentials import Credentials, CredentialSource
 from ..activities.hooks import Hooks
 from ..activities.permits import checked_rates
 from ..activities.run_activities import RunActivities
@@ -85,6 +86,9 @@ class PerdurePlugin(SimplePlugin):
         model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), which all workers of the
             task queue share; of both, that of the model holds. Temporal keeps the rate: docs/pacing.md.
         mock: Whether the answers in `DEBUG_MOCK_RESPONSES` stand for those of models: docs/kaos.md.
+        credentials: The secrets that agents name by `${credential:ID}`: a mapping from ids to secrets, or a function,
+            plain or async, from an id to its secret, asked when a call needs it; None, or LookupError, for one that
+            this worker does not have.
     """
 
     def __init__(
@@ -104,6 +108,7 @@ class PerdurePlugin(SimplePlugin):
         tracer_provider: TracerProvider | None = None,
         model_rate: Mapping[str, float] | None = None,
         mock: bool = False,
+        credentials: CredentialSource | None = None,
     ) -> None:
         self.rates = checked_rates(model_rate)
         self.runs = RunCache(conversation_cache_bytes)
@@ -118,6 +123,7 @@ class PerdurePlugin(SimplePlugin):
             self.runs,
             self.user_loop,
             Prices(prices, call=self._in_user_code),
+            Credentials(credentials, self.user_loop),
             prompt_root,
             self.rates,
             mock,

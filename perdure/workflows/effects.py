@@ -42,6 +42,7 @@ from .tool_runs import ToolRuns, give_up
 from .ui import SHOWN_AT_ONCE, Display
 
 Result = TypeVar("Result")
+Offer = activities.Offer | None
 
 
 class TemporalEffects:
@@ -118,19 +119,13 @@ class TemporalEffects:
             await record_ahead(conversation)
         self._inbox.unread = 0
         attempt = partial(self._attempt, conversation, calling)
-        if self._pacing is not None:
-            return await self._pacing.call(attempt)
         try:
-            return await attempt(LOST_WORKER_RETRIES)
+            return await (self._pacing.call(attempt) if self._pacing else attempt(LOST_WORKER_RETRIES))
         except ActivityError as error:
-            return await self._offers.after(error, lambda offer: attempt(OFFERED_RETRIES, offer))
+            return await self._offers.after(error, partial(attempt, OFFERED_RETRIES))
 
     async def _attempt(
-        self,
-        conversation: Conversation,
-        calling: Calling,
-        policy: RetryPolicy,
-        offer: activities.Offer | None = None,
+        self, conversation: Conversation, calling: Calling, policy: RetryPolicy, offer: Offer = None
     ) -> ModelReply:
         earlier = self._count_try(calling.iteration)
         handle = workflow.start_activity(
@@ -171,7 +166,7 @@ class TemporalEffects:
         return await self._tool_runs.run_agent(request, allowance)
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
-        async def start(offer: activities.Offer | None) -> GuardrailResult:
+        async def start(offer: Offer) -> GuardrailResult:
             # The input of a local activity leaves no trace in the history: it records nothing.
             is_recorded = offer is not None or self._hooks["input"] == "async"
             if is_recorded:
@@ -210,7 +205,7 @@ class TemporalEffects:
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         """As `Effects.compact`. Raises CompactionError when the compactor failed or took too long."""
 
-        async def start(offer: activities.Offer | None) -> str:
+        async def start(offer: Offer) -> str:
             await record_ahead(conversation)
             if self._pacing is not None:
                 await self._pacing.permit("compactor")

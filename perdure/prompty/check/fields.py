@@ -15,6 +15,7 @@ from ..references import FromEnvironment, is_unset
 from ..secrets import (
     DEFAULT_SECRET,
     LITERAL_SECRET,
+    credential_id,
     env_default,
     env_name,
     env_value,
@@ -23,10 +24,11 @@ from ..secrets import (
     is_literal_secret,
     is_secret_key,
     places_named_secret,
+    takes_credential,
 )
 from .findings import Finding, warning
 
-_REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
+_REFERENCE = re.compile(r"\$\{(?:env|file|credential):[^}]*\}")
 
 
 def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
@@ -130,5 +132,8 @@ def _literal(place: Place, text: str, named: frozenset[Place]) -> Iterator[Findi
     if is_literal_secret(place, text, named) and place[0] != "metadata" and "parameters" not in place:
         yield Finding(place, LITERAL_SECRET)
     reference = _REFERENCE.search(text)
-    if reference and not is_env_reference(text):
+    if credential_id(text):
+        if not takes_credential(place):
+            yield warning(place, f"{text} stays as it is: credentials are for connections and options")
+    elif reference and not is_env_reference(text):
         yield warning(place, f"{reference[0]} stays as it is: only a whole string is a reference")

@@ -151,7 +151,7 @@ def option_problems(type_: type[CallOptions], options: Mapping[str, Any]) -> Ite
         type_.model_validate({key: value for key, value in options.items() if key not in NOT_IN_FILES})
     except ValidationError as error:
         for problem in error.errors():
-            if "${env:" not in repr(problem["input"]) or problem["type"] == "missing":
+            if "${" not in repr(problem["input"]) or problem["type"] == "missing":
                 yield _sentence(problem)
 
 

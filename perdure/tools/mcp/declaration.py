@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 from ...agent import Connection, CustomTool, McpApprovalMode, McpTool, Tool
 from ...excerpt import one_line
-from ...prompty.secrets import is_env_reference
+from ...prompty.secrets import is_reference
 from ...redaction import redact
 from ...spelling import did_you_mean
 
@@ -121,7 +121,7 @@ def _problems_of_http(kind: str, endpoint: str, options: Mapping[str, Any]) -> I
             f"connection.kind is {kind!r}: expected one of {', '.join(_CONNECTIONS)}; other credentials than a key go "
             "into options.headers"
         )
-    if not is_env_reference(endpoint):
+    if not is_reference(endpoint):
         yield from _problems_of_endpoint(endpoint)
     for name in _OF_COMMANDS:
         if options.get(name):

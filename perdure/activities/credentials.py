@@ -1,0 +1,180 @@
+"""The secrets behind the ids that agents name: the worker's owner is asked when an activity needs them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from functools import partial
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+from cachetools import TTLCache
+from temporalio import activity
+
+from ..agent import Agent
+from ..errors import ConfigurationError
+from ..excerpt import one_line
+from ..prompty.portable import credentials_in, resolve_environment
+from ..protocol.activities import CONFIGURATION_ERROR
+from ..protocol.inventory import Lacking
+from ..redaction import redact
+from ..tools.signature import is_async
+from ..tools.user_loop import UserLoop
+from .run_cache import KnownRun
+
+CREDENTIAL_SECONDS = 10.0
+"""How long the owner's function may take for one credential."""
+KEPT_SECONDS = 30.0
+"""How long its answer is used: so long a credential that has been exchanged may still be sent."""
+MAX_KEPT = 10_000
+
+CredentialSource = Mapping[Any, str] | Callable[[str], str | None | Awaitable[str | None]]
+"""The secrets by id, or a function, plain or async, from an id to its secret."""
+
+
+class _Given(NamedTuple):
+    values: Mapping[str, str]
+    agent: Agent
+
+
+class UnknownCredentialError(ConfigurationError):
+    """The worker has no credential of that id; another one may have."""
+
+    def __init__(self, ids: Collection[str], known: str) -> None:
+        named = ", ".join(map(repr, sorted(ids)))
+        super().__init__(
+            f"The agent names the credential {named}, which this worker does not have ({known}): give it to the "
+            "workers by create_worker(credentials=…), a mapping or a function from an id to its secret, or by "
+            "perdure worker --credentials MODULE:NAME"
+        )
+        self.ids = sorted(ids)
+
+    def lacking(self) -> Lacking:
+        """What other workers are asked for."""
+        return _lacking(self.ids, str(self))
+
+
+class CredentialError(Exception):
+    """The owner's function has failed, or takes too long: the next time, it may answer."""
+
+    def __init__(self, text: str, id: str, *, is_late: bool = False) -> None:
+        super().__init__(text)
+        self.id = id
+        self.is_late = is_late
+
+    def lacking(self) -> Lacking:
+        """What other workers are asked for."""
+        return _lacking([self.id], str(self))
+
+
+def _lacking(ids: Collection[str], text: str) -> Lacking:
+    what = [f"credential {id!r}" for id in ids]
+    return Lacking(what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue)
+
+
+class Credentials:
+    """What `create_worker(credentials=…)` gives. Raises ConfigurationError for what is neither mapping nor function."""
+
+    def __init__(self, source: CredentialSource | None, loop: UserLoop, *, seconds: float = CREDENTIAL_SECONDS) -> None:
+        if source is not None and not isinstance(source, Mapping) and not callable(source):
+            raise ConfigurationError(
+                f"credentials is {type(source).__name__}: expected a mapping from ids to secrets, or a function"
+            )
+        self._source = source
+        self._loop = loop
+        self._seconds = seconds
+        self._kept: TTLCache[str, str] = TTLCache(MAX_KEPT, KEPT_SECONDS)
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self._agents: WeakKeyDictionary[KnownRun, dict[frozenset[str], _Given]] = WeakKeyDictionary()
+
+    async def for_model(self, run: KnownRun) -> Agent:
+        """The run's agent, as its model can be called. Raises UnknownCredentialError and CredentialError."""
+        return await self._given(run, run.credential_ids.get("", frozenset()))
+
+    async def for_tool(self, run: KnownRun, name: str) -> Agent:
+        """The run's agent, as this function of a tool of its can be called. Raises as `for_model` does."""
+        tool = run.agent.tool(name)
+        owner = name if tool is None else run.agent.source(tool).name
+        return await self._given(run, run.credential_ids.get(owner, frozenset()))
+
+    async def for_inventory(self, run: KnownRun) -> Agent:
+        """The run's agent with all that it names, so that what is missing is found out. Raises as `for_model` does."""
+        return run.resolved(await self._values(frozenset().union(*run.credential_ids.values())))
+
+    async def for_compactor(self, agent: Agent) -> Agent:
+        """An agent of the worker's own. Raises as `for_model` does."""
+        ids = credentials_in(agent).get("")
+        return resolve_environment(agent, await self._values(ids)) if ids else agent
+
+    def forget(self, run: KnownRun) -> bool:
+        """Ask anew the next time, since the model has refused what it was sent; false where it was new already."""
+        ids = [id for id in run.credential_ids.get("", ()) if id in self._kept]
+        for id in ids:
+            del self._kept[id]
+        return bool(ids)
+
+    async def _given(self, run: KnownRun, ids: frozenset[str]) -> Agent:
+        if not ids:
+            return run.agent
+        values, given = await self._values(ids), self._agents.setdefault(run, {})
+        if (known := given.get(ids)) is None or known.values != values:
+            known = given[ids] = _Given(values, run.resolved(values))
+        return known.agent
+
+    async def _values(self, ids: frozenset[str]) -> dict[str, str]:
+        found = await asyncio.gather(*map(self._value, ids), return_exceptions=True)
+        unknown = [id for id, value in zip(ids, found, strict=True) if value is None]
+        if unknown:
+            raise UnknownCredentialError(unknown, self._known())
+        for value in found:
+            if isinstance(value, BaseException):
+                raise value
+        return {id: str(value) for id, value in zip(ids, found, strict=True)}
+
+    def _known(self) -> str:
+        if self._source is None:
+            return "it has none"
+        if callable(self._source):
+            return "its function knows no such id"
+        return f"it has: {one_line(', '.join(sorted(map(str, self._source))), 500) or 'none'}"
+
+    async def _value(self, id: str) -> str | None:
+        if self._source is None:
+            return None
+        if isinstance(self._source, Mapping):
+            return _secret(id, _entry(self._source, id))
+        try:
+            async with asyncio.timeout(self._seconds):
+                return await self._asked(self._source, id)
+        except TimeoutError:
+            text = f"The worker's credentials gave no answer within {self._seconds:g} s for {id!r}"
+            raise CredentialError(text, id, is_late=True) from None
+
+    async def _asked(self, function: Callable[[str], Any], id: str) -> str | None:
+        async with self._locks.setdefault(id, asyncio.Lock()):
+            if (kept := self._kept.get(id)) is not None:
+                return kept
+            ended = await self._loop.end_of(partial(function, id), f"credential {id}", is_async=is_async(function))
+            if isinstance(ended.raised, LookupError):
+                return None
+            if ended.raised is not None:
+                why = redact(one_line(f"{type(ended.raised).__name__}: {ended.raised}", 500))
+                raise CredentialError(f"The worker's credentials failed for {id!r}: {why}", id)
+            value = _secret(id, ended.value)
+            if value is not None:
+                self._kept[id] = value
+            return value
+
+
+def _entry(source: Mapping[Any, str], id: str) -> Any:
+    """The entry of an id, which may be a number there, as it is with Octopus."""
+    return source.get(id, source.get(int(id)) if id.isdecimal() else None)
+
+
+def _secret(id: str, value: Any) -> str | None:
+    if value is None:
+        return None
+    if not isinstance(value, str) or not value.strip():
+        found = "an empty text" if isinstance(value, str) else type(value).__name__
+        raise CredentialError(f"The worker's credentials gave {found} for {id!r}: expected its secret as a text", id)
+    return value
