@@ -28,6 +28,9 @@ from .workflows.stage import Stage
 
 T = TypeVar("T")
 
+SHORT_RETENTION = ('system.namespaceMinRetentionLocal="1s"', 'history.retentionTimerJitterDuration="0s"')
+"""Dynamic configuration of a server that takes a retention of less than an hour, and keeps to it."""
+
 
 async def wait_for(probe: Callable[[], Awaitable[T]], *, timeout: float = 20.0, every: float = 0.02) -> T:
     """The first truthy value that `probe` gives; fails the test after `timeout` seconds without one."""
@@ -47,7 +50,9 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
         data_converter=perdure_data_converter,
         dev_server_existing_path=str(binary) if binary else None,
         dev_server_log_level="error",
-        dev_server_extra_args=dynamic_config(*FAST, FAIR, "frontend.WorkflowTimeSkippingEnabled=true"),
+        dev_server_extra_args=dynamic_config(
+            *FAST, FAIR, *SHORT_RETENTION, "frontend.WorkflowTimeSkippingEnabled=true"
+        ),
         search_attributes=search_attributes.ALL,
     ) as environment:
         yield environment

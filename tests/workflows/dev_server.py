@@ -14,15 +14,17 @@ from temporalio.client import Client
 
 from perdure.client import connect
 from perdure.client.embedded.binary import find_binary
-from perdure.client.embedded.settings import dev_server_arguments
+from perdure.client.embedded.settings import dev_server_arguments, dynamic_config
 from perdure.errors import ConfigurationError
 
 
 class DevServer:
     """The server that `perdure dev` starts, without anything that guards it."""
 
-    def __init__(self, database: Path) -> None:
+    def __init__(self, database: Path, *settings: str) -> None:
+        """`settings` are pairs of dynamic configuration, `key=value`."""
         self._database = database
+        self._settings = dynamic_config(*settings)
         self._port, self._ui_port = free_port(), free_port()
         self._process: asyncio.subprocess.Process | None = None
 
@@ -37,6 +39,7 @@ class DevServer:
         self._process = await asyncio.create_subprocess_exec(
             str(binary),
             *dev_server_arguments(self._database, port=self._port, ui_port=self._ui_port),
+            *self._settings,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
         )

@@ -1,0 +1,198 @@
+"""A session, as its callers see it."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import aclosing
+from pathlib import Path
+
+import pytest
+
+from perdure import RunNotFound, SessionError
+from perdure.client import RunEvent, Session, get_run, start_run
+from perdure.messages import Message
+from perdure.testing import ScriptedModel
+from tests.conftest import wait_for
+
+from .conftest import HOLD, Talk
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages]
+
+
+async def answers(session: Session, *said: str) -> list[object]:
+    """What one turn after the other answers."""
+    return [(await (await session.send(each)).result()).output for each in said]
+
+
+async def test_turns_go_on_from_one_another(talk: Talk) -> None:
+    session = talk.session()
+    assert await answers(session, "one", "two") == ["You said one.", "You said two."]
+    whole = ["Repeat it.", "one", "You said one.", "two", "You said two."]
+    assert texts(await session.messages()) == whole
+    runs = await talk.session(session.id, agent=None).runs()
+    assert [run.id for run in runs] == [f"{session.id}/1", f"{session.id}/2"]
+    assert texts(await runs[1].messages()) == texts((await runs[1].result()).messages) == whole
+    assert texts(await runs[0].messages()) == whole[:3]
+    status = await session.status()
+    assert (status.status, status.turn, status.queued) == ("idle", 2, 0)
+
+
+async def test_a_message_that_is_sent_again_counts_once(talk: Talk) -> None:
+    session = talk.session()
+    sent = await asyncio.gather(*(talk.session(session.id).send("one", message_id="m-1") for _ in range(3)))
+    assert {run.id for run in sent} == {f"{session.id}/1"}
+    await sent[0].result()
+    await session.send("two", message_id="m-2")
+    assert (await session.send("one", message_id="m-1")).id == f"{session.id}/1"
+    assert (await session.status()).turn == 2
+
+
+async def test_while_a_run_is_under_way(talk: Talk) -> None:
+    session = talk.session(while_busy="queue")
+    with talk.gate() as gate:
+        first = await session.send(HOLD)
+        await gate.reached.wait()
+        queued = await session.send("queued", by="somebody")
+        steered = await session.send("steering", while_busy="steer")
+        with pytest.raises(SessionError) as refused:
+            await session.send("not now", while_busy="reject")
+        assert (queued.id, steered.id, refused.value.kind) == (f"{session.id}/2", first.id, "busy")
+        status = await session.status()
+        assert (status.status, status.run_id, status.queued) == ("running", first.id, 1)
+        assert texts(await session.messages())[:2] == ["Repeat it.", HOLD]
+        waiting = asyncio.create_task(queued.result())
+        events = asyncio.create_task(_events_of(queued))
+    assert (await steered.result()).output == "You said steering."
+    assert (await waiting).output == "You said queued."
+    assert (await events)[-1].type == "done"
+    assert texts(await session.messages())[-4:] == ["steering", "You said steering.", "queued", "You said queued."]
+
+
+async def _events_of(run: object) -> list[RunEvent]:
+    return [event async for event in run.stream()]  # type: ignore[attr-defined]
+
+
+async def test_what_is_queued_when_the_session_is_cancelled(talk: Talk) -> None:
+    session = talk.session()
+    with talk.gate() as gate:
+        await session.send(HOLD)
+        await gate.reached.wait()
+        queued = await session.send("never", while_busy="queue")
+        await session.cancel("enough")
+    with pytest.raises(SessionError, match=f"has ended before its run '{queued.id}' began") as ended:
+        await queued.result()
+    assert ended.value.kind == "ended"
+    await wait_for(lambda: _is(session, "closed"))
+
+
+async def _is(session: Session, status: str) -> bool:
+    return (await session.status()).status == status
+
+
+async def test_a_session_that_has_closed_begins_anew(talk: Talk) -> None:
+    session = talk.session()
+    with talk.gate() as gate:
+        run = await session.send(HOLD)
+        await gate.reached.wait()
+        await session.close()
+        with pytest.raises(SessionError) as refused:
+            await session.send("too late")
+        assert refused.value.kind == "closing"
+    await run.result()
+    await wait_for(lambda: _is(session, "closed"))
+    await session.close()
+    again = await session.send("again")
+    assert again.id == run.id
+    assert texts((await again.result()).messages) == ["Repeat it.", "again", "You said again."]
+    assert texts(await run.messages())[1] == HOLD
+
+
+async def test_an_edited_file_counts_from_the_next_turn_on(talk: Talk, model: ScriptedModel, tmp_path: Path) -> None:
+    file = tmp_path / "agent.prompty"
+
+    def write(instructions: str) -> None:
+        file.write_text(
+            "---\nname: edited\nmodel:\n  id: m\n  provider: openai\n  connection: {kind: key, apiKey: x, endpoint: "
+            f"{model.openai_endpoint}}}\ninputs:\n  - {{name: question, kind: string, required: true}}\n"
+            f"metadata:\n  perdure: {{session: {{whileBusy: reject}}}}\n---\nsystem:\n{instructions}\n\nuser:\n"
+            "{{question}}\n".replace("apiKey: x, ", "")
+        )
+
+    write("Be short.")
+    session = talk.session(agent=file)
+    await answers(session, "one")
+    write("Be long.")
+    assert await answers(session, "two") == ["You said two."]
+    assert texts(await session.messages()) == ["Be long.", "one", "You said one.", "two", "You said two."]
+
+
+async def test_the_events_of_all_turns(talk: Talk) -> None:
+    session = talk.session()
+    await answers(session, "one")
+    seen: list[RunEvent] = []
+    async with aclosing(session.stream()) as events:  # type: ignore[type-var]
+        async for event in events:
+            seen.append(event)
+            if event.type == "done" and event.run_id == f"{session.id}/1":
+                two = await session.send("two")
+            elif event.type == "done":
+                break
+    done = next(number for number, event in enumerate(seen) if event.type == "done")
+    assert [event.position for event in seen[: done + 1]] == [f"1:{n + 1}" for n in range(done + 1)]
+    assert {event.run_id for event in seen[done + 1 :]} == {two.id}
+    await session.close()
+    after = [event async for event in session.stream(seen[done].position)]
+    assert [event.position for event in after] == [event.position for event in seen[done + 1 :]]
+    with pytest.raises(ValueError, match="is no position in a session"):
+        await anext(session.stream("12"))
+
+
+async def test_a_turn_is_forked_as_any_run(talk: Talk) -> None:
+    session = talk.session()
+    await answers(session, "one", "two")
+    fork = await (await session.runs())[1].fork(1, steer="three")
+    assert texts((await fork.result()).messages)[-3:] == ["two", "three", "You said three."]
+    assert (await session.status()).turn == 2
+
+
+async def test_ids_that_are_no_session(talk: Talk) -> None:
+    run = await start_run(talk.client, talk.agent, task_queue=talk.task_queue, messages=[Message.user("one")])
+    with pytest.raises(SessionError, match=r"that is the id of a perdure\.AgentRun, not of a session"):
+        await talk.session(run.id).send("one")
+    with pytest.raises(RunNotFound, match="not of a session"):
+        await talk.session(run.id).messages()
+    nobody = talk.session(agent=None)
+    for ask in (lambda: nobody.send("one"), nobody.messages, nobody.status, nobody.close, nobody.cancel):
+        with pytest.raises(RunNotFound, match=f"no (open )?session '{nobody.id}'"):
+            await ask()
+
+
+async def test_a_message_that_no_worker_has_taken_counts_once(talk: Talk) -> None:
+    lonely = Talk(talk.client, talk.agent, f"{talk.task_queue}-lonely")
+    session = lonely.session(patience=0.5)
+    with pytest.raises(SessionError, match=f"no worker of the task queue '{lonely.task_queue}' has answered") as error:
+        await session.send("one", message_id="m-1")
+    assert (error.value.kind, error.value.message_id) == ("unconfirmed", "m-1")
+
+
+async def test_no_secret_is_recorded(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SHOP_API_KEY", "very-secret-value-123")
+    session = talk.session()
+    run = await session.send("the key is very-secret-value-123")
+    assert (await run.result()).output == "You said the key is ${env:SHOP_API_KEY}."
+    history = await talk.client.get_workflow_handle(session.id).fetch_history()
+    assert "very-secret" not in history.to_json()
+
+
+async def test_sessions_are_found_by_their_attributes(talk: Talk) -> None:
+    session = talk.session(tenant="acme", priority=2, user="anna")
+    run = await session.send("one")
+    for id, status in ((session.id, "session"), (run.id, None)):
+        described = await talk.client.get_workflow_handle(id).describe()
+        found = {pair.key.name: pair.value for pair in described.typed_search_attributes}
+        assert (found["PerdureSession"], found["PerdureTenant"]) == (session.id, "acme")
+        assert status in (None, found["PerdureStatus"])
+    assert (await (await talk.client.get_workflow_handle(session.id).describe()).memo())["user"] == "anna"
+    await get_run(talk.client, run.id).result()
