@@ -31,12 +31,12 @@ _ENDS: dict[str, Ended] = {
 }
 
 
-async def fold_session(client: Client, link: SessionLink, until: int | None = None) -> None:
-    """Complete the link by what its events say, up to that version of the conversation.
+async def fold_session(client: Client, link: SessionLink, transcript: Transcript, until: int | None = None) -> None:
+    """Complete the link, and the transcript of those before it, by what its events say, up to that version.
 
     Raises as `read_session_link` does.
     """
-    fold = _Fold(client, link)
+    fold = _Fold(client, link, transcript)
     for event in link.history:
         if until is not None and link.conversation.version == until and not fold.is_open:
             break
@@ -52,11 +52,12 @@ class _Fold:
     turn when it ends.
     """
 
-    def __init__(self, client: Client, link: SessionLink) -> None:
+    def __init__(self, client: Client, link: SessionLink, transcript: Transcript) -> None:
         self._client = client
         self._link = link
         self._session = SessionConversation(link.conversation)
-        self._transcript = Transcript(link.seed)
+        self._transcript = transcript
+        transcript.begin_link(link.seed)
         self._turns: dict[int, RecordedTurn] = {}
         self._steering: dict[int, str] = {}
         self._updates: dict[str, RecordedMessage] = {}

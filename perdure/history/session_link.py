@@ -15,12 +15,16 @@ from .decode import decode
 from .link import loaded_pieces
 from .session_fold import fold_session
 from .session_record import SessionLink
+from .transcript import Transcript
 
 
-async def read_session_link(client: Client, session: str, run_id: str, *, until: int | None = None) -> SessionLink:
+async def read_session_link(
+    client: Client, session: str, run_id: str, *, until: int | None = None, transcript: Transcript | None = None
+) -> SessionLink:
     """Read one link of a session; a conversation that it has not loaded yet is read from the link before it.
 
-    With `until`, read no further than that version of the conversation. Raises `RPCError` when there is no such link,
+    With `until`, read no further than that version of the conversation; `transcript` is that of the links before it,
+    which this one continues. Raises `RPCError` when there is no such link,
     `DigestMismatchError` when what it records does not fit together, and what `decode` raises.
     """
     handle = client.get_workflow_handle(session, run_id=run_id)
@@ -31,7 +35,7 @@ async def read_session_link(client: Client, session: str, run_id: str, *, until:
     input = await decode(client, started.input.payloads, SessionInput)
     seed = await _seed(client, session, input, history)
     link = SessionLink(run_id, history, input, seed, _begun(input, seed))
-    await fold_session(client, link, until)
+    await fold_session(client, link, transcript or Transcript(()), until)
     return link
 
 

@@ -70,7 +70,9 @@ class SessionLink:
     messages: list[RecordedMessage] = field(default_factory=list)
     notes: list[RecordedNote] = field(default_factory=list)
     transcript: list[Message] = field(default_factory=list)
-    """Everything that was said up to the end of this link, what trimming has dropped too."""
+    """Everything that was said up to the end of this link, what trimming has dropped too.
+
+    From the first of the links on that were read one after the other."""
 
     @property
     def closing(self) -> HistoryEvent | None:

@@ -40,7 +40,7 @@ class Transcript:
         known = list(self._seen.messages)
         for operation in operations:
             self._seen.apply(operation)
-        self.messages += _beyond(known, self._seen.messages)
+        self.messages += beyond(known, self._seen.messages)
 
     def begin_link(self, seed: Sequence[Message]) -> None:
         """Go on with the next link of the run, which starts from `seed`.
@@ -64,8 +64,8 @@ class Transcript:
         self.messages = kept[::-1]
 
 
-def _beyond(known: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
-    """The messages that are not among those that are known."""
+def beyond(known: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
+    """The messages that are not among those that are known; one that is known once may come once."""
     left = Counter(message.model_dump_json() for message in known)
     found = list[Message]()
     for message in messages:

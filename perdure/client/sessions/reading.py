@@ -12,6 +12,9 @@ from temporalio.service import RPCError, RPCStatusCode
 from ...errors import RunNotFound
 from ...events import RunEvent
 from ...history.chain import Chain
+from ...history.session_link import read_session_link
+from ...history.session_record import SessionLink
+from ...history.transcript import Transcript, beyond
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
 from ...protocol.session import SessionStatus
@@ -50,12 +53,22 @@ class Reader:
         """The runs that have begun, as far as the histories are kept."""
         return [turn async for turn in turns(self._client, self._id, await self._first_kept(), wait=False)]
 
+    async def links(self) -> AsyncIterator[SessionLink]:
+        """All that the histories record of the session, link by link. Raises as `read_session_link` does."""
+        transcript, following = Transcript(()), await self._first_kept()
+        while following:
+            link = await read_session_link(self._client, self._id, following, transcript=transcript)
+            yield link
+            following = link.next_run_id or ""
+
     async def messages(self) -> list[Message]:
-        """The complete conversation, as far as histories are kept."""
-        begun = await self.turns()
-        return (
-            await RunHandle(self._client, begun[-1].run_id, origin=begun[-1].first_run_id).messages() if begun else []
-        )
+        """The complete conversation, as far as histories are kept. Raises as `links` does."""
+        last = [link async for link in self.links()][-1]
+        turn = last.turns[-1] if last.turns else None
+        if turn is None or turn.ended is not None:
+            return last.transcript
+        of_run = await RunHandle(self._client, turn.run_id, origin=turn.first_run_id).messages()
+        return [*last.transcript, *beyond(last.conversation.messages, of_run)]
 
     async def status(self) -> SessionStatus:
         """The workflow's own answer or, when no worker gives one, what the histories say."""
