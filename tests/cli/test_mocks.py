@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import uuid
 from pathlib import Path
 
@@ -14,34 +13,36 @@ from perdure.cli.reload import worker_arguments
 
 from .conftest import Cli
 
-MODELLESS = """---
+KAOS = """---
 name: mocked
+metadata: {perdure: {toolProtocol: json}}
+tools:
+  - {name: echo, kind: function, parameters: [{name: text, kind: string}]}
 ---
 system:
-Be brief.
+You are a helpful agent
 
 user:
-Hi
+Say hello
 """
+TOOLS = """def echo(text: str) -> str:
+    return text
+"""
+ANSWERS = r'["{\"tool\": \"echo\", \"arguments\": {\"text\": \"hello\"}}", "{}", "The echo returned: hello"]'
 
 
-@pytest.fixture
-def folder(tmp_path: Path) -> Path:
-    (tmp_path / "mocked.prompty").write_text(MODELLESS)
-    return tmp_path
-
-
-def mocked(cli: Cli, folder: Path, *answers: str) -> Cli:
-    return Cli({**cli.environment, "DEBUG_MOCK_RESPONSES": json.dumps(answers)}, folder)
-
-
-async def test_run_takes_them_with_a_worker_of_its_own(cli: Cli, folder: Path) -> None:
+async def test_run_takes_them_with_a_worker_of_its_own(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mocked.prompty").write_text(KAOS)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    commands = Cli({**cli.environment, "DEBUG_MOCK_RESPONSES": ANSWERS}, tmp_path)
     run_id = f"mocked-{uuid.uuid4()}"
-    finished = await mocked(cli, folder, "Hello! How can I help you?")(
-        "run", "mocked.prompty", "--mock", "--id", run_id
-    )
-    assert finished.stdout == "Hello! How can I help you?\n", finished.stderr
+    finished = await commands("run", "mocked.prompty", "--mock", "--tools", "tools.py:echo", "--id", run_id)
+    assert finished.stdout == "The echo returned: hello\n", finished.stderr
     assert f"Run {run_id}: mock answers (DEBUG_MOCK_RESPONSES), " in finished.stderr
+    assert [line for line in finished.stderr.splitlines() if line.startswith("    ")] == [
+        "    step 1 of 5",
+        "    → hello",
+    ]
 
 
 def test_without_answers_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from perdure.agent import Agent
 from perdure.client import RunHandle
 from perdure.errors import ExecuteError, RunError
+from perdure.interop.kaos import run_events
 from perdure.messages import Usage
+from perdure.prompty.load import load
 from perdure.testing import says
 
 from ..conftest import wait_for
@@ -95,3 +98,68 @@ async def test_a_worker_that_was_not_started_so_leaves_the_call_to_another(stage
         await wait_for(is_offered)
         async with stage.another_worker({"echo": echo}, mock=True):
             assert (await run.result()).output == "The echo returned: hello"
+
+
+ECHO = r'["{\"tool\": \"echo\", \"arguments\": {\"text\": \"hello\"}}", "{}", "The echo returned: hello"]'
+RESEARCH = (
+    r'["{\"agent\": \"researcher\", \"task\": \"Find quantum info\"}", "{}", '
+    r'"Based on the research, quantum computing uses qubits."]'
+)
+PLAIN = r'["{}", "Hello! How can I help you?"]'
+
+KAOS = """---
+name: kaos
+metadata:
+  perdure:
+    toolProtocol: json
+    agents:
+      - {name: researcher, path: researcher.prompty, description: Finds things}
+tools:
+  - {name: echo, kind: function, parameters: [{name: text, kind: string}]}
+---
+system:
+You are a helpful agent
+"""
+RESEARCHER = """---
+name: researcher
+inputs:
+  - {name: task, kind: string}
+---
+user:
+{{task}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("answers", "output", "types"),
+    [
+        (ECHO, "The echo returned: hello", ["user_message", "tool_call", "tool_result", "agent_response"]),
+        (
+            RESEARCH,
+            "Based on the research, quantum computing uses qubits.",
+            ["user_message", "delegation_request", "delegation_response", "agent_response"],
+        ),
+        (PLAIN, "Hello! How can I help you?", ["user_message", "agent_response"]),
+    ],
+    ids=["tool call", "delegation", "simple response"],
+)
+async def test_the_examples_of_kaos_literally(
+    stage: Stage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, answers: str, output: str, types: list[str]
+) -> None:
+    (tmp_path / "kaos.prompty").write_text(KAOS)
+    (tmp_path / "researcher.prompty").write_text(RESEARCHER)
+    monkeypatch.setenv("DEBUG_MOCK_RESPONSES", answers)
+    monkeypatch.setenv("DEBUG_MOCK_RESPONSES_RESEARCHER", '["It uses qubits."]')
+    async with stage.worker({"echo": echo}, mock=True):
+        run = await stage.start(load(tmp_path / "kaos.prompty"))
+        result = await run.result()
+    assert (result.output, result.is_incomplete) == (output, False)
+    events = await run.events()
+    said = await run_events(stage.client, run.id)
+    assert [event.event_type for event in said] == types
+    told = [event.data for event in events if event.type == "progress"]
+    assert [(each["step"], each["max_steps"]) for each in told] == [(1, 5)] * (len(types) == 4)
+    if "delegation_response" in types:
+        assert said[1].content == {"agent": "researcher", "task": "Find quantum info"}
+        assert said[2].content == {"agent": "researcher", "response": "It uses qubits."}
+        assert (told[0]["action"], told[0]["target"]) == ("delegate", "researcher")
