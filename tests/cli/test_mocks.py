@@ -69,4 +69,4 @@ def test_answers_without_effect_are_mentioned(
 
 
 def test_a_supervised_worker_is_started_so() -> None:
-    assert worker_arguments(None, None, None, "q", None, 5.0, mock=True)[-1] == "--mock"
+    assert worker_arguments({}, "q", None, 5.0, mock=True)[-1] == "--mock"
