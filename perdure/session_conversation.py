@@ -23,8 +23,11 @@ class SessionConversation:
         self.conversation = conversation
         self.unread = 0
         """How many of the last messages no turn has read."""
-        self._opening: list[Message] = []
-        self._parts: list[ConversationRef] = []
+        self.sent: list[Message] = []
+        """The messages that the turn under way was opened and steered with."""
+        self._told: list[Operation] = []
+        self._end = ("", -1)
+        """The digest and the version that these lead to."""
         self._is_complete = False
         self._unread_of_turn = 0
         self._own = 0
@@ -37,31 +40,45 @@ class SessionConversation:
 
     def begin(self, opening: Sequence[Message]) -> None:
         """A turn begins, and these messages come to what was said before."""
-        self._opening, self._parts, self._is_complete, self._unread_of_turn = list(opening), [], False, 0
+        self.sent = list(opening)
+        self._begin_telling()
+
+    def _begin_telling(self) -> None:
+        self._told, self._is_complete, self._unread_of_turn = [], False, 0
+        self._end = (self.conversation.digest, self.conversation.version)
 
     def steer(self, message: Message) -> None:
         """The turn was sent a further message."""
-        self._opening.append(message)
+        self.sent.append(message)
 
-    def hand_over(self, part: ConversationRef, *, is_last: bool, unread: int = 0) -> None:
+    def hand_over(self, part: ConversationRef, *, is_last: bool, unread: int = 0) -> bool:
         """The turn tells a part of what it has added; the last one says how many messages it has not read.
 
-        Others may follow the last one, for what the turn was sent meanwhile.
+        Others may follow the last one, for what the turn was sent meanwhile. False for what does not go on from the
+        part before it, or is not what it says.
         """
-        self._parts.append(part)
+        if part.base == self.conversation.version:
+            self._begin_telling()
+        digest, version = self._end
+        for operation in part.operations:
+            digest = next_digest(digest, operation)
+        if part.base != version or part.digest != digest or part.version != version + len(part.operations):
+            return False
+        self._told += part.operations
+        self._end = (digest, part.version)
         self._is_complete, self._unread_of_turn = is_last, unread
+        return True
 
     def end(self) -> bool:
         """The turn has ended: take what it has handed over, or the messages that it was sent if it has not.
 
         Whether it has. The messages are read by the next turn, whenever that begins.
         """
-        is_complete = self._is_complete and self._leads_on()
-        if is_complete:
-            for operation in [operation for part in self._parts for operation in part.operations]:
-                self.conversation.apply(operation)
-        else:
-            self.conversation.append(self._opening)
+        is_complete = self._is_complete
+        for operation in self._told if is_complete else ():
+            self.conversation.apply(operation)
+        if not is_complete:
+            self.conversation.append(self.sent)
         self.unread = min(self._unread_of_turn, len(self.conversation.messages)) if is_complete else 0
         self._own = 0
         self.begin([])
@@ -78,19 +95,6 @@ class SessionConversation:
             return reference
         own: Sequence[Operation] = reference.operations[len(reference.operations) - self._own :]
         return reference.model_copy(update={"base": reference.version - len(own), "operations": list(own)})
-
-    def _leads_on(self) -> bool:
-        """Whether the parts go on from this conversation, and are what they say."""
-        version, digest = self.conversation.version, self.conversation.digest
-        for part in self._parts:
-            if part.base != version or part.version != version + len(part.operations):
-                return False
-            for operation in part.operations:
-                digest = next_digest(digest, operation)
-            version = part.version
-            if part.digest != digest:
-                return False
-        return True
 
 
 def handed_over(beginning: ConversationRef, operations: Sequence[Operation] | None, view: Conversation) -> Conversation:

@@ -13,6 +13,7 @@ KEPT_AT_LEAST = 2
 """At least this many messages, system messages not counted, are never dropped."""
 SUMMARY_CHARS = 4000
 """The built-in summary is cut to this length."""
+SUMMARY = "[Context summary: "
 QUOTE_CHARS = 200
 """The built-in summary quotes this much of each message."""
 
@@ -90,7 +91,12 @@ def summarize_dropped(messages: Sequence[Message]) -> str:
 
 def summary_message(summary: str) -> Message:
     """The user message that replaces the dropped messages."""
-    return Message.user(f"[Context summary: {summary}]")
+    return Message.user(f"{SUMMARY}{summary}]")
+
+
+def is_summary(message: Message) -> bool:
+    """Whether the message looks like one that replaces dropped messages."""
+    return message.role == "user" and message.text.startswith(SUMMARY)
 
 
 def trim_to_context_window(messages: Sequence[Message], budget_chars: int) -> tuple[list[Message], list[Message]]:

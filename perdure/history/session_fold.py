@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
 
+from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
 from temporalio.api.history.v1 import HistoryEvent
@@ -20,6 +22,8 @@ from .called import seconds
 from .decode import decode
 from .session_record import Ended, RecordedMessage, RecordedNote, RecordedTurn, SessionLink
 from .transcript import Transcript
+
+Value = TypeVar("Value", HandedOver, SessionNote)
 
 _CHILD = "child_workflow_execution_"
 _ENDS: dict[str, Ended] = {
@@ -58,13 +62,14 @@ class _Fold:
         self._session = SessionConversation(link.conversation)
         self._transcript = transcript
         transcript.begin_link(link.seed)
+        link.transcript = transcript.messages
         self._turns: dict[int, RecordedTurn] = {}
         self._steering: dict[int, str] = {}
         self._updates: dict[str, RecordedMessage] = {}
         self._ended = False
+        self._under_way = 0
         self.is_open = False
         """Whether a turn has begun whose end was not taken over."""
-        link.transcript = self._transcript.messages
 
     async def look_at(self, event: HistoryEvent, until: int | None) -> None:
         kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
@@ -90,13 +95,13 @@ class _Fold:
     def settle(self) -> None:
         """Take over what the last turn has left, if it has ended."""
         if self.is_open and self._ended:
-            version = self._link.conversation.version
+            version, sent = self._link.conversation.version, self._session.sent
             self._session.end()
-            self._follow(version)
+            self._follow(version, sent)
             self.is_open = self._ended = False
 
-    def _follow(self, version: int) -> None:
-        self._transcript.follow(self._link.conversation.since(version))
+    def _follow(self, version: int, sent: Sequence[Message] = ()) -> None:
+        self._transcript.follow(self._link.conversation.since(version), sent)
         self._link.transcript = self._transcript.messages
 
     async def _initiated(self, event: HistoryEvent) -> None:
@@ -115,7 +120,7 @@ class _Fold:
                 f"{self._link.conversation.digest}, {reference.digest} was expected"
             )
         self._session.begin(input.messages)
-        self.is_open, self._ended = True, False
+        self.is_open, self._ended, self._under_way = True, False, input.session.turn
         time = seconds(event.event_time) or 0.0
         self._turns[event.event_id] = RecordedTurn(
             input.session.turn, initiated.workflow_id, list(input.messages), time
@@ -161,17 +166,23 @@ class _Fold:
 
     async def _signaled(self, event: HistoryEvent) -> None:
         signaled = event.workflow_execution_signaled_event_attributes
-        try:
-            if signaled.signal_name == names.HAND_OVER:
-                self._take(await decode(self._client, signaled.input.payloads, HandedOver))
-            elif signaled.signal_name == names.NOTE:
-                note = await decode(self._client, signaled.input.payloads, SessionNote)
-                self._link.notes.append(RecordedNote(note, seconds(event.event_time) or 0.0))
-        except (ValueError, IndexError):
-            return  # The session has dropped it, too.
+        payloads = signaled.input.payloads
+        match signaled.signal_name:
+            case names.HAND_OVER:
+                self._take(await self._understood(payloads, HandedOver))
+            case names.NOTE:
+                note = await self._understood(payloads, SessionNote)
+                self._link.notes += [RecordedNote(note, seconds(event.event_time) or 0.0)] if note else []
 
-    def _take(self, part: HandedOver) -> None:
-        if self._link.turns and part.turn == self._link.turns[-1].number and self.is_open:
+    async def _understood(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
+        """The one value that a signal should have; None for what the session has dropped, too."""
+        try:
+            return await decode(self._client, payloads, type_) if len(payloads) == 1 else None
+        except ValueError:
+            return None
+
+    def _take(self, part: HandedOver | None) -> None:
+        if part is not None and self.is_open and part.turn == self._under_way:
             self._session.hand_over(part.reference, is_last=part.is_last, unread=part.unread_steering)
 
     async def _steers(self, event: HistoryEvent) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from ..conversation import Conversation
 from ..messages import Message
 from ..operations import Append, Instruct, Operation, Rewrite, Trim, count_of_instructions
+from ..trimming import is_summary
 
 
 class Transcript:
@@ -17,11 +18,14 @@ class Transcript:
         self.messages = list(seed)
         self._seen = Conversation(seed)
 
-    def follow(self, operations: Iterable[Operation]) -> None:
-        """Take up what the next operations say; those that lead to a view come together."""
+    def follow(self, operations: Iterable[Operation], sent: Sequence[Message] = ()) -> None:
+        """Take up what the next operations say.
+
+        Those that lead to a view come together, with the messages that were `sent` before it and may have been trimmed.
+        """
         operations = list(operations)
         if operations and isinstance(operations[0], Rewrite) and operations[0].is_view:
-            self._follow_view(operations)
+            self._follow_view(operations, sent)
             return
         for operation in operations:
             match operation:
@@ -36,11 +40,12 @@ class Transcript:
                     pass
             self._seen.apply(operation)
 
-    def _follow_view(self, operations: Sequence[Operation]) -> None:
+    def _follow_view(self, operations: Sequence[Operation], sent: Sequence[Message]) -> None:
         known = list(self._seen.messages)
         for operation in operations:
             self._seen.apply(operation)
-        self.messages += beyond(known, self._seen.messages)
+        new = [message for message in beyond(known, self._seen.messages) if not is_summary(message)]
+        self.messages += [*beyond(new, sent), *new]
 
     def begin_link(self, seed: Sequence[Message]) -> None:
         """Go on with the next link of the run, which starts from `seed`.

@@ -11,6 +11,7 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError, WorkflowAlreadyStartedError
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
+from ...conversation import ConversationRef
 from ...message_sizes import batches
 from ...messages import Message
 from ...operations import count_of_instructions
@@ -64,6 +65,8 @@ class Turns:
         self.last_first_run_id = ""
         self.current: Turn | None = None
         self.is_starting = False
+        self._under_way = 0
+        """The number of the turn that may hand over: one that has ended soon does so before its start is known here."""
         self._conversation = conversation
         self._attributes = attributes
         self._session = workflow.info().workflow_id
@@ -107,6 +110,7 @@ class Turns:
                     "too_large", f"a run with this message takes {size:,} bytes, at most {CERTAIN_BYTES:,} are possible"
                 )
             self._conversation.begin(messages)
+            self._under_way = number
             try:
                 handle = await self._start(number, input)
             except WorkflowAlreadyStartedError:
@@ -201,17 +205,18 @@ class Turns:
 
     def take(self, part: HandedOver) -> None:
         """A turn tells what it has added; only the one under way is listened to."""
-        if self.current is not None and part.turn == self.current.number:
-            self._conversation.hand_over(part.reference, is_last=part.is_last, unread=part.unread_steering)
-        else:
-            workflow.logger.warning("what turn %d hands over is dropped: it is not under way", part.turn)
+        if not (part.turn == self._under_way and self._take(part.reference, part.is_last, part.unread_steering)):
+            workflow.logger.warning("what turn %d hands over is dropped: it fits nothing that is under way", part.turn)
+
+    def _take(self, part: ConversationRef, is_last: bool, unread: int) -> bool:
+        return self._conversation.hand_over(part, is_last=is_last, unread=unread)
 
     def settle(self) -> None:
         """Take over what the turn that has ended has left."""
-        turn, self.current = self.current, None
+        turn, self.current, self._under_way = self.current, None, 0
         assert turn is not None
         if (told := _told(turn.handle)) and told.handed_over:
-            self._conversation.hand_over(told.handed_over, is_last=True, unread=told.unread_steering)
+            self._take(told.handed_over, True, told.unread_steering)
         if not self._conversation.end():
             workflow.logger.warning("the run %s has handed over nothing: its messages are kept", turn.run_id)
 

@@ -1,0 +1,94 @@
+"""A session of many turns, and turns of many iterations: nothing that was said is lost between links."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from temporalio.testing import WorkflowEnvironment
+
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call
+from perdure.testing.script import Script
+
+from ..workflows.sessions import SessionStage, setup_of, shown, talk
+
+Scripted = Callable[[Script], ScriptedModel]
+ROUNDS = 8
+
+
+def long_turns(request: ScriptedRequest) -> ScriptedReply:
+    """Answers a question that begins with `work` after some rounds of a tool call."""
+    said = [place for place, message in enumerate(request.messages) if message.role == "user"][-1]
+    done = len([message for message in request.messages[said:] if message.role == "tool"])
+    if request.messages[said].text.startswith("work") and done < ROUNDS:
+        return asks(call("gate", f"call_{said}_{done}"))
+    return talk(request)
+
+
+@pytest.fixture
+async def session(
+    short_histories: WorkflowEnvironment, task_queue: str, scripted: Scripted
+) -> AsyncIterator[SessionStage]:
+    """A session whose links, and those of its turns, are short."""
+    stage = SessionStage(short_histories.client, task_queue, scripted(long_turns))
+    stage.gate.open.set()
+    yield stage
+    await stage.replay()
+
+
+@pytest.mark.parametrize("size", [10, 30_000])
+async def test_many_turns(session: SessionStage, size: int) -> None:
+    async with session.worker():
+        await session.start()
+        first = await session.send(f"long {size}", id="first")
+        for number in range(2, 9):
+            await session.run(number - 1).result()
+            await session.idle()
+            taken = await session.send(f"long {size + number}")
+            assert taken.turn == number
+        await session.run(8).result()
+        assert await session.send("again", id="first") == first
+        await session.idle()
+    links = await session.links()
+    assert len(links) > 1
+    told = [*(["s: You are helpful."]), *(text for number in range(1, 9) for text in _turn(number, size))]
+    assert shown(links[-1].conversation.messages) == told
+    assert [turn.number for link in links for turn in link.turns] == list(range(1, 9))
+    loads = [event for event in links[-1].history if event.HasField("activity_task_scheduled_event_attributes")]
+    assert bool(loads) == (size > 10)
+
+
+def _turn(number: int, size: int) -> list[str]:
+    length = size + (number if number > 1 else 0)
+    return [f"u: long {length}", f"a: {'x' * min(length, 40)}"]
+
+
+async def test_a_turn_of_many_links(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start(setup_of(session.agent, max_iterations=30))
+        await session.said("one")
+        assert await session.said("work hard") == "re: work hard"
+        assert await session.said("three") == "re: three"
+    rounds = [text for _ in range(ROUNDS) for text in ("a: ", "t: through")]
+    complete = [
+        *("s: You are helpful.", "u: one", "a: re: one", "u: work hard", *rounds, "a: re: work hard"),
+        *("u: three", "a: re: three"),
+    ]
+    links = await session.links()
+    assert shown(links[-1].conversation.messages) == shown(links[-1].transcript) == complete
+    turns = [turn for link in links for turn in link.turns]
+    described = await session.client.get_workflow_handle(f"{session.id}/2").describe()
+    assert described.run_id != turns[1].first_run_id
+
+
+async def test_what_turns_have_trimmed_is_in_the_transcript(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start(setup_of(session.agent, max_iterations=30, context_budget=700))
+        await session.said("long 300")
+        await session.said("work hard")
+        assert await session.said("long 301") == "x" * 301
+    last = (await session.links())[-1]
+    assert len(last.conversation.messages) < 12
+    told = shown(last.transcript)
+    assert told[:4] == ["s: You are helpful.", "u: long 300", f"a: {'x' * 40}", "u: work hard"]
+    assert told[-2:] == ["u: long 301", f"a: {'x' * 40}"]

@@ -1,0 +1,234 @@
+"""A session: turns one at a time, and nothing that was said is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+
+import pytest
+from temporalio.client import Client, WorkflowFailureError
+from temporalio.exceptions import CancelledError
+
+from perdure.errors import RunCancelled, RunError
+from perdure.messages import Message
+from perdure.protocol import names
+from perdure.protocol.session import SessionNote
+from perdure.testing import ScriptedModel
+from perdure.testing.script import Script
+
+from .sessions import SessionStage, refusal, setup_of, shown, talk
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+@pytest.fixture
+async def session(client: Client, task_queue: str, scripted: Scripted) -> AsyncIterator[SessionStage]:
+    """A session; at the end of the test, what it recorded is replayed."""
+    stage = SessionStage(client, task_queue, scripted(talk))
+    yield stage
+    await stage.replay()
+
+
+async def test_turns_queued_messages_and_steering(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        assert await session.said("one") == "re: one"
+        second = await session.send("hold on")
+        assert (second.turn, second.run_id, bool(second.first_run_id)) == (2, f"{session.id}/2", True)
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        queued = await session.send("three", while_busy="queue", id="three")
+        assert (queued.became, queued.turn, queued.run_id) == ("queued", 3, f"{session.id}/3")
+        assert await refusal(session.send("no", while_busy="reject")) == "busy"
+        steering = await session.send("listen")
+        assert (steering.became, steering.run_id) == ("steering", second.run_id)
+        assert (await session.status()).queued == 1
+        session.gate.open.set()
+        assert (await session.run(2).result()).output == "re: listen"
+        assert (await session.idle()).turn == 3
+        assert await session.send("three", id="three") == queued
+        assert await session.conversation() == [
+            *("s: You are helpful.", "u: one", "a: re: one", "u: hold on", "a: ", "t: through", "u: listen"),
+            *("a: re: listen", "u: three", "a: re: three"),
+        ]
+    link = await session.link()
+    assert [(turn.number, turn.ended, shown(turn.messages)) for turn in link.turns] == [
+        (1, "done", ["u: one"]),
+        (2, "done", ["u: hold on"]),
+        (3, "done", ["u: three"]),
+    ]
+    taken = [(each.message.text, each.taken.became) for each in link.messages if each.taken]
+    assert taken == [
+        ("one", "turn"),
+        ("hold on", "turn"),
+        ("three", "queued"),
+        ("listen", "steering"),
+        ("three", "queued"),
+    ]
+
+
+async def test_what_a_turn_did_not_read_opens_the_next_one(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start(setup_of(session.agent, max_iterations=1, on_limit="partial"))
+        await session.send("hold")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await session.send("too late")
+        queued = await session.send("next", while_busy="queue")
+        session.gate.open.set()
+        assert (await session.idle()).turn == queued.turn == 2
+        assert await session.conversation() == [
+            *("s: You are helpful.", "u: hold", "a: ", "t: through", "u: too late", "u: next", "a: re: next"),
+        ]
+        opened = session.model.requests[-1].messages
+        assert shown(opened)[-2:] == ["u: too late", "u: next"]
+
+
+async def test_turns_that_end_badly_keep_what_was_said(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        await session.send("fail")
+        with pytest.raises(RunError):
+            await session.run(1).result()
+        await session.idle()
+        await session.send("hold 2")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await session.run(2).cancel()
+        session.gate.open.set()
+        with pytest.raises(RunCancelled):
+            await session.run(2).result()
+        await session.idle()
+        session.gate.open.clear()
+        session.gate.reached.clear()
+        await session.send("hold 3")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await session.send("terminate")
+        await session.client.get_workflow_handle(f"{session.id}/3").terminate()
+        await session.idle()
+        session.gate.open.set()
+        assert await session.said("four") == "re: four"
+        assert await session.conversation() == [
+            *("s: You are helpful.", "u: fail", "u: hold 2", "a: ", "t: through", "u: hold 3", "u: terminate"),
+            *("u: four", "a: re: four"),
+        ]
+    assert [turn.ended for turn in (await session.link()).turns] == ["failed", "cancelled", "terminated", "done"]
+
+
+@pytest.mark.parametrize("size", [9_000, 300_000])
+async def test_a_large_conversation_is_loaded_from_the_session(session: SessionStage, size: int) -> None:
+    async with session.worker():
+        await session.start()
+        await session.said(f"long {size}")
+        await session.said("two")
+        third = await session.said("three")
+    assert third == "re: three"
+    assert shown((await session.run(3).result()).messages) == await session.conversation()
+    link = await session.link()
+    signals = [event for event in link.history if event.HasField("workflow_execution_signaled_event_attributes")]
+    assert bool(signals) == (size > 256 * 1024)
+
+
+async def test_refusals(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        send = session.update
+        assert await refusal(send(names.SEND)) == "unreadable"
+        assert await refusal(send(names.SEND, "hello")) == "unreadable"
+        assert await refusal(send(names.SEND, {"text": "hello", "id": ""})) == "unreadable"
+        assert await refusal(session.send("  ")) == "empty"
+        assert await refusal(session.send("x" * 1_100_000)) == "too_large"
+        assert await refusal(session.send("hello", setup_digest="another")) == "setup"
+        assert (await session.status()).turn == 0
+        described = await session.handle.describe()
+        assert described.history_length < 10
+
+
+async def test_junk_neither_ends_nor_blocks_it(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        await session.send("hold")
+        for name in (names.HAND_OVER, names.NOTE, "unheard of"):
+            for junk in ([], ["text"], [{"turn": "x"}], [1, 2]):
+                await session.handle.signal(name, args=junk)
+        reference = {"base": 1, "version": 2, "digest": "x", "operations": []}
+        await session.handle.signal(names.HAND_OVER, {"turn": 1, "reference": reference, "is_last": True})
+        await session.handle.signal(names.HAND_OVER, {"turn": 7, "reference": reference, "is_last": True})
+        await session.handle.signal(names.NOTE, SessionNote(type="seen", content={"by": "me"}))
+        session.gate.open.set()
+        await session.idle()
+        assert await session.said("two") == "re: two"
+    assert [each.note.content for each in (await session.link()).notes] == [{"by": "me"}]
+
+
+async def test_another_agent_takes_over(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        await session.said("one")
+        other = setup_of(session.agent, [Message.system("Be brief."), Message.system("Be kind.")])
+        await session.said("two", setup=other, setup_digest="other")
+        assert await session.said("three", setup_digest="other") == "re: three"
+        assert await session.conversation() == [
+            *(
+                "s: Be brief.",
+                "s: Be kind.",
+                "u: one",
+                "a: re: one",
+                "u: two",
+                "a: re: two",
+                "u: three",
+                "a: re: three",
+            ),
+        ]
+        assert shown(session.model.requests[1].messages)[:3] == ["s: Be brief.", "s: Be kind.", "u: one"]
+        assert await refusal(session.send("four", setup_digest="first")) == "setup"
+
+
+async def test_close_waits_for_what_was_taken(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        await session.send("hold")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await session.send("two", while_busy="queue")
+        assert (await session.update(names.CLOSE)).status == "closing"
+        assert await refusal(session.send("three")) == "closing"
+        session.gate.open.set()
+        result = await session.handle.result()
+        assert (result.status, result.turn, result.queued) == ("closed", 2, 0)
+
+
+async def test_it_closes_when_nobody_says_anything(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start(idle_timeout=0.3)
+        await session.said("one")
+        assert (await session.handle.result()).turn == 1
+    kinds = [event for event in (await session.link()).history if event.HasField("timer_started_event_attributes")]
+    assert len(kinds) <= 3
+
+
+async def test_a_cancelled_session_cancels_its_run(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        await session.send("hold")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await session.send("never", while_busy="queue")
+        await session.handle.cancel()
+        session.gate.open.set()
+        with pytest.raises(WorkflowFailureError) as ended:
+            await session.handle.result()
+        assert isinstance(ended.value.cause, CancelledError)
+        with pytest.raises(RunCancelled):
+            await session.run(1).result()
+    assert await session.conversation() == ["s: You are helpful.", "u: hold", "a: ", "t: through"]
+
+
+async def test_many_senders_at_once(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        texts = [f"message {number}" for number in range(6)]
+        taken = await asyncio.gather(*(session.send(text, while_busy="queue") for text in texts))
+        again = await asyncio.gather(*(session.send("again", id="the same") for _ in range(3)))
+        assert len({one.turn for one in taken}) == 6
+        assert len({(one.turn, one.became) for one in again}) == 1
+        await session.idle()
+        said = [text[3:] for text in await session.conversation() if text.startswith("u: ")]
+        assert sorted(said) == ["again", *texts]
+    in_order = [each.message.text for each in (await session.link()).messages][:6]
+    assert [text for text in said if text != "again"] == in_order
