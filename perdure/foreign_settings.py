@@ -51,10 +51,11 @@ def read_octopus(value: object, place: Place, settings: Settings) -> None:
     """Read the settings of an Octopus agent into `settings`; what is wrong is noted there."""
     settings.is_octopus = True
     settings.usual.update(OCTOPUS_USUAL)
-    read_map(value, place, _octopus_readers(settings), settings)
+    read_map(value, place, octopus_readers(settings), settings)
 
 
-def _octopus_readers(settings: Settings) -> dict[str, Reader]:
+def octopus_readers(settings: Settings) -> dict[str, Reader]:
+    """What reads each of them, by its name, into `settings`."""
     option = partial(_option, settings)
     return {
         "MaxToolIterations": option("max_iterations"),

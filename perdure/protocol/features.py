@@ -29,8 +29,8 @@ A change that an older worker can't carry out, although it could read the run's 
 a run that depends on it puts the name into `RunInput.features`.
 """
 
-AFTER_THE_FIRST_VERSION = ("keep_messages", "limit_message", "max_result")
-"""Options that a worker of version 0.1 would pass over: the conversation of the run would be another one."""
+AFTER_THE_FIRST_VERSION = ("keep_messages", "limit_message", "max_result", "progress")
+"""Options that a worker of version 0.1 would pass over: the conversation of the run, or its events, would be others."""
 
 
 def needed_by(options: RunOptions) -> list[str]:

@@ -164,3 +164,12 @@ async def test_the_plain_form_works_inside_a_running_loop(
     monkeypatch.setenv("PERDURE_HOME", str(tmp_path / "home"))
     assert perdure.invoke_agent(agent, {"question": "?"}, [get_weather]) == "It is sunny in Paris."
     await asyncio.sleep(0)
+
+
+async def test_what_the_call_does_not_say_the_file_does(client: Client, model: ScriptedModel, agent: Path) -> None:
+    agent.write_text(agent.read_text().replace("tools:\n", "metadata: {perdure: {maxIterations: 1}}\ntools:\n", 1))
+    call = {"client": client, "inputs": {"question": "How is the weather?"}, "tools": [get_weather]}
+    with pytest.raises(perdure.MaxIterationsError):
+        await perdure.invoke_agent_async(agent, **call)
+    model.requests.clear()
+    assert await perdure.invoke_agent_async(agent, max_iterations=10, **call) == "It is sunny in Paris."

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from perdure.agent_settings import options_for
 from perdure.errors import ExecuteError
+from perdure.foreign_settings import octopus_readers
 from perdure.interop.octopus import OctopusEvent, agent_response, octopus_events, sse_frame
+from perdure.prompty.check.check import check
+from perdure.prompty.load import load
+from perdure.setting_values import Settings
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
@@ -66,3 +73,13 @@ def test_a_frame_is_an_event_and_its_data_on_one_line() -> None:
     first, second, *rest = frame.split("\n")
     assert (first, rest) == ("event: token", ["", ""])
     assert json.loads(second.removeprefix("data: ")) == {"text": 'ein "ü"\n'}
+
+
+def test_the_file_of_the_page(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "octopus.md").read_text(encoding="utf-8")
+    (tmp_path / "hr.prompty").write_text(re.findall(r"```yaml\n(---\n.*?)```", page, re.S)[0])
+    assert [problem for problem in check(tmp_path / "hr.prompty") if problem.severity == "error"] == []
+    options = options_for(load(tmp_path / "hr.prompty", defer_environment=True))
+    assert (options.max_iterations, options.tool_timeout, options.context_budget) == (8, 20.0, 600_000)
+    for setting in octopus_readers(Settings()):
+        assert f"| `{setting}` |" in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable
 from itertools import pairwise
@@ -16,7 +17,9 @@ from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, 
 from perdure import ApprovalError, RunCancelled, RunError, agent_to_dict, run_input
 from perdure.agent import Agent
 from perdure.client import RunHandle, RunOptions, get_run, start_run
+from perdure.errors import LoadError
 from perdure.events import RunEvent
+from perdure.history.link import read_input
 from perdure.messages import Message
 from perdure.prompty.load import load
 from perdure.protocol.outcome import RunStatus
@@ -26,6 +29,7 @@ from perdure.testing.script import Script
 
 from ..conftest import wait_for
 from ..workflows.agents import scripted_agent
+from ..workflows.gates import Gate
 from ..workflows.stage import Stage
 from .families import calls, family_script, takes, write_agent
 
@@ -489,6 +493,47 @@ async def test_a_cancelled_run_cancels_the_runs_that_it_has_called(
             assert described.status == WorkflowExecutionStatus.CANCELED
     assert tool_texts(cancelled.value.messages) == ["[cancelled]", "[cancelled]"]
     assert model.requests[-1].aborted
+
+
+async def test_a_called_agent_has_the_settings_of_its_own_file_and_ends_with_its_caller(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    """The caller leaves its tools no time after a cancellation, nor do those that it has called."""
+    gate = Gate()
+    model = scripted(family_script({"chief": [asks(call("clerk"))], "clerk": [asks(call("gate"))]}))
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")], metadata={"octopus": {}})
+    own = {"perdure": {"maxIterations": 4, "cancelGrace": 60}}
+    write_agent(tmp_path, "clerk.prompty", model, tools=[{"name": "gate", "kind": "function"}], metadata=own)
+    async with stage.worker({"gate": gate}):
+        run = await stage.start(load(chief))
+        await gate.reached.wait()
+        await run.cancel()
+        with pytest.raises(RunCancelled) as cancelled:
+            await asyncio.wait_for(run.result(), 20)
+    assert tool_texts(cancelled.value.messages) == ["[cancelled]"]
+    assert gate.left == 0
+    handle = stage.client.get_workflow_handle(f"{run.id}/1-0")
+    options = (await read_input(stage.client, handle.id, (await handle.describe()).run_id)).options
+    said = (options.max_iterations, options.cancel_grace, options.on_limit, options.parallel_tool_calls)
+    assert said == (4, 0.0, "raise", False)
+
+
+async def test_in_this_process_a_called_agent_has_the_settings_of_its_file(tmp_path: Path) -> None:
+    chief = write_agent(tmp_path, "chief.prompty", tools=[calls("clerk.prompty")])
+    write_agent(
+        tmp_path, "clerk.prompty", tools=[{"name": "look", "kind": "function"}], metadata={"kaos": {"max_steps": 1}}
+    )
+    scripts = {"chief": [asks(call("clerk")), says("done")], "clerk": [asks(call("look")), says("never asked")]}
+
+    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
+        return scripts[agent.name][sum(message.role == "assistant" for message in messages)]
+
+    result = await InProcessRun(chief, model=model, tools={"look": lambda: "seen"}).run()
+    assert result.output == "done"
+    assert tool_texts(result.messages) == ["Reached maximum reasoning steps (1)"]
+    write_agent(tmp_path, "clerk.prompty", metadata={"kaos": {"max_step": 1}})
+    with pytest.raises(LoadError, match=r"clerk\.prompty: metadata\.kaos\.max_step: unknown setting"):
+        InProcessRun(chief, model=model)
 
 
 async def test_in_this_process_too(tmp_path: Path) -> None:

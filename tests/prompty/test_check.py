@@ -152,6 +152,26 @@ tool:
             "3 warning inputs.t: the input 't' is not used in the template: its messages come last",
             id="a forgotten thread",
         ),
+        pytest.param(
+            "---\nmodel: m\nmetadata:\n  perdure:\n    maxIteration: 5\n---\nuser:\n",
+            "5 error metadata.perdure.maxIteration: unknown setting 'maxIteration' (did you mean 'maxIterations'?)",
+            id="a misspelt setting",
+        ),
+        pytest.param(
+            "---\nmodel: m\nmetadata:\n  octopus:\n    MaxToolIterations: many\n---\nuser:\n",
+            "5 error metadata.octopus.MaxToolIterations: 'many': input should be a valid integer",
+            id="a setting of another type",
+        ),
+        pytest.param(
+            "---\nmodel: m\nmetadata:\n  kaos:\n    memory: {maxSessions: 9}\n---\nuser:\n",
+            "5 warning metadata.kaos.memory.maxSessions: has no effect: a session keeps all of its events",
+            id="a setting without an effect",
+        ),
+        pytest.param(
+            "---\nmodel: m\nmetadata:\n  perdure: {maxIterations: '${env:PERDURE_UNSET}'}\n---\nuser:\n",
+            "4 warning metadata.perdure.maxIterations: Environment variable 'PERDURE_UNSET' not set",
+            id="an unset setting",
+        ),
     ],
 )
 def test_single_problems(write: WriteFile, text: str, problem: str) -> None:

@@ -56,7 +56,12 @@ class Row(NamedTuple):
 LOOK = call("look", "tc_01", text="EMP-1042")
 TERMINATION = [
     Row("text with no tool calls", [asks(LOOK), says("15 days")], ("15 days", False), ["EMP-1042"]),
-    Row("max iterations reached", [asks(LOOK), asks(LOOK)], (INCOMPLETE, True), ["EMP-1042", "EMP-1042"]),
+    Row(
+        "max iterations reached",
+        [asks(LOOK, text="Let me see."), asks(LOOK)],
+        (INCOMPLETE, True),
+        ["EMP-1042", "EMP-1042"],
+    ),
     Row(
         "tool execution error",
         [asks(call("broken", "tc_01")), says("I can't say.")],
