@@ -6,9 +6,9 @@ from __future__ import annotations
 class SessionError(Exception):
     """A session did not take a message; an unconfirmed one may still arrive.
 
-    `kind` says why: `busy` with a run (or that run has been sent too many messages), `closing`: the session takes no
-    more messages, `ended` before the run of the message has begun, `unconfirmed` by any worker, `refused` for what the
-    text says.
+    `kind` says why: `busy` with a run (or too many messages wait), `closing`: the session takes no more messages,
+    `ended` before the run of the message has begun, `unconfirmed` by any worker, `empty` or `too_large` message,
+    `refused` or `unreadable`, as the text says.
     """
 
     def __init__(self, message: str, *, kind: str, message_id: str = "") -> None:

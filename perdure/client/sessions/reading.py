@@ -78,8 +78,7 @@ class Reader:
             handle = self._client.get_workflow_handle(self._id, run_id=described.run_id)
             if (answer := await ask(handle, STATUS, answer=SessionStatus)) is not None:
                 return answer
-        begun = await self.turns()
-        return SessionStatus(status="idle" if is_open else "closed", turn=begun[-1].number if begun else 0)
+        return recorded_status(await read_session_link(self._client, self._id, described.run_id), is_open=is_open)
 
     async def _first_kept(self) -> str:
         latest = (await self.describe()).run_id
@@ -97,6 +96,23 @@ class Reader:
                     yield event.model_copy(update={"run_id": event.run_id or turn.run_id, "position": place})
             except RunNotFound as error:
                 logger.warning("a run of session %s is left out: %s", self._id, error)
+
+
+def recorded_status(link: SessionLink, *, is_open: bool) -> SessionStatus:
+    """Where the session stands at the end of this link's history, as far as that says it."""
+    carried = link.input.carried
+    last = link.turns[-1] if link.turns else None
+    number = last.number if last else carried.turn if carried else 0
+    waiting = [carried.turn + place for place, _ in enumerate(carried.queued, 1)] if carried else []
+    waiting += [each.taken.turn for each in link.messages if each.taken and each.taken.became == "queued"]
+    running = last if is_open and last and last.ended is None else None
+    return SessionStatus(
+        status="running" if running else "idle" if is_open else "closed",
+        turn=number,
+        run_id=running.run_id if running else None,
+        first_run_id=running.first_run_id if running else None,
+        queued=sum(turn > number for turn in waiting),
+    )
 
 
 def _parsed(after: str) -> tuple[int, int | str]:

@@ -23,6 +23,7 @@ from ...protocol.names import CLOSE
 from ...protocol.session import SessionInput, SessionMessage, SessionStatus, Taken, WhileBusy
 from ...redaction import redactor
 from ...valid_text import valid_text
+from ..caller_span import current_traceparent
 from ..handle import RunHandle
 from ..start_options import StartOptions
 from .opening import Opening, opening_of, require_id
@@ -129,6 +130,7 @@ class Session:
             while_busy=while_busy or self._made.while_busy or settings.while_busy or "steer",
             by=by and valid_text(by),
             role=role,
+            traceparent=current_traceparent(),
         )
         delivery = await self._delivery(redactor(agent).value(message), agent, settings)
         async with self._places:

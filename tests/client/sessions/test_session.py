@@ -10,7 +10,9 @@ import pytest
 
 from perdure import RunNotFound, SessionError
 from perdure.client import RunEvent, Session, get_run, start_run
+from perdure.client.sessions.reading import recorded_status
 from perdure.messages import Message
+from perdure.protocol.session import SessionStatus
 from perdure.testing import ScriptedModel
 from tests.conftest import wait_for
 
@@ -61,6 +63,7 @@ async def test_while_a_run_is_under_way(talk: Talk) -> None:
         assert (queued.id, steered.id, refused.value.kind) == (f"{session.id}/2", first.id, "busy")
         status = await session.status()
         assert (status.status, status.run_id, status.queued) == ("running", first.id, 1)
+        assert await recorded(session, is_open=True) == status.model_copy(update={"setup_digest": ""})
         assert texts(await session.messages())[:2] == ["Repeat it.", HOLD]
         waiting = asyncio.create_task(queued.result())
         events = asyncio.create_task(_events_of(queued))
@@ -68,6 +71,12 @@ async def test_while_a_run_is_under_way(talk: Talk) -> None:
     assert (await waiting).output == "You said queued."
     assert (await events)[-1].type == "done"
     assert texts(await session.messages())[-4:] == ["steering", "You said steering.", "queued", "You said queued."]
+
+
+async def recorded(session: Session, *, is_open: bool) -> SessionStatus:
+    """Where the session stands, without any worker."""
+    link = [link async for link in session._reader.links()][-1]
+    return recorded_status(link, is_open=is_open)
 
 
 async def _events_of(run: object) -> list[RunEvent]:
@@ -152,6 +161,7 @@ async def test_the_events_of_all_turns(talk: Talk) -> None:
 async def test_a_turn_is_forked_as_any_run(talk: Talk) -> None:
     session = talk.session()
     await answers(session, "one", "two")
+    assert (await recorded(session, is_open=True)).status == "idle"
     fork = await (await session.runs())[1].fork(1, steer="three")
     assert texts((await fork.result()).messages)[-3:] == ["two", "three", "You said three."]
     assert (await session.status()).turn == 2
