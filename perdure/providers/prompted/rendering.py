@@ -14,6 +14,9 @@ from .actions import INVALID
 API = "perdure.json"
 """Marks a message whose `provider_content` holds what the model wrote, and the step in which it did."""
 
+TOLD = "[Delegation failed"
+"""How the text begins in which a delegation says itself that it has failed."""
+
 
 class _Call(NamedTuple):
     name: str
@@ -55,7 +58,8 @@ def _result(message: Message, call: _Call, max_steps: int) -> list[Part]:
     if is_failure and message.text.startswith(INVALID):
         said = message.text
     elif is_agent:
-        said = f"{'Delegation failed' if is_failure else 'Agent response'}: {message.text}"
+        is_told = not is_failure or message.text.startswith(TOLD)
+        said = f"{'Agent response' if is_told else 'Delegation failed'}: {message.text}"
     elif is_failure:
         said = f"Tool execution failed: {message.text}"
     else:
