@@ -22,7 +22,7 @@ _REFUSALS = re.compile(
             rf"(?:unsupported|unknown|unrecognized|unrecognised) (?:request )?(?:param(?:eter)?|argument|field)s?"
             rf"(?: supplied)?:? {_QUOTE}(?:tools|tool_choice|functions)\b",
             # Novita: "model features function calling not support"
-            rf"\b{_TOOLS} not supported?\b",
+            rf"\b{_TOOLS} not support(?:ed)?\b",
         )
     ),
     re.IGNORECASE,
