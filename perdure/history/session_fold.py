@@ -123,7 +123,11 @@ class _Fold:
         self.is_open, self._ended, self._under_way = True, False, input.session.turn
         time = seconds(event.event_time) or 0.0
         self._turns[event.event_id] = RecordedTurn(
-            input.session.turn, initiated.workflow_id, list(input.messages), time
+            input.session.turn,
+            initiated.workflow_id,
+            list(input.messages),
+            time,
+            said_before=len(self._transcript.messages),
         )
 
     def _not_started(self, event: HistoryEvent) -> None:

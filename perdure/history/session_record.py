@@ -35,6 +35,8 @@ class RecordedTurn:
     until: float | None = None
     output: RunOutput | None = None
     """Of a turn that is done."""
+    said_before: int = 0
+    """How many messages the transcript had when it began."""
 
 
 @dataclass

@@ -18,7 +18,7 @@ from ...protocol.shown import details_of, shown_name
 from ...redaction import Redactor
 from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
 from ..start_options import StartOptions, require_no_secret, start_arguments
-from ..starting import own_attributes
+from ..starting import own_attributes, with_registered
 from .turns import SEPARATOR
 
 MAX_ID_CHARS = 200
@@ -66,6 +66,21 @@ class Opening:
             search_attributes=attributes,
             **self.arguments,
         )
+
+
+async def begin(client: Client, opening: Opening) -> None:
+    """Begin the session without a message, unless it is under way. Raises `RPCError`."""
+
+    async def start(names: list[str], attributes: TypedSearchAttributes) -> None:
+        await client.start_workflow(
+            SESSION_WORKFLOW,
+            opening.input.model_copy(update={"search_attributes": names}),
+            id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
+            search_attributes=attributes,
+            **opening.arguments,
+        )
+
+    await with_registered(client, opening.attributes, opening.start, start)
 
 
 async def opening_of(

@@ -13,6 +13,7 @@ from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateSta
 
 from ...agent import Agent
 from ...agent_settings import SessionSettings, session_settings
+from ...errors import RunNotFound
 from ...events import RunEvent
 from ...messages import Message
 from ...options import RunOptions
@@ -26,7 +27,7 @@ from ...valid_text import valid_text
 from ..caller_span import current_traceparent
 from ..handle import RunHandle
 from ..start_options import StartOptions
-from .opening import Opening, opening_of, require_id
+from .opening import Opening, begin, opening_of, require_id
 from .reading import Reader
 from .sending import Asked, Delivery
 from .setup import loaded_agent, setup_of
@@ -159,6 +160,16 @@ class Session:
         )
         known = redactor(agent)
         return await opening_of(self._client, input, made.start, known, id=self.id, task_queue=made.task_queue)
+
+    async def begin(self) -> None:
+        """Begin the session without a message, unless it is under way: it waits for its first one.
+
+        Raises `RunNotFound` where no agent is given, and what `send` raises before it asks a worker.
+        """
+        if self._made.agent is None:
+            raise RunNotFound(f"session {self.id!r} needs an agent to begin: session(client, agent, id)")
+        agent = loaded_agent(self._made.agent)
+        await begin(self._client, await self._opening(agent, session_settings(agent)))
 
     async def messages(self) -> list[Message]:
         """The complete conversation, as far as histories are kept: with trimmed messages, and the run under way."""

@@ -15,9 +15,6 @@ from ...messages import Message, ToolCall
 from .event import MemoryEvent
 from .said import RunMemory, Said
 
-DELEGATED = "task-delegation"
-"""The role of a message that is a task of another agent."""
-
 
 @dataclass(frozen=True)
 class _Happened:
@@ -135,7 +132,7 @@ def _numbered(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> Mem
 
 
 def _is_delegated(message: Message) -> bool:
-    return message.metadata.get("role") == DELEGATED
+    return bool(message.metadata.get("sent_as") == "task-delegation")
 
 
 def _read(arguments: str) -> Any:

@@ -7,7 +7,7 @@ import asyncio
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
-from ...messages import Message
+from ...messages import Message, TextPart
 from ...protocol.session import QueuedMessage, SessionInput, SessionMessage, Taken
 from ...session_conversation import SessionConversation
 from ..continue_as_new import MAX_START_BYTES
@@ -106,7 +106,7 @@ class Desk:
             await self._advance()
         if self._turns.current is not None or self.queued:
             return self._queue(message)
-        turn = await self._turns.begin([Message.user(message.text)], message.traceparent)
+        turn = await self._turns.begin([_said(message)], message.traceparent)
         return Taken(became="turn", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number)
 
     def _queue(self, message: SessionMessage) -> Taken:
@@ -141,7 +141,7 @@ class Desk:
             await self._begin_owed(self.queued.pop(0) if self.queued else None)
 
     async def _begin_owed(self, first: QueuedMessage | None) -> None:
-        messages = [Message.user(first.text)] if first else []
+        messages = [_said(first)] if first else []
         try:
             await self._turns.begin(messages, first.traceparent if first else "")
         except ApplicationError as error:
@@ -149,3 +149,8 @@ class Desk:
             workflow.logger.error("no turn can begin with what was sent: %s", error.message)
             self._conversation.begin(messages)
             self._conversation.end()
+
+
+def _said(message: SessionMessage | QueuedMessage) -> Message:
+    sent_as = {} if message.role == "user" else {"sent_as": message.role}
+    return Message(role="user", parts=[TextPart(value=message.text)], metadata=sent_as)

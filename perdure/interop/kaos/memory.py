@@ -1,0 +1,209 @@
+"""KAOS's memory, by the calls of its Python class, on sessions that Temporal keeps."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from os import PathLike
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from ...agent import Agent
+from ...client import RunOptions, Session, session
+from ...errors import ConfigurationError, RunNotFound
+from ...payloads.converter import with_converter
+from ...payloads.limits import require_sendable
+from ...protocol.names import NOTE
+from ...protocol.session import SessionNote
+from ...redaction import redactor
+from ...valid_text import valid_json
+from .event import MemoryEvent
+from .session_events import session_events
+from .stored import Stored, delete_session, stored_session, stored_sessions
+
+logger = logging.getLogger("perdure")
+
+MAX_SESSIONS = 1000
+MAX_EVENTS = 500
+
+
+@dataclass
+class SessionMemory:
+    """A session and its events, by KAOS's names."""
+
+    session_id: str
+    user_id: str
+    app_name: str
+    """The name of its agent."""
+    events: deque[MemoryEvent] = field(default_factory=deque)
+    created_at: datetime = datetime.min.replace(tzinfo=UTC)
+    updated_at: datetime = datetime.min.replace(tzinfo=UTC)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The session as JSON, its times as ISO 8601."""
+        return {
+            "session_id": self.session_id,
+            "user_id": self.user_id,
+            "app_name": self.app_name,
+            "events": [event.to_dict() for event in self.events],
+            "created_at": self.created_at.isoformat(),
+            "updated_at": self.updated_at.isoformat(),
+        }
+
+
+class KaosMemory:
+    """The sessions of one agent, and whatever other sessions the server keeps.
+
+    `agent` is needed only to begin sessions (`create_session`, `get_or_create_session`); `task_queue` and `options` are
+    as for `session`. Nothing is ever evicted: of more sessions than `max_sessions`, and of more events than
+    `max_events_per_session`, the newest are given. All calls raise `RPCError` when the server does not answer.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        agent: Agent | str | PathLike[str] | None = None,
+        *,
+        task_queue: str = "perdure",
+        options: RunOptions | None = None,
+        max_sessions: int = MAX_SESSIONS,
+        max_events_per_session: int = MAX_EVENTS,
+    ) -> None:
+        self._client = with_converter(client)
+        self._agent = agent
+        self._task_queue = task_queue
+        self._options = options
+        self._removed: set[str] = set()
+        """The run ids of what the server is about to remove."""
+        self.max_sessions = max_sessions
+        self.max_events_per_session = max_events_per_session
+
+    def session(self, session_id: str, *, user_id: str | None = None) -> Session:
+        """The session of that id, to say something to it: `await memory.session(id).send("Hi")`. Raises ValueError."""
+        return session(
+            self._client, self._agent, session_id, task_queue=self._task_queue, options=self._options, user=user_id
+        )
+
+    async def _stored(self, session_id: str) -> Stored | None:
+        stored = await stored_session(self._client, session_id)
+        return None if stored is None or stored.run_id in self._removed else stored
+
+    async def create_session(
+        self, app_name: str = "agent", user_id: str = "user", session_id: str | None = None
+    ) -> str:
+        """Begin a session, unless one of that id is under way, and return its id; the agent's name is its `app_name`.
+
+        Raises `ConfigurationError` without an agent, and what `Session.begin` raises.
+        """
+        if self._agent is None:
+            raise ConfigurationError("a session needs an agent to begin: KaosMemory(client, agent)")
+        id = session_id or f"session_{secrets.token_hex(6)}"
+        await self.session(id, user_id=user_id).begin()
+        return id
+
+    async def get_session(self, session_id: str) -> SessionMemory | None:
+        """The session with its events; None when there is none."""
+        stored = await self._stored(session_id)
+        if stored is None:
+            return None
+        events = await self.get_session_events(session_id)
+        return SessionMemory(
+            session_id, stored.user_id, stored.app_name, deque(events), stored.created_at, stored.updated_at
+        )
+
+    async def get_or_create_session(self, session_id: str, app_name: str = "agent", user_id: str = "user") -> str:
+        """The id of the session, which begins if there is none. Raises as `create_session` does."""
+        if await self._stored(session_id) is None:
+            await self.create_session(app_name, user_id, session_id)
+        return session_id
+
+    async def add_event(
+        self,
+        session_id: str,
+        event_or_type: MemoryEvent | str,
+        content: Any = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> bool:
+        """Add an event of any type to an open session, which its agent does not see; False when there is none.
+
+        Its id and time are those of its arrival. Raises `PayloadTooLargeError`.
+        """
+        event = event_or_type
+        if isinstance(event, str):
+            event = self.create_event(event, content, metadata)
+        note = SessionNote(
+            type=event.event_type, content=valid_json(event.content), metadata=valid_json(event.metadata)
+        )
+        note = redactor().value(note)
+        await require_sendable(self._client, note, "The event", lambda: "Add less")
+        try:
+            await self._client.get_workflow_handle(session_id).signal(NOTE, note)
+        except RPCError as error:
+            if error.status is not RPCStatusCode.NOT_FOUND:
+                raise
+            logger.warning("session %s: there is none that is open, and the event was not added", session_id)
+            return False
+        return True
+
+    def create_event(self, event_type: str, content: Any, metadata: dict[str, Any] | None = None) -> MemoryEvent:
+        """An event for `add_event`."""
+        return MemoryEvent(f"event_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {})
+
+    async def get_session_events(self, session_id: str, event_types: Sequence[str] | None = None) -> list[MemoryEvent]:
+        """The events of a session, or those of these types; [] when there is none."""
+        if self._removed and await self._stored(session_id) is None:
+            return []
+        try:
+            events = await session_events(self._client, session_id, self.max_events_per_session)
+        except RunNotFound:
+            return []
+        return [event for event in events if not event_types or event.event_type in event_types]
+
+    async def build_conversation_context(self, session_id: str, max_events: int = 20) -> str:
+        """The last of what was said, as lines that begin with `User: ` and `Assistant: `."""
+        said = await self.get_session_events(session_id, ["user_message", "agent_response"])
+        last = said[-max_events:] if max_events > 0 else []
+        who = {"user_message": "User", "agent_response": "Assistant"}
+        return "\n".join(f"{who[event.event_type]}: {event.content}" for event in last)
+
+    async def list_sessions(self, user_id: str | None = None) -> list[str]:
+        """The ids of the newest sessions, those of one user if one is given, the oldest of them first."""
+        found: list[str] = []
+        async for id in stored_sessions(self._client, without=self._removed, user=user_id):
+            found.append(id)
+            if len(found) == self.max_sessions:
+                break
+        return found[::-1]
+
+    async def delete_session(self, session_id: str) -> bool:
+        """Have the server remove a session and its runs, under way or not, for good; False when there is none.
+
+        The server takes up to some minutes for it, in which other readers still find what has ended by then.
+        """
+        if await self._stored(session_id) is None:
+            return False
+        self._removed |= await delete_session(self._client, session_id)
+        return True
+
+    async def get_memory_stats(self) -> dict[str, int]:
+        """How many sessions and events there are. All of these sessions are read for it."""
+        sessions = await self.list_sessions()
+        events = sum([len(await self.get_session_events(id)) for id in sessions])
+        average = events // len(sessions) if sessions else 0
+        return {"total_sessions": len(sessions), "total_events": events, "avg_events_per_session": average}
+
+    async def cleanup_old_sessions(self, max_age_hours: float = 24) -> int:
+        """Remove the sessions in which nothing has happened for so long, as `delete_session` does; how many."""
+        oldest = datetime.now(UTC) - timedelta(hours=max_age_hours)
+        removed = 0
+        for id in [id async for id in stored_sessions(self._client, without=self._removed, before=oldest)]:
+            stored = await self._stored(id)
+            if stored is not None and stored.updated_at < oldest:
+                removed += await self.delete_session(id)
+        return removed

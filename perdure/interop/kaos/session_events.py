@@ -1,0 +1,107 @@
+"""The events of a session: those of its runs, as far as they are kept, and the notes that somebody has added."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+
+from temporalio.client import Client
+
+from ...client.sessions.reading import Reader
+from ...errors import RunNotFound
+from ...history.session_record import RecordedNote, RecordedTurn
+from ...messages import Message
+from ...trace_ids import TraceIds
+from .event import MemoryEvent
+from .projection import events_of
+from .runs import read_run
+from .said import RunMemory, Said
+
+logger = logging.getLogger("perdure")
+
+AT_ONCE = 8
+"""So many runs are read at the same time."""
+
+
+@dataclass
+class Turns:
+    """What the session itself has of its turns, and the notes."""
+
+    turns: list[RecordedTurn] = field(default_factory=list)
+    notes: list[RecordedNote] = field(default_factory=list)
+    transcript: Sequence[Message] = ()
+
+    def said_in(self, place: int) -> list[Said]:
+        """The messages of the turn at that place, with the times of the turn: when it has begun, when it has ended."""
+        turn, later = self.turns[place], self.turns[place + 1 :]
+        end = later[0].said_before if later else len(self.transcript)
+        messages = self.transcript[turn.said_before : end]
+        return [Said(each, turn.since if each.role == "user" else turn.until or turn.since) for each in messages]
+
+
+async def session_events(client: Client, session: str, limit: int) -> list[MemoryEvent]:
+    """The newest events of the session, at most `limit`, oldest first.
+
+    A run that is not kept any more has those that the session's own conversation tells, which a warning says. Raises
+    `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
+    """
+    recorded = await read_recorded(client, session)
+    events: list[MemoryEvent] = []
+    lost, place = 0, len(recorded.turns)
+    while place and len(events) < limit:
+        first = max(place - AT_ONCE, 0)
+        runs = await asyncio.gather(*(_run(client, recorded, each) for each in range(first, place)))
+        events = [event for run in runs for event in events_of(run)] + events
+        lost += sum(not run.seen for run in runs)
+        place = first
+    if lost:
+        logger.warning(
+            "session %s: the histories of %d of its runs are not kept any more; what was said in them is known from "
+            "the session itself, with the times of the turns",
+            session,
+            lost,
+        )
+    return _with_notes(session, events, recorded.notes)[-limit:]
+
+
+async def read_recorded(client: Client, session: str) -> Turns:
+    """What the histories of the session have. Raises `RunNotFound` when there is no such session."""
+    recorded = Turns()
+    async for link in Reader(client, session).links():
+        recorded.turns += link.turns
+        recorded.notes += link.notes
+        recorded.transcript = link.transcript
+    return recorded
+
+
+async def _run(client: Client, recorded: Turns, place: int) -> RunMemory:
+    turn = recorded.turns[place]
+    try:
+        return await read_run(client, turn.run_id, turn.first_run_id)
+    except RunNotFound:
+        has_failed = turn.ended not in (None, "done")
+        return RunMemory(
+            turn.run_id,
+            recorded.said_in(place),
+            ids=TraceIds.of(client.namespace, turn.run_id, turn.first_run_id),
+            failure=f"the run {str(turn.ended).replace('_', ' ')}; its history is not kept any more"
+            if has_failed
+            else "",
+            until=turn.until or turn.since,
+        )
+
+
+def _with_notes(session: str, events: list[MemoryEvent], notes: Sequence[RecordedNote]) -> list[MemoryEvent]:
+    """Each note comes after the events that were there when it was added."""
+    for number, recorded in enumerate(notes):
+        note, time = recorded.note, datetime.fromtimestamp(recorded.time, UTC)
+        what = json.dumps([session, number, note.type, recorded.time])
+        id = f"event_{blake2b(what.encode(), digest_size=4).hexdigest()}"
+        place = next((place for place, event in enumerate(events) if event.timestamp > time), len(events))
+        events.insert(place, MemoryEvent(id, time, note.type, note.content, dict(note.metadata)))
+    return events
