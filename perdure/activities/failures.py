@@ -61,8 +61,9 @@ def _model_failure(error: ModelError) -> ApplicationError:
         address=error.address,
         model=error.model,
     )
-    # One that may pass is expected: kept out of the worker's error logs and failure metrics.
-    category = ApplicationErrorCategory.BENIGN if error.retryable else ApplicationErrorCategory.UNSPECIFIED
+    # One that may pass, or that the run may get round, is expected: kept out of error logs and failure metrics.
+    is_expected = error.retryable or error.kind == "no_tools"
+    category = ApplicationErrorCategory.BENIGN if is_expected else ApplicationErrorCategory.UNSPECIFIED
     return ApplicationError(
         bounded_text(error.message), failure, type=activities.MODEL_ERROR, non_retryable=True, category=category
     )

@@ -16,6 +16,7 @@ from perdure.client import RunHandle
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ToolCall
+from perdure.providers.prompted.call import FINAL
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import Asking, KindCall, Offering, ToolKind, tool
@@ -427,6 +428,22 @@ async def forked_with_a_loaded_beginning(scene: Scene) -> RunHandle:
         fork = await run.fork(17, steer="go on", id=f"{run.id}-fork")
         await end_of(fork)
         return fork
+
+
+@scenario
+async def prompted_tools(scene: Scene) -> RunHandle:
+    """The provider refuses tools, so the model is told of them in the prompt, and calls them in its text."""
+
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        if request.body.get("tools"):
+            return ScriptedReply(status=400, error={"error": {"message": "the model does not support tools"}})
+        if request.messages[-1].text == FINAL:
+            return says("done")
+        actions = ['{"tool": "echo", "arguments": {"text": "a"}}', '{"tool": "echo", "arguments": {"te', "{}"]
+        return says(actions[request.step])
+
+    async with scene.running(reply, [echo], tool_protocol="auto", stream=True) as run:
+        return run
 
 
 async def _has_event(run: RunHandle, type: str) -> bool:

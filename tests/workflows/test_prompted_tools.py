@@ -191,7 +191,7 @@ async def test_an_approval_waits_as_for_a_native_call(stage: Stage, scripted: Sc
 
 async def test_native_and_json_give_the_same_calls_and_results(stage: Stage, scripted: Scripted) -> None:
     native = scripted([asks(call("echo", text="hello")), asks(call("nope")), says("Done")])
-    in_text = scripted(two_phases(ECHO, '{"tool": "nope"}', "{}"))
+    in_text = scripted([says(ECHO), says('{"tool": "nope"}'), [says("{}"), says("Done")]])
     async with stage.worker({"echo": echo}):
         runs = [
             await stage.start(scripted_agent(native, ["echo"])),
