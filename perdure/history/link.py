@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import (
-    ActivityTaskCompletedEventAttributes,
-    ActivityTaskScheduledEventAttributes,
     HistoryEvent,
     WorkflowExecutionStartedEventAttributes,
 )
@@ -19,27 +17,17 @@ from ..conversation import Conversation, ConversationRef
 from ..messages import Message
 from ..protocol import activities
 from ..protocol.inventory import Inventory
-from ..protocol.run import RunInput
+from ..protocol.run import CarriedConversation, RunInput
 from .decode import decode
+from .history_events import CLOSING_EVENTS, loaded_pieces, scheduled_activities
 from .inventory import InventoryReader
+from .session_link import session_conversation
 
 CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
 """Activities whose recorded input may hold a part of the conversation."""
 
 BEGINNING_EVENTS = 12
 """The inventory is the fifth event of a history, unless signals come before it."""
-
-CLOSING_EVENTS = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW,
-    }
-)
-"""The last event of a closed link is one of these."""
 
 
 @dataclass
@@ -109,9 +97,16 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLi
     link = await _fold(client, run_id, [event async for event in handle.fetch_history_events()])
     loaded = link.input.loaded
     if loaded is not None and len(link.pieces) < loaded.ends[-1]:
-        holder = await read_link(client, loaded.workflow_id or workflow_id, loaded.run_id)
-        link.pieces = holder.conversation(loaded.reference.version).messages
+        link.pieces = await _held_elsewhere(client, workflow_id, loaded)
     return link
+
+
+async def _held_elsewhere(client: Client, workflow_id: str, loaded: CarriedConversation) -> list[Message]:
+    """The conversation that a link of this run would load."""
+    holder = loaded.workflow_id or workflow_id
+    if loaded.of_session:
+        return (await session_conversation(client, holder, loaded.run_id, loaded.reference)).messages
+    return (await read_link(client, holder, loaded.run_id)).conversation(loaded.reference.version).messages
 
 
 async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple[RunInput, Inventory | None, str]:
@@ -172,37 +167,6 @@ class _MayHoldConversation(BaseModel):
 async def _references(client: Client, history: Iterable[HistoryEvent]) -> list[ConversationRef]:
     inputs = [
         await decode(client, scheduled.input.payloads, _MayHoldConversation)
-        for _, scheduled in _scheduled(history, CONVERSATION_ACTIVITIES)
+        for _, scheduled in scheduled_activities(history, CONVERSATION_ACTIVITIES)
     ]
     return [input.conversation for input in inputs if input.conversation is not None]
-
-
-async def loaded_pieces(client: Client, history: Iterable[HistoryEvent]) -> list[Message]:
-    """The messages of all pieces that the link has loaded, in the order of the conversation."""
-    loads = {
-        event_id: await decode(client, scheduled.input.payloads, activities.PieceInput)
-        for event_id, scheduled in _scheduled(history, {activities.LOAD_PIECE})
-    }
-    pieces = {
-        loads[completed.scheduled_event_id].start: await decode(client, completed.result.payloads, list[Message])
-        for completed in _completed(history)
-        if completed.scheduled_event_id in loads
-    }
-    return [message for _, messages in sorted(pieces.items()) for message in messages]
-
-
-def _scheduled(
-    history: Iterable[HistoryEvent], types: Iterable[str]
-) -> Iterator[tuple[int, ActivityTaskScheduledEventAttributes]]:
-    """The activities of these types that were scheduled, by event id."""
-    for event in history:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            scheduled = event.activity_task_scheduled_event_attributes
-            if scheduled.activity_type.name in types:
-                yield event.event_id, scheduled
-
-
-def _completed(history: Iterable[HistoryEvent]) -> Iterator[ActivityTaskCompletedEventAttributes]:
-    for event in history:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            yield event.activity_task_completed_event_attributes

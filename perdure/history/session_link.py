@@ -12,7 +12,7 @@ from ..conversation import Conversation, ConversationRef
 from ..messages import Message
 from ..protocol.session import SessionInput
 from .decode import decode
-from .link import loaded_pieces
+from .history_events import loaded_pieces
 from .session_fold import fold_session
 from .session_record import SessionLink
 from .transcript import Transcript

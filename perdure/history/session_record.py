@@ -13,7 +13,7 @@ from ..conversation import Conversation
 from ..messages import Message
 from ..protocol.outcome import RunOutput
 from ..protocol.session import SessionInput, SessionMessage, SessionNote, Taken
-from .link import CLOSING_EVENTS
+from .history_events import CLOSING_EVENTS
 
 Ended = Literal["done", "failed", "cancelled", "terminated", "timed_out"]
 

@@ -13,7 +13,7 @@ from temporalio.service import RPCError
 
 from ...events import RunEvent
 from ...history.chain import Chain
-from ...history.link import CLOSING_EVENTS
+from ...history.history_events import CLOSING_EVENTS
 from ...protocol.activities import STREAM_SECONDS
 from .cursor import Cursor
 from .live_text import Heard, listen

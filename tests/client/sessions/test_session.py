@@ -8,13 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from perdure import RunNotFound, SessionError
-from perdure.client import RunEvent, Session, get_run, start_run
+from perdure import RunNotFound, SessionError, ToolNotRegisteredError
+from perdure.client import RunEvent, RunOptions, Session, get_run, start_run
 from perdure.client.sessions.reading import recorded_status
 from perdure.messages import Message
 from perdure.protocol.session import SessionStatus
 from perdure.testing import ScriptedModel
 from tests.conftest import wait_for
+from tests.workflows.agents import scripted_agent
 
 from .conftest import HOLD, Talk
 
@@ -135,6 +136,20 @@ async def test_an_edited_file_counts_from_the_next_turn_on(talk: Talk, model: Sc
     write("Be long.")
     assert await answers(session, "two") == ["You said two."]
     assert texts(await session.messages()) == ["Be long.", "one", "You said one.", "two", "You said two."]
+
+
+async def test_a_turn_that_fails_before_it_has_the_conversation(talk: Talk, model: ScriptedModel) -> None:
+    """The conversation is so large that a turn loads it, and the turn's agent has a tool that no worker has."""
+    session, long = talk.session(), "long " * 2000
+    await answers(session, long)
+    broken = talk.session(session.id, scripted_agent(model, ["absent"]), options=RunOptions(missing_tool_grace=0))
+    run = await broken.send("two")
+    with pytest.raises(ToolNotRegisteredError) as failed:
+        await run.result()
+    assert [len(text) for text in texts(failed.value.messages)] == [10000, 10010, 3]
+    assert texts(await run.messages())[-1] == "two"
+    assert await answers(session, "three") == ["You said three."]
+    assert texts(await session.messages())[-3:] == ["two", "three", "You said three."]
 
 
 async def test_the_events_of_all_turns(talk: Talk) -> None:
