@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from pydantic.alias_generators import to_camel
 
 from .agent import Agent, PromptyTool, Property, Tool, ToolPolicy
+from .agent_settings import context_messages, settings_of
 from .asset_nodes import Connection
 from .child_agents import DELEGATE, SUFFIX, TASK
 from .declared_tools import MAX_CONTEXT, CustomTool
@@ -17,6 +18,7 @@ from .options import MAX_SECONDS, MIN_SECONDS
 
 REMOTE = "delegate"
 """The kind of the tools that delegate to agents elsewhere."""
+_NO_VARIABLES: Mapping[str, str] = {}
 _WHERE = "metadata.perdure.agents"
 _FORM = "{name, path, description}, or {name, url, description} for an agent elsewhere"
 _ELSEWHERE = ("protocol", "model", "retries", "headers", "api_key", "allowed_hosts")
@@ -55,19 +57,25 @@ class _Entry(BaseModel):
         return self
 
 
-def with_delegates(agent: Agent) -> Agent:
+def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES) -> Agent:
     """A copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
 
-    Such a tool takes a task, which is said to the agent of that name. Raises LoadError for an entry that is wrong.
+    Such a tool takes a task, which is said to the agent of that name. The environment may say how much of the
+    conversation goes along, of an agent of KAOS. Raises LoadError for an entry that is wrong, and ConfigurationError
+    for an environment variable.
     """
+    entries = list(_entries(agent))
+    if not entries:
+        return agent
     tools = list(agent.tools or ())
     known = {tool.name for tool in tools}
-    new = [_delegate(entry) for entry in _entries(agent)]
+    usual = context_messages(agent, environment) if settings_of(agent).is_kaos else None
+    new = [_delegate(entry, usual if entry.context is None else entry.context) for entry in entries]
     for tool in new:
         if tool.name in known:
             raise LoadError(f"{_WHERE}: there is a tool {tool.name!r} already")
         known.add(tool.name)
-    return agent.model_copy(update={"tools": [*tools, *new]}) if new else agent
+    return agent.model_copy(update={"tools": [*tools, *new]})
 
 
 def is_delegate(tool: Tool) -> bool:
@@ -115,10 +123,10 @@ def _as_written(agent: Agent, value: Any, place: str) -> Any:
     return reference.text if reference is not None and reference.value == value else value
 
 
-def _delegate(entry: _Entry) -> PromptyTool | CustomTool:
+def _delegate(entry: _Entry, context: int | None) -> PromptyTool | CustomTool:
     name = f"{DELEGATE}{entry.name}"
     if entry.path is None:
-        return _remote(name, entry)
+        return _remote(name, entry, context)
     task = Property(name=TASK, kind="string", required=True, description="What the agent is to do, in full")
     return PromptyTool(
         name=name,
@@ -126,11 +134,11 @@ def _delegate(entry: _Entry) -> PromptyTool | CustomTool:
         mode="agentic",
         description=entry.description,
         parameters=[task],
-        perdure=ToolPolicy(message=TASK, context=entry.context, timeout=entry.timeout),
+        perdure=ToolPolicy(message=TASK, context=context, timeout=entry.timeout),
     )
 
 
-def _remote(name: str, entry: _Entry) -> CustomTool:
+def _remote(name: str, entry: _Entry, context: int | None) -> CustomTool:
     options = {
         "protocol": entry.protocol,
         "model": entry.model or entry.name,
@@ -144,5 +152,5 @@ def _remote(name: str, entry: _Entry) -> CustomTool:
         description=entry.description,
         connection=Connection(endpoint=entry.url or entry.card_url, api_key=entry.api_key),
         options={key: value for key, value in options.items() if value is not None},
-        perdure=ToolPolicy(context=entry.context, retries=entry.retries),
+        perdure=ToolPolicy(context=context, retries=entry.retries),
     )

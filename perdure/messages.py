@@ -12,6 +12,8 @@ from .exchanged import Exchanged
 from .json_types import JsonObject
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
+DELEGATED = "task-delegation"
+"""The role that KAOS has for the task that another agent hands over: here, a user's message that says so."""
 
 
 class _Part(Exchanged):
@@ -54,6 +56,7 @@ class Message(Exchanged):
       they can't be made; `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
       reasoning items), which are sent back unchanged to the same API and ignored by all others
     - tool: `tool_call_id`; `status`, unless the result is a success
+    - user: `sent_as`, the role "task-delegation", if the message was given with that role
     """
 
     role: Role
@@ -63,7 +66,7 @@ class Message(Exchanged):
     @model_validator(mode="before")
     @classmethod
     def _accept_content(cls, data: Any) -> Any:
-        """Accept `content` for `parts`, and a plain string for one text part."""
+        """Accept `content` for `parts`, a plain string for one text part, and the role of KAOS for delegated tasks."""
         if not isinstance(data, Mapping):
             return data
         fields = dict(data)
@@ -71,6 +74,8 @@ class Message(Exchanged):
             fields["parts"] = fields.pop("content")
         if isinstance(fields.get("parts"), str):
             fields["parts"] = [TextPart(value=fields["parts"])]
+        if fields.get("role") == DELEGATED:
+            fields |= {"role": "user", "metadata": {**(fields.get("metadata") or {}), "sent_as": DELEGATED}}
         return fields
 
     @property
@@ -82,6 +87,11 @@ class Message(Exchanged):
     def instructs(self) -> bool:
         """Whether this is a system or developer message, which trimming never drops (§13.3)."""
         return self.role in ("system", "developer")
+
+    @property
+    def is_delegated(self) -> bool:
+        """Whether this is a task that another agent hands over."""
+        return self.metadata.get("sent_as") == DELEGATED
 
     @property
     def tool_calls(self) -> list[ToolCall]:

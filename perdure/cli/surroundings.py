@@ -159,13 +159,19 @@ def _called(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
 
 def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     from ..agent import Agent
-    from ..delegates import with_delegates
+    from ..delegates import REMOTE, with_delegates
+    from ..tools.delegate.settings import problems_of
 
-    metadata = asset.get("metadata")
+    metadata, place = asset.get("metadata"), ("metadata", "perdure", "agents")
     try:
-        with_delegates(Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None))
-    except LoadError as error:
-        yield Finding(("metadata", "perdure"), error.message.removeprefix("metadata.perdure."))
+        agent = with_delegates(Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None))
+    except (LoadError, ValueError) as error:
+        if str(error).startswith(".".join(place)):  # Another check says what else is wrong there.
+            yield Finding(place[:2], str(error).removeprefix("metadata.perdure."))
+        return
+    for tool in agent.tools or ():
+        if tool.kind == REMOTE:
+            yield from (Finding(place, f"{tool.name}: {text}") for text in problems_of(tool))
 
 
 def _missing(path: str, folder: Path) -> str | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,9 +10,9 @@ from os import PathLike
 from typing import Any
 
 from ..agent import Agent, Model, OfferedFunction
-from ..delegates import with_delegates
 from ..errors import ConfigurationError, InvokerError, RenderError
 from ..messages import Message
+from ..peers import as_started
 from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..protocol.inventory import Inventory
@@ -42,7 +43,7 @@ def with_model(agent: Agent, name: str) -> Agent:
 
 def loaded(agent: Agent | str | PathLike[str]) -> Agent:
     """The agent, with the agents that it may delegate to as tools. Raises what `load` raises."""
-    return with_delegates(agent if isinstance(agent, Agent) else load(agent, defer_environment=True))
+    return as_started(agent if isinstance(agent, Agent) else load(agent, defer_environment=True), os.environ)
 
 
 def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:

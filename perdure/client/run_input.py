@@ -12,9 +12,9 @@ from temporalio import workflow
 
 from ..agent import Agent
 from ..agent_settings import options_for
-from ..delegates import with_delegates
 from ..messages import Message
 from ..options import RunOptions
+from ..peers import as_started
 from ..prompty.load import load
 from ..prompty.portable import credentials_in, portable
 from ..prompty.prepare import prepare
@@ -52,10 +52,11 @@ def new_run(
     messages: Sequence[Message | Mapping[str, Any]] | None,
 ) -> RunInput:
     """The same as a model. Raises like `run_input`."""
-    loaded = with_delegates(agent if isinstance(agent, Agent) else load(agent, defer_environment=True))
+    environment = {} if workflow.in_workflow() else os.environ
+    loaded = as_started(agent if isinstance(agent, Agent) else load(agent, defer_environment=True), environment)
     given = {name: valid_json(value) for name, value in (inputs or {}).items()}
     known = redactor(loaded)
-    chosen = options_for(loaded, options, {} if workflow.in_workflow() else os.environ)
+    chosen = options_for(loaded, options, environment)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
     sent = portable(loaded if workflow.in_workflow() else with_files(loaded))
     agents = {} if workflow.in_workflow() else recorded_agents(loaded)

@@ -20,7 +20,7 @@ from .media import as_url, input_audio
 from .memo import Memo
 from .wire_format import Answer, WireFormat, count
 
-_INTERNAL_METADATA = frozenset({"provider_content", "status"})
+_INTERNAL_METADATA = frozenset({"provider_content", "status", "sent_as"})
 _CUT_SHORT = frozenset({"length", "content_filter"})
 
 

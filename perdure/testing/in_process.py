@@ -82,7 +82,7 @@ class InProcessRun:
         prices: PriceSource | None = None,
     ) -> None:
         given = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
-        loaded = with_delegates(given).model_copy()
+        loaded = with_delegates(given, os.environ).model_copy()
         loaded._others = loaded._others or recorded_agents(loaded)
         self._output_type = output_type
         if output_type is not None:

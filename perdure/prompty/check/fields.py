@@ -29,6 +29,9 @@ from ..secrets import (
 from .findings import Finding, warning
 
 _REFERENCE = re.compile(r"\$\{(?:env|file|credential):[^}]*\}")
+WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
+"""The kinds of tools that nothing of the conversation goes along to."""
+_REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
 
 
 def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
@@ -107,6 +110,11 @@ def _policies(asset: Mapping[str, Any]) -> Iterator[Finding]:
         if isinstance(policy, Mapping) and policy.get("local") is True and policy.get("idempotent") is False:
             text = "a local tool can't be `idempotent: false`: it may be executed again after its worker was lost"
             yield Finding((*place, "perdure", "local"), text)
+        if isinstance(policy, Mapping) and policy.get("context") and tool.get("kind") in WITHOUT_CONTEXT:
+            text = (
+                f"has no effect: a tool of kind {tool.get('kind')} is told its arguments, and nothing of what was said"
+            )
+            yield warning((*place, "perdure", "context"), text)
 
 
 def _own_metadata(asset: Mapping[str, Any]) -> Iterator[Finding]:

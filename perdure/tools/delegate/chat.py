@@ -13,8 +13,8 @@ from ..openapi.http import Http, HttpAnswer
 from ..openapi.request import HttpRequest
 from .settings import Settings
 
-DELEGATED, USER = "task-delegation", "user"
-"""The roles that the task is sent in: an agent of KAOS knows what another agent asks from what a person asks."""
+USER = "user"
+"""The role of the task where `DELEGATED` is not known: by that, an agent of KAOS tells it from what a person asks."""
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
 _MAX_EXCERPT = 1000
 _REFUSED = (400, 422)

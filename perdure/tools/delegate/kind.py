@@ -10,12 +10,12 @@ from typing import Any, ClassVar
 from ...agent import Tool
 from ...child_agents import TASK
 from ...json_types import JsonObject
-from ...messages import TextPart, ToolResult
+from ...messages import DELEGATED, TextPart, ToolResult
 from ..a2a.kind import A2AKind, require_client
 from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError, ToolUnavailable
 from ..openapi.http import Http, HttpFailure
 from .card import Card, CardError, read_card
-from .chat import DELEGATED, USER, DelegationError, answer_of
+from .chat import USER, DelegationError, answer_of
 from .settings import Settings, as_a2a, problems_of, settings_of
 
 MARGIN = 5.0

@@ -1,0 +1,38 @@
+"""What of a conversation goes along with a task for another agent."""
+
+from __future__ import annotations
+
+from perdure.messages import ImagePart, Message, TextPart, ToolCall, ToolResult
+from perdure.recent_messages import MAX_BYTES, recent_messages
+
+CALL = ToolCall(id="1", name="look", arguments='{"where": "sea"}')
+SAID = [
+    Message.system("Be brief."),
+    Message.user("What floats?"),
+    Message.assistant("I look.", [CALL]),
+    Message.tool(CALL, ToolResult.of_text("Wood.")),
+    Message(role="developer", parts=[TextPart(value="Go on.")]),
+    Message(role="user", parts=[TextPart(value="And this?"), ImagePart(source="https://x.example/a.png")]),
+]
+
+
+def test_instructions_stay_here_and_the_rest_is_text() -> None:
+    assert [(each.role, each.text) for each in recent_messages(SAID, 6)] == [
+        ("user", "What floats?"),
+        ("assistant", 'I look.\n{"tool": "look", "arguments": {"where": "sea"}}'),
+        ("user", "Tool result:\nWood."),
+        ("user", "And this?\n[image]"),
+    ]
+    assert [each.text for each in recent_messages(SAID, 1)] == ["And this?\n[image]"]
+    assert recent_messages(SAID, 0) == []
+
+
+def test_calls_that_are_no_json_go_along_as_written() -> None:
+    broken = Message.assistant("", [ToolCall(id="1", name="look", arguments="[1]")])
+    assert recent_messages([broken], 1)[0].text == '{"tool": "look", "arguments": "[1]"}'
+
+
+def test_it_is_bounded() -> None:
+    many = recent_messages([Message.user("ä" * 100_000)] * 100, 100)
+    assert 2 < len(many) < 10
+    assert sum(len(each.text.encode()) for each in many) <= MAX_BYTES
