@@ -13,6 +13,8 @@ SUFFIX = ".prompty"
 DELEGATE = "delegate_to_"
 """Before an agent's name: the name of the tool that delegates to it."""
 TASK = "task"
+DELEGATION_FAILED = "[Delegation failed: "
+"""How the result begins of a task that an agent elsewhere has not answered."""
 
 
 def child_tools(agent: Agent) -> Iterator[PromptyTool]:

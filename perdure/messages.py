@@ -56,7 +56,7 @@ class Message(Exchanged):
       they can't be made; `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
       reasoning items), which are sent back unchanged to the same API and ignored by all others
     - tool: `tool_call_id`; `status`, unless the result is a success
-    - user: `sent_as`, the role "task-delegation", if the message was given with that role
+    - user: `sent_as`, which is "task-delegation" if the message was given with that role
     """
 
     role: Role

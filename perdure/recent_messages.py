@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator, Sequence
 
 from .arguments import parse_with_repair
+from .child_agents import DELEGATE, TASK
 from .errors import ToolArgumentError
 from .excerpt import cut_middle, utf8
 from .messages import Message, TextPart, ToolCall
@@ -44,8 +45,15 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _action(call: ToolCall) -> str:
+    """The call as a model writes it that knows no tools."""
     try:
-        arguments, _ = parse_with_repair(call.arguments)
+        arguments: object = parse_with_repair(call.arguments)[0]
     except ToolArgumentError:
-        return json.dumps({"tool": call.name, "arguments": call.arguments}, ensure_ascii=False)
-    return json.dumps({"tool": call.name, "arguments": arguments}, ensure_ascii=False)
+        arguments = call.arguments
+    if call.name.startswith(DELEGATE) and isinstance(arguments, dict) and isinstance(arguments.get(TASK), str):
+        return _json({"agent": call.name.removeprefix(DELEGATE), "task": arguments[TASK]})
+    return _json({"tool": call.name, "arguments": arguments})
+
+
+def _json(action: dict[str, object]) -> str:
+    return json.dumps(action, ensure_ascii=False)

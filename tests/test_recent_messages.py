@@ -27,7 +27,9 @@ def test_instructions_stay_here_and_the_rest_is_text() -> None:
     assert recent_messages(SAID, 0) == []
 
 
-def test_calls_that_are_no_json_go_along_as_written() -> None:
+def test_calls_go_along_as_actions() -> None:
+    handed = ToolCall(id="1", name="delegate_to_clerk", arguments='{"task": "Count."}')
+    assert recent_messages([Message.assistant("", [handed])], 1)[0].text == '{"agent": "clerk", "task": "Count."}'
     broken = Message.assistant("", [ToolCall(id="1", name="look", arguments="[1]")])
     assert recent_messages([broken], 1)[0].text == '{"tool": "look", "arguments": "[1]"}'
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any, ClassVar
 
 from ...agent import Tool
-from ...child_agents import TASK
+from ...child_agents import DELEGATION_FAILED, TASK
 from ...json_types import JsonObject
 from ...messages import DELEGATED, TextPart, ToolResult
 from ..a2a.kind import A2AKind, require_client
@@ -153,4 +153,4 @@ def _failed(why: str, kind: str, *, status: Any = "error") -> ToolResult:
 
 
 def _words(why: str) -> str:
-    return f"[Delegation failed: {why}]"
+    return f"{DELEGATION_FAILED}{why}]"
