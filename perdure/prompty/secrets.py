@@ -18,6 +18,8 @@ DEFAULT_SECRET = (
     "has a default that is a secret itself, which every run would record: write the reference without the default, "
     "and set the variable where the worker runs"
 )
+DELEGATES: Place = ("metadata", "perdure", "agents")
+"""Where an agent names those that it delegates to, each of which becomes a tool."""
 _NO_SECRETS = frozenset({"authenticationMode", "tokenUrl"})
 _SHORTEST_DEFAULT = 16
 """A shorter default of a secret is a word such as `no-key`, for servers that need none."""
@@ -47,7 +49,7 @@ def is_resolved_late(place: Place) -> bool:
 
 def _is_of_delegate(place: Place) -> bool:
     """Whether it says how an agent elsewhere is reached, which becomes the connection of a tool."""
-    return place[:3] == ("metadata", "perdure", "agents") and place[4:5] in (("url",), ("cardUrl",), ("headers",))
+    return place[:3] == DELEGATES and place[4:5] in (("url",), ("cardUrl",), ("headers",))
 
 
 def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozenset()) -> bool:
@@ -165,4 +167,5 @@ def credential_id(text: str) -> str:
 
 def takes_credential(place: Place) -> bool:
     """Whether a reference to a credential at that place is resolved: in what the model or a tool is reached with."""
-    return place[0] in ("model", "tools") and is_resolved_late(place)
+    is_reached = place[0] in ("model", "tools") or place[:3] == DELEGATES
+    return is_reached and is_resolved_late(place)

@@ -31,7 +31,6 @@ from .findings import Finding, warning
 _REFERENCE = re.compile(r"\$\{(?:env|file|credential):[^}]*\}")
 WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
 """The kinds of tools that nothing of the conversation goes along to."""
-_REFERENCE = re.compile(r"\$\{(?:env|file):[^}]*\}")
 
 
 def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
