@@ -110,6 +110,7 @@ class RunActivities:
             begun.options,
             begun.agents,
             caller=caller,
+            session=begun.session.session if begun.session else "",
             is_called=begun.lineage is not None,
         )
         inventory = await self.stock.for_run(run, may_ask=may_ask)

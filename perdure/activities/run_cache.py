@@ -62,6 +62,7 @@ class KnownRun:
         first_run_id: str = "",
         caller: str = "",
         is_called: bool = False,
+        session: str = "",
     ) -> None:
         self.run_id = run_id
         self.first_run_id = first_run_id or run_id
@@ -70,6 +71,8 @@ class KnownRun:
         """Where the run belongs in its caller's trace (`Lineage.trace`); "" for one that no run has called."""
         self.is_called = is_called
         """Whether another run has called it."""
+        self.session = session
+        """The id of the session that it is a turn of; "" for no turn."""
         self.recorded_agent = agent
         self.inputs = inputs
         self.options = options
@@ -151,9 +154,9 @@ class RunCache:
         _keep(self._conversations, workflow_id, conversation)
 
     def forget(self, workflow_id: str, run_id: str) -> None:
-        """Drop what is kept of a run that has ended; another run of the same workflow id stays."""
+        """Drop what is kept of a run or a session that has ended; another run of the same workflow id stays."""
         known = self._runs.get(workflow_id)
-        if known is not None and known.run_id == run_id:
+        if known is None or known.run_id == run_id:
             self._runs.pop(workflow_id, None)
             self._conversations.pop(workflow_id, None)
 
@@ -212,6 +215,7 @@ class RunCache:
             input.agents,
             first_run_id=first_run_id,
             caller=input.lineage.trace if input.lineage else "",
+            session=input.session.session if input.session else "",
         )
         run.offer(inventory)
         _keep(self._runs, key.workflow_id, run)

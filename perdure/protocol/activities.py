@@ -15,7 +15,7 @@ from ..json_types import JsonObject
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import Message, ToolResult
 from ..tool_calls import ToolRequest
-from .run import Lineage, RecordedOptions
+from .run import Lineage, RecordedOptions, TurnOf
 
 INVENTORY = "perdure.inventory"
 CALL_MODEL = "perdure.call_model"
@@ -64,6 +64,7 @@ class Beginning(Exchanged):
     """Which version of it `messages` is; None for the first."""
     agents: dict[str, Agent] = {}
     lineage: Lineage | None = None
+    session: TurnOf | None = None
 
 
 class Offer(Exchanged):

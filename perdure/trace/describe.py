@@ -42,12 +42,16 @@ End = Any
 
 
 class Describer:
-    """Describes the spans of one run. `with_content` adds messages, arguments and results, without secrets."""
+    """Describes the spans of one run. `with_content` adds messages, arguments and results, without secrets.
 
-    def __init__(self, ids: TraceIds, agent: Agent, *, with_content: bool = False) -> None:
+    `session` is the id of the session that the run is a turn of; "" for no turn.
+    """
+
+    def __init__(self, ids: TraceIds, agent: Agent, *, with_content: bool = False, session: str = "") -> None:
         self.ids = ids
         self.agent = agent
         self.with_content = with_content
+        self.session = session
         self.clean = cache(partial(redact, agent=agent))
         """Takes secrets out of a text. Each call of the model has most texts of the one before it."""
 
@@ -157,6 +161,8 @@ class Describer:
         self, name: str, id: int, attributes: Mapping[str, Value], *, kind: SpanKind = SpanKind.INTERNAL
     ) -> SpanFacts:
         own: dict[str, Value] = {"perdure.run.id": self.ids.workflow_id, **attributes}
+        if self.session:
+            own["gen_ai.conversation.id"] = self.session
         return SpanFacts(name, id, self.ids.agent, own, kind)
 
     def _ended(self, facts: SpanFacts, end: End) -> SpanFacts:

@@ -40,6 +40,7 @@ def agent_span(
     describer: Describer, record: RunRecord, events: Sequence[RunEvent], *, session: str | None = None
 ) -> SpanFacts:
     """The run as a whole, as its last link knows it; `session` is the conversation that it belongs to."""
+    session = describer.session or session
     ids, agent, state = describer.ids, describer.agent, record.state
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": "invoke_agent",

@@ -93,13 +93,16 @@ class LiveTracing(Interceptor):
         info, record = workflow.info(), run.record
         caller = record.input.lineage.trace if record.input.lineage else ""
         ids = TraceIds.of(info.namespace, info.workflow_id, info.first_execution_run_id, caller)
-        describer = Describer(ids, record.input.agent, with_content=self.with_content)
+        turn = record.input.session
+        describer = Describer(
+            ids, record.input.agent, with_content=self.with_content, session=turn.session if turn else ""
+        )
         events, now = record.events, workflow.time()
         for timed in link_spans(describer, record, events):
             self._told(ids, timed.facts, timed.since, now if timed.until is None else timed.until)
         if is_last:
-            session = info.typed_search_attributes.get(SESSION)
-            self._told(ids, agent_span(describer, record, events, session=session), record.state.started_at, now)
+            found = info.typed_search_attributes.get(SESSION)
+            self._told(ids, agent_span(describer, record, events, session=found), record.state.started_at, now)
 
     def _told(self, ids: TraceIds, facts: SpanFacts, since: float, until: float) -> None:
         span = self.spans.start(ids, facts, int(since * NANOSECONDS))

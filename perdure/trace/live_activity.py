@@ -98,7 +98,7 @@ class TracedActivities(ActivityInboundInterceptor):
         assert info.workflow_id is not None
         assert info.workflow_run_id is not None
         ids = TraceIds.of(info.namespace, info.workflow_id, run.first_run_id, run.caller)
-        describer = Describer(ids, run.recorded_agent, with_content=self._with_content)
+        describer = Describer(ids, run.recorded_agent, with_content=self._with_content, session=run.session)
         place = (info.workflow_run_id, info.activity_id)
         match asked:
             case activities.ModelInput():

@@ -67,7 +67,8 @@ async def rebuilt_run(chain: Chain, *, content: bool, caller: str = "") -> Rebui
     client, first = chain.client, links[0].input
     recorded = first.lineage.trace if first.lineage else ""
     ids = TraceIds.of(client.namespace, chain.workflow_id, await chain.origin(), recorded or caller)
-    return await rebuilt_links(client, Describer(ids, first.agent, with_content=content), links)
+    session = first.session.session if first.session else ""
+    return await rebuilt_links(client, Describer(ids, first.agent, with_content=content, session=session), links)
 
 
 async def rebuilt_links(client: Client, describer: Describer, links: Sequence[RecordedLink]) -> RebuiltRun:

@@ -52,7 +52,7 @@ async def replayed(
     return Replayed(begun.run, begun.info, asked.local)
 
 
-class _Begun(RunObserver):
+class _Begun(RunObserver[AgentRun]):
     """Keeps the workflow object that a replay makes."""
 
     run: AgentRun | None = None

@@ -1,4 +1,4 @@
-"""Bounds, in bytes, the runs that a worker keeps in its cache, and tells when one of them has ended."""
+"""Bounds, in bytes, the runs and sessions that a worker keeps in its cache, and tells when one of them has ended."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from temporalio.worker import Worker
 
 from ..workflows.agent_run import AgentRun
 from ..workflows.observer import RunObserver
+from ..workflows.session import Session
 
 DEFAULT_WORKFLOW_BYTES = 128 * 1024 * 1024
 LOOK_SECONDS = 1.0
@@ -36,20 +37,22 @@ class _Seen:
     changed_at: float
 
 
-class WorkflowMemory(RunObserver):
+class WorkflowMemory(RunObserver[AgentRun | Session]):
     """Evicts runs from a worker's cache while they take too much memory; those that have waited longest go first.
 
     Temporal bounds the cache by the number of runs (`max_cached_workflows`), however large each one is. An evicted
     run costs nothing until something happens to it; then its history is read and replayed. A run that is under way
-    is not evicted: it would be back at once.
+    is not evicted: it would be back at once. Sessions count as runs here.
     """
+
+    observed = (AgentRun, Session)
 
     def __init__(self, max_bytes: int, on_end: Callable[[str, str], None]) -> None:
         """`on_end` is called in the event loop, soon after a run has ended, with its workflow id and run id."""
         self._max_bytes = max_bytes
         self._on_end = on_end
         self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_ENDED)
-        self._held: dict[str, ref[AgentRun]] = {}
+        self._held: dict[str, ref[AgentRun | Session]] = {}
         self._seen: dict[str, _Seen] = {}
         self.evictions = 0
 
@@ -58,10 +61,10 @@ class WorkflowMemory(RunObserver):
         """About how much memory the held runs take."""
         return sum(self._sizes().values())
 
-    def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
+    def on_begin(self, run: AgentRun | Session, info: workflow.Info) -> None:
         self._held[info.run_id] = ref(run)
 
-    def on_stop(self, run: AgentRun, info: workflow.Info) -> None:
+    def on_stop(self, run: AgentRun | Session, info: workflow.Info) -> None:
         if run.has_ended:
             self._ended.append((info.workflow_id, info.run_id))
 

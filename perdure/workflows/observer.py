@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from temporalio import workflow
 from temporalio.worker import (
@@ -13,15 +13,21 @@ from temporalio.worker import (
 )
 
 from .agent_run import AgentRun
+from .session import Session
+
+Observed = TypeVar("Observed", bound=AgentRun | Session)
 
 
-class RunObserver(Interceptor):
+class RunObserver(Interceptor, Generic[Observed]):
     """Is told, in the thread that executes the workflow, when an agent's run begins and when its execution stops."""
 
-    def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
+    observed: tuple[type[Any], ...] = (AgentRun,)
+    """The workflows of which it is told."""
+
+    def on_begin(self, run: Observed, info: workflow.Info) -> None:
         """The run, or one link of it, is about to do its first step. Must not raise."""
 
-    def on_stop(self, run: AgentRun, info: workflow.Info) -> None:
+    def on_stop(self, run: Observed, info: workflow.Info) -> None:
         """It does nothing more here: it has ended, goes on as the next link, or was evicted. Must not raise."""
 
     def workflow_interceptor_class(
@@ -31,8 +37,9 @@ class RunObserver(Interceptor):
 
         class Inbound(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                run, info = workflow.instance(), workflow.info()
-                if not isinstance(run, AgentRun):
+                run: Any = workflow.instance()
+                info = workflow.info()
+                if not isinstance(run, observer.observed):
                     return await super().execute_workflow(input)
                 observer.on_begin(run, info)
                 try:

@@ -104,6 +104,7 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
         reference=input.beginning.reference if input.beginning else None,
         agents=input.agents,
         lineage=input.lineage,
+        session=input.session,
     )
     inventory: Inventory = await workflow.execute_local_activity(
         INVENTORY,

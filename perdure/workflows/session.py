@@ -31,6 +31,9 @@ from .sessions.shown import show
 from .sessions.taking import read_message
 from .sessions.turns import Turns
 
+IDLE_BYTES = 64 * 1024
+"""What a session takes in a worker's cache, however short it is."""
+
 
 @workflow.defn(name=names.SESSION_WORKFLOW, sandboxed=False, failure_exception_types=BUGS)
 class Session:
@@ -60,6 +63,8 @@ class Session:
         self._idle = IdleTime(input.idle_timeout or 0.0, lambda: self._turns.current is not None)
         self._history: HistorySize | None = None
         self._has_ended = False
+        self.memory_bytes = IDLE_BYTES
+        """About what this object takes; a worker that has too many runs and sessions looks at it."""
 
     @workflow.run
     async def run(self, input: SessionInput) -> SessionStatus:
@@ -136,6 +141,8 @@ class Session:
         return self.status()
 
     def _show(self) -> None:
+        history = workflow.info().get_current_history_size()
+        self.memory_bytes = IDLE_BYTES + 2 * self._conversation.conversation.recorded_bytes + history
         show(self._turns, self.status())
 
     @property

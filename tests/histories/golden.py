@@ -10,12 +10,13 @@ from temporalio.client import WorkflowHistory
 
 from perdure.client.reading.replay import replay
 from perdure.payloads.converter import perdure_data_converter
+from perdure.protocol.names import SESSION_WORKFLOW
 
 FOLDER = Path(__file__).parent / "recorded"
 
 
 class Golden(BaseModel):
-    """One link of a run, as it was recorded."""
+    """One link of a run or a session, as it was recorded."""
 
     history: dict[str, Any]
     """As `WorkflowHistory.from_json` takes it."""
@@ -24,7 +25,9 @@ class Golden(BaseModel):
 
 
 async def outline(history: dict[str, Any]) -> list[str]:
-    """The events that the replay of a history gives, without their data."""
+    """The events that the replay of a history gives, without their data; a session's gives none."""
+    if _started(history)["workflowType"]["name"] == SESSION_WORKFLOW:
+        return []
     id = id_of(history)
     recorded = WorkflowHistory.from_json(id, history)
     run = await replay(id, recorded.events, perdure_data_converter)
@@ -38,5 +41,10 @@ async def outline(history: dict[str, Any]) -> list[str]:
 
 def id_of(history: dict[str, Any]) -> str:
     """The workflow id of the recorded run, from which those of its children are derived."""
-    id: str = history["events"][0]["workflowExecutionStartedEventAttributes"]["workflowId"]
+    id: str = _started(history)["workflowId"]
     return id
+
+
+def _started(history: dict[str, Any]) -> dict[str, Any]:
+    started: dict[str, Any] = history["events"][0]["workflowExecutionStartedEventAttributes"]
+    return started

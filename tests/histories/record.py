@@ -20,6 +20,7 @@ from perdure.protocol import search_attributes
 
 from .golden import FOLDER, Golden, outline
 from .scenarios import SCENARIOS, Scene
+from .session_scenarios import SESSION_SCENARIOS, histories_of
 
 SHORT_HISTORY = "limit.historyCount.suggestContinueAsNew=60"
 
@@ -34,22 +35,27 @@ async def main(names: list[str]) -> None:
         dev_server_extra_args=dynamic_config(*FAST, SHORT_HISTORY),
         search_attributes=search_attributes.ALL,
     ) as server:
-        for name in names or SCENARIOS:
+        for name in names or [*SCENARIOS, *SESSION_SCENARIOS]:
             for path in FOLDER.glob(f"{name}-*.json"):
                 path.unlink()
             await record(server.client, name)
 
 
 async def record(client: Client, name: str) -> None:
-    run = await SCENARIOS[name](Scene(client, name))
-    number = 0
-    async for link in read_links(client, run.id):
-        number += 1
-        history = WorkflowHistory(run.id, link.history).to_json_dict()
+    recorded = await _histories(client, name)
+    for number, told in enumerate(recorded, 1):
+        history = told.to_json_dict()
         _without_this_machine(history)
         golden = Golden(history=history, events=await outline(history))
         (FOLDER / f"{name}-{number}.json").write_text(golden.model_dump_json() + "\n", encoding="utf-8")
-    print(f"{name}: {number} histories, {len(await run.events())} events")
+    print(f"{name}: {len(recorded)} histories")
+
+
+async def _histories(client: Client, name: str) -> list[WorkflowHistory]:
+    if name in SESSION_SCENARIOS:
+        return await histories_of(await SESSION_SCENARIOS[name](client, name))
+    run = await SCENARIOS[name](Scene(client, name))
+    return [WorkflowHistory(run.id, link.history) async for link in read_links(client, run.id)]
 
 
 def _without_this_machine(value: Any) -> None:

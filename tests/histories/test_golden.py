@@ -12,12 +12,21 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from perdure.payloads.converter import perdure_data_converter
 from perdure.workflows.agent_run import AgentRun
+from perdure.workflows.session import Session
 
 from .golden import FOLDER, Golden, id_of, outline
 from .scenarios import SCENARIOS
+from .session_scenarios import SESSION_SCENARIOS
 
 RECORDED = sorted(FOLDER.glob("*.json"))
-SANDBOXED = ("tools-1", "plain_guardrails-1", "cancelled_in_a_tool-1", "compaction-1", "continued_as_new-2")
+SANDBOXED = (
+    "tools-1",
+    "plain_guardrails-1",
+    "cancelled_in_a_tool-1",
+    "compaction-1",
+    "continued_as_new-2",
+    "session_turns-1",
+)
 """Enough to see that the workflow's modules do nothing that Temporal's sandbox forbids; each takes its time."""
 
 
@@ -25,7 +34,9 @@ async def failures(paths: Iterable[Path], runner: WorkflowRunner) -> dict[str, E
     """Workflow id → why the history does not replay."""
     goldens = {path.stem: Golden.model_validate_json(path.read_bytes()) for path in paths}
     histories = [WorkflowHistory.from_json(id_of(golden.history), golden.history) for golden in goldens.values()]
-    replayer = Replayer(workflows=[AgentRun], data_converter=perdure_data_converter, unsandboxed_workflow_runner=runner)
+    replayer = Replayer(
+        workflows=[AgentRun, Session], data_converter=perdure_data_converter, unsandboxed_workflow_runner=runner
+    )
     async with replayer.workflow_replay_iterator(_each(histories)) as results:
         return {result.history.workflow_id: result.replay_failure async for result in results if result.replay_failure}
 
@@ -50,4 +61,4 @@ async def test_gives_the_events_that_it_gave(path: Path) -> None:
 
 
 def test_every_scenario_is_recorded() -> None:
-    assert {path.stem.rpartition("-")[0] for path in RECORDED} == set(SCENARIOS)
+    assert {path.stem.rpartition("-")[0] for path in RECORDED} == {*SCENARIOS, *SESSION_SCENARIOS}

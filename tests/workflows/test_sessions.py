@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import uuid
 from collections.abc import AsyncIterator, Callable
 
 import pytest
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
@@ -15,9 +19,12 @@ from perdure.protocol import names
 from perdure.protocol.session import SessionNote
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
+from tests.conftest import wait_for
 
 from .sessions import SessionStage, refusal, setup_of, shown, talk
 
+STARTS_CHILD = EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
+TASK_DONE = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
 Scripted = Callable[[Script], ScriptedModel]
 
 
@@ -232,3 +239,49 @@ async def test_many_senders_at_once(session: SessionStage) -> None:
         assert sorted(said) == ["again", *texts]
     in_order = [each.message.text for each in (await session.link()).messages][:6]
     assert [text for text in said if text != "again"] == in_order
+
+
+async def test_a_worker_that_remembers_nothing(session: SessionStage) -> None:
+    async with session.worker(max_cached_workflows=0, conversation_cache_bytes=0):
+        await session.start()
+        await session.said("long 9000")
+        await session.said("two")
+        assert await session.said("three") == "re: three"
+    assert len(await session.conversation()) == 7
+
+
+async def test_a_session_that_is_reset_while_a_run_is_under_way(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        await session.said("one")
+        await session.idle()
+        await session.send("hold")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await reset(session, before_turn=2)
+        session.gate.open.set()
+
+        async def second_is_done() -> bool:
+            return (await session.status()).turn == 2
+
+        await wait_for(second_is_done, timeout=60)
+        await session.idle()
+        assert await session.conversation() == [
+            *("s: You are helpful.", "u: one", "a: re: one", "u: hold", "a: ", "t: through", "a: re: hold"),
+        ]
+        assert await session.said("three") == "re: three"
+
+
+async def reset(session: SessionStage, before_turn: int) -> None:
+    """Let the session go on from where that turn had not begun yet, as an operator may."""
+    link = await session.link()
+    begins = [event.event_id for event in link.history if event.event_type == STARTS_CHILD][before_turn - 1]
+    tasks = [event.event_id for event in link.history if event.event_type == TASK_DONE and event.event_id < begins]
+    await session.client.workflow_service.reset_workflow_execution(
+        ResetWorkflowExecutionRequest(
+            namespace=session.client.namespace,
+            workflow_execution=WorkflowExecution(workflow_id=session.id, run_id=link.run_id),
+            reason="a test",
+            request_id=str(uuid.uuid4()),
+            workflow_task_finish_event_id=tasks[-1],
+        )
+    )

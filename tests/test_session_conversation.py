@@ -1,0 +1,98 @@
+"""What a session keeps of what its turns hand over."""
+
+from __future__ import annotations
+
+import pytest
+
+from perdure.conversation import Conversation, ConversationRef
+from perdure.messages import Message
+from perdure.operations import Append, Operation, Trim
+from perdure.session_conversation import SessionConversation, handed_over
+
+SEED = [Message.system("Be kind."), Message.user("one"), Message.assistant("two")]
+QUESTION, ANSWER = Message.user("three"), Message.assistant("four")
+
+
+@pytest.fixture
+def session() -> SessionConversation:
+    found = SessionConversation(Conversation.recorded(SEED))
+    found.begin([QUESTION])
+    return found
+
+
+def begun(session: SessionConversation) -> Conversation:
+    """The conversation of a turn that goes on from the session's."""
+    known = session.conversation
+    turn = Conversation.recorded(known.messages, version=known.version, digest=known.digest)
+    turn.append([QUESTION])
+    return turn
+
+
+def texts(session: SessionConversation) -> list[str]:
+    return [message.text for message in session.conversation.messages]
+
+
+def test_what_comes_in_parts_counts_when_it_is_complete(session: SessionConversation) -> None:
+    turn = begun(session)
+    first = turn.ref()
+    turn.append([ANSWER])
+    assert session.hand_over(first, is_last=False)
+    assert texts(session) == ["Be kind.", "one", "two"]
+    assert session.hand_over(turn.ref(), is_last=True, unread=1)
+    assert session.end()
+    assert texts(session) == ["Be kind.", "one", "two", "three", "four"]
+    assert (session.unread, session.conversation.digest) == (1, turn.digest)
+
+
+def test_a_turn_that_has_not_told_all_leaves_what_it_was_sent(session: SessionConversation) -> None:
+    session.hand_over(begun(session).ref(), is_last=False)
+    session.steer(Message.user("and this"))
+    assert not session.end()
+    assert texts(session) == ["Be kind.", "one", "two", "three", "and this"]
+    assert session.unread == 0
+
+
+def test_what_goes_on_from_nothing_known_is_refused(session: SessionConversation) -> None:
+    turn = begun(session)
+    good = turn.ref()
+    assert session.hand_over(good, is_last=True)
+    for bad in (
+        ConversationRef(base=7, version=8, digest="x", operations=[Append(messages=[ANSWER])]),
+        ConversationRef(base=1, version=2, digest="x", operations=[Append(messages=[ANSWER])]),
+        ConversationRef(base=1, version=3, digest=good.digest, operations=[]),
+    ):
+        assert not session.hand_over(bad, is_last=True)
+    assert session.end()
+    assert texts(session)[-1] == "three"
+
+
+def test_told_anew_it_counts_once(session: SessionConversation) -> None:
+    told = begun(session).ref()
+    assert session.hand_over(told, is_last=True)
+    assert session.hand_over(told, is_last=True)
+    session.end()
+    assert texts(session) == ["Be kind.", "one", "two", "three"]
+
+
+@pytest.mark.parametrize("is_known", [True, False])
+def test_the_view_is_handed_over_where_it_takes_less(session: SessionConversation, is_known: bool) -> None:
+    start, turn = session.conversation.ref(), begun(session)
+    turn.append([Message.assistant("x" * 1000)])
+    operations: list[Operation] = [*turn.operations, Trim(head=1, drop=4, summary=Message.user("in short"))]
+    turn.apply(operations[-1])
+    told = handed_over(start, operations if is_known else None, turn)
+    assert [operation.op for operation in told.operations] == ["rewrite"]
+    assert session.hand_over(told.ref(), is_last=True)
+    session.end()
+    assert texts(session) == ["Be kind.", "in short"]
+
+
+def test_new_instructions_take_the_place_of_the_old_ones(session: SessionConversation) -> None:
+    session.hand_over(begun(session).ref(), is_last=True)
+    session.end()
+    session.reference(whole=True)
+    session.instruct([Message.system("Be brief.")])
+    assert texts(session) == ["Be brief.", "one", "two", "three"]
+    kept = session.reference(whole=False)
+    assert [operation.op for operation in kept.operations] == ["instruct"]
+    assert (kept.base, kept.version) == (1, 2)
