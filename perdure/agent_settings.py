@@ -18,7 +18,7 @@ from .foreign_settings import (
     read_octopus,
 )
 from .options import MAX_SECONDS, MIN_SECONDS, RunOptions
-from .setting_values import Place, Problem, Settings, read_map, require_set, unknown
+from .setting_values import MAX_NAME, Place, Problem, Settings, read_map, require_set, unknown
 
 OF_THE_START = frozenset({"raw", "turn", "stream", "guardrails", "compactor", "missing_tool_grace"})
 """Options that are no matter of an agent's file: who starts a run says how it is watched, and what its workers have."""
@@ -152,7 +152,7 @@ def _read_own(value: object, settings: Settings, session: SessionSettings) -> No
         shown = [name for name in known if known[name] is not _refused]
         for name in value:
             if name not in known:
-                settings.refuse(("metadata", "perdure", str(name)), unknown(str(name), shown))
+                settings.refuse(("metadata", "perdure", str(name)[:MAX_NAME]), unknown(str(name), shown))
         value = {name: entry for name, entry in value.items() if name in known}
     read_map(value, ("metadata", "perdure"), known, settings)
 

@@ -12,6 +12,8 @@ from .options import RunOptions
 from .spelling import did_you_mean
 
 Place = tuple[str, ...]
+MAX_NAME = 80
+"""Characters of a name that is not known that an error shows."""
 CHARS_PER_TOKEN = 4
 """How limits in tokens are taken: a token is about so many characters of English text."""
 
@@ -69,7 +71,8 @@ def option_value(name: str, value: object) -> Any:
         return getattr(RunOptions.model_validate({name: value}), name)
     except ValidationError as error:
         text = error.errors()[0]["msg"]
-        raise ValueError(f"{value!r:.80}: {text[:1].lower()}{text[1:]}") from None
+        shown = "" if text.startswith(repr(value)[:20]) else f"{value!r:.80}: "
+        raise ValueError(f"{shown}{text[:1].lower()}{text[1:]}") from None
 
 
 def require_set(value: object) -> None:
@@ -97,7 +100,7 @@ def read_map(
         settings.refuse(place, f"expected a map of settings ({', '.join(readers)}), got {value!r:.80}")
         return
     for name, entry in value.items():
-        where = (*place, str(name))
+        where = (*place, str(name)[:MAX_NAME])
         if name not in readers:
             settings.refuse(where, unknown(str(name), readers))
             continue
@@ -110,6 +113,8 @@ def read_map(
 def unknown(name: str, known: Iterable[str]) -> str:
     """What to say of a name that there is not, with the one that is most like it."""
     known = list(known)
+    if len(name) > MAX_NAME:
+        return f"unknown setting {name!r:.80}…: expected {', '.join(known)}"
     lower = {each.lower().replace("_", ""): each for each in known}
     near = lower.get(name.lower().replace("_", "").replace("-", ""))
     hint = f" (did you mean {near!r}?)" if near else did_you_mean(name, known)

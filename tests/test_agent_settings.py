@@ -142,3 +142,9 @@ def test_a_called_agent_has_its_own_file_and_the_budgets_of_its_caller() -> None
     own = called_options(options, caller, agent(perdure={"maxIterations": 20, "maxToolCalls": 9, "maxDepth": 5}))
     assert (own.max_iterations, own.max_tool_calls, own.max_depth) == (20, 3, 2)
     assert called_options(RunOptions(), plain, agent(perdure={"maxToolCalls": 9})).max_tool_calls == 9
+
+
+def test_a_name_of_any_length_gets_a_short_answer() -> None:
+    with pytest.raises(LoadError) as error:
+        options_for(agent(perdure={"m" * 100_000: 1}))
+    assert len(str(error.value)) < 2_000

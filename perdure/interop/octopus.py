@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict, deque
-from collections.abc import AsyncIterator
-from typing import Any, Literal, NamedTuple
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import aclosing
+from typing import Any, Literal, NamedTuple, cast
 
 from ..client import RunHandle
 from ..client.answer import PREAMBLE_CHARS, AnswerText
@@ -57,10 +58,11 @@ async def octopus_events(
     turn = _Turn(run.id, await run.agent_name() if agent_id is None else agent_id, AnswerText(held_back))
     yield turn.start()
     last = ""
-    async for event in run.stream():
-        for shown in turn.after(event):
-            yield shown
-        last = event.type
+    async with aclosing(cast(AsyncGenerator[RunEvent, None], run.stream())) as events:
+        async for event in events:
+            for shown in turn.after(event):
+                yield shown
+            last = event.type
     if last != "done":
         await run.result()
 

@@ -446,6 +446,17 @@ async def prompted_tools(scene: Scene) -> RunHandle:
         return run
 
 
+@scenario
+async def limits_of_an_octopus_agent(scene: Scene) -> RunHandle:
+    """Shortened results, a trimmed conversation of which much is kept, calls side by side, its text at the limit."""
+    limits = {"max_result": 300, "keep_messages": 6, "max_iterations": 2, "parallel_tool_calls": True}
+    words = {"on_limit": "partial", "limit_message": "No more than {max_iterations}."}
+    two = asks(call("echo", "call_1", text="y" * 900), call("echo", "call_2", text="z"), text="Both.")
+    steps = [two, step(2, "y" * 900)]
+    async with scene.running(steps, [echo], messages=LONG, context_budget=1500, **limits, **words) as run:
+        return run
+
+
 async def _has_event(run: RunHandle, type: str) -> bool:
     return any(event.type == type for event in await run.events())
 

@@ -37,7 +37,7 @@ async def cancelled_in_a_tool(run: RunHandle, gate: Gate) -> tuple[str, bool]:
     await gate.reached.wait()
     await run.cancel()
     with pytest.raises(RunCancelled) as caught:
-        await asyncio.wait_for(run.result(), 10)
+        await asyncio.wait_for(run.result(), 20)
     assert gate.left == 0
     return caught.value.messages[-1].text, True
 
@@ -92,24 +92,26 @@ async def test_ten_calls_of_which_one_fails_one_hangs_and_one_is_cancelled(stage
     async def work(text: str) -> str:
         if text == "3":
             raise ValueError("no such employee")
-        if text == "5":
-            await asyncio.Event().wait()
         return f"result {text}"
 
+    async def hang(text: str = "") -> None:
+        await asyncio.Event().wait()
+
     calls = [call("work", f"tc_{number}", text=str(number)) for number in range(9)]
+    calls[5] = call("hang", "tc_5")
     model = scripted([asks(*calls, call("last", "tc_9"))])
-    patient = {"name": "last", "kind": "function", "perdure": {"timeout": 60}}
-    agent = scripted_agent(model, ["work", patient], metadata={"octopus": {"ToolTimeoutSeconds": 1}})
-    async with stage.worker({"work": work, "last": last}):
+    hangs = {"name": "hang", "kind": "function", "perdure": {"timeout": 0.5}}
+    agent = scripted_agent(model, ["work", hangs, "last"], metadata={"octopus": {"ToolTimeoutSeconds": 60}})
+    async with stage.worker({"work": work, "hang": hang, "last": last}):
         run = await stage.start(agent)
         await last.reached.wait()
         await wait_for(lambda: _has_nine_results(run))
         await run.cancel()
-        error = await cancelled(stage, run, within=10)
+        error = await cancelled(stage, run, within=20)
     texts = tool_texts(error.messages)
     assert [text for text in texts if text.startswith("result")] == [f"result {n}" for n in (0, 1, 2, 4, 6, 7, 8)]
     assert texts[3] == "Error: Tool 'work' failed: ValueError: no such employee"
-    assert texts[5] == "Error: Tool 'work' failed: timed out after 1 seconds"
+    assert texts[5] == "Error: Tool 'hang' failed: timed out after 0.5 seconds"
     assert texts[9] == "[cancelled]"
     assert last.left == 0
 
