@@ -22,15 +22,20 @@ from ..starting import own_attributes, with_registered
 from .turns import SEPARATOR
 
 MAX_ID_CHARS = 200
-"""Of a session: its runs, and the runs that they call, have longer ids."""
+"""Of a session: its runs, and the runs that they call, have longer ids. Of a message, too."""
 
 
-def require_id(id: str) -> None:
-    """Raises ValueError for what can't be the id of a session."""
+def require_id(id: str, what: str) -> None:
+    """Raises ValueError for what can't be the id of a session, or of a message."""
     if not isinstance(id, str) or not 0 < len(id) <= MAX_ID_CHARS or not id.isprintable() or id.strip() != id:
         raise ValueError(
-            f"session id {id!r:.300}: expected 1 to {MAX_ID_CHARS} printable characters, without blanks at its ends"
+            f"{what} {id!r:.300}: expected 1 to {MAX_ID_CHARS} printable characters, without blanks at its ends"
         )
+
+
+def require_session_id(id: str) -> None:
+    """Raises ValueError for what can't be the id of a session."""
+    require_id(id, "session id")
     if SEPARATOR in id:
         raise ValueError(
             f"session id {id!r}: a {SEPARATOR!r} separates a session's id from the number of its run; write, for "

@@ -24,6 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ...errors import RunNotFound
 from ...protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW
 from ...protocol.session import SessionMessage, Taken
+from ...workflows.sessions.taking import read_message
 from ..starting import with_registered
 from .error import SessionError
 from .opening import Opening
@@ -57,6 +58,14 @@ class Answer:
     value: Any
     link: str
     """The run id of the session's link that was asked."""
+
+
+def require_readable(message: SessionMessage) -> None:
+    """Raises `SessionError` for a message that every session refuses: it must not begin one."""
+    try:
+        read_message([message])
+    except ApplicationError as error:
+        raise SessionError(error.message, kind=error.details[0]["kind"], message_id=message.id) from error
 
 
 class _NotTakenError(Exception):
@@ -155,7 +164,7 @@ class Asked:
         try:
             async with asyncio.timeout(self.patience):
                 return await self._answer(request)
-        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
+        except TimeoutError:
             raise await self._unconfirmed() from None
 
     async def _answer(self, request: Request) -> Answer:
@@ -177,6 +186,8 @@ class Asked:
         try:
             await asyncio.wait([attempt], timeout=seconds)
             return attempt.result() if attempt.done() else None
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            return None
         except WorkflowUpdateFailedError as error:
             if isinstance(error.cause, ApplicationError) and error.cause.type == _BETWEEN_LINKS:
                 return None

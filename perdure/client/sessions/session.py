@@ -16,7 +16,7 @@ from ...agent_settings import SessionSettings, session_settings
 from ...errors import RunNotFound
 from ...events import RunEvent
 from ...messages import Message
-from ...options import RunOptions
+from ...options import MAX_SECONDS, RunOptions
 from ...payloads.converter import with_converter
 from ...payloads.encryption.texts import sealed_text
 from ...payloads.limits import require_sendable
@@ -27,9 +27,9 @@ from ...valid_text import valid_text
 from ..caller_span import current_traceparent
 from ..handle import RunHandle
 from ..start_options import StartOptions
-from .opening import Opening, begin, opening_of, require_id
+from .opening import Opening, begin, opening_of, require_id, require_session_id
 from .reading import Reader
-from .sending import Asked, Delivery
+from .sending import Asked, Delivery, require_readable
 from .setup import loaded_agent, setup_of
 from .turns import PromisedChain, Turn
 
@@ -65,9 +65,12 @@ def session(
     whose behalf it is; `tenant`, `priority` and `memo` are as for `start_run`; all these count when the session begins.
     `patience` says how many seconds a message may wait for a worker's answer.
 
-    Raises ValueError for what can't be an id: it has 1 to 200 printable characters, without '/'.
+    Raises ValueError for what can't be an id: it has 1 to 200 printable characters, without '/'; and for an
+    `idle_timeout` that is not above 0.
     """
-    require_id(id)
+    require_session_id(id)
+    if idle_timeout is not None and not 0 < idle_timeout <= MAX_SECONDS:
+        raise ValueError(f"idle_timeout={idle_timeout!r}: expected seconds above 0 and up to {MAX_SECONDS}, or None")
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
     made = _Made(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
     return Session(with_converter(client), id, made, patience=patience)
@@ -121,8 +124,11 @@ class Session:
 
         Raises `SessionError` also for a session that is closing and when no worker answers in time (`unconfirmed`:
         send it again under its `message_id`); `RunNotFound` where no agent is given and there is no such session; what
-        `start_run` raises; `RenderError` for a prompt with an input without a value; `PayloadTooLargeError`.
+        `start_run` raises; `RenderError` for a prompt with an input without a value; `PayloadTooLargeError`; ValueError
+        for a `message_id` that is not 1 to 200 printable characters.
         """
+        if message_id is not None:
+            require_id(message_id, "message_id")
         agent = None if self._made.agent is None else loaded_agent(self._made.agent)
         settings = session_settings(agent) if agent is not None else SessionSettings()
         message = SessionMessage(
@@ -143,6 +149,7 @@ class Session:
         return RunHandle(self._client, taken.run_id, chain=chain)
 
     async def _delivery(self, message: SessionMessage, agent: Agent | None, settings: SessionSettings) -> Delivery:
+        require_readable(message)
         await require_sendable(self._client, message, "The message", lambda: "Send less")
         opening = None if agent is None else await self._opening(agent, settings)
         if opening is not None:

@@ -9,11 +9,12 @@ from pathlib import Path
 import pytest
 
 from perdure import RunNotFound, SessionError, ToolNotRegisteredError
-from perdure.client import RunEvent, RunOptions, Session, get_run, start_run
+from perdure.client import RunEvent, RunOptions, Session, connect, get_run, start_run
 from perdure.client.sessions.reading import recorded_status
 from perdure.messages import Message
 from perdure.protocol.session import SessionStatus
 from perdure.testing import ScriptedModel
+from perdure.worker import create_worker
 from tests.conftest import wait_for
 from tests.workflows.agents import scripted_agent
 
@@ -194,12 +195,29 @@ async def test_ids_that_are_no_session(talk: Talk) -> None:
             await ask()
 
 
-async def test_a_message_that_no_worker_has_taken_counts_once(talk: Talk) -> None:
+async def test_a_message_that_no_worker_has_taken_counts_once(talk: Talk, address: str) -> None:
     lonely = Talk(talk.client, talk.agent, f"{talk.task_queue}-lonely")
     session = lonely.session(patience=0.5)
     with pytest.raises(SessionError, match=f"no worker of the task queue '{lonely.task_queue}' has answered") as error:
         await session.send("one", message_id="m-1")
     assert (error.value.kind, error.value.message_id) == ("unconfirmed", "m-1")
+    async with create_worker(await connect(address), task_queue=lonely.task_queue, tools={"hold": lonely.hold}):
+        run = await lonely.session(session.id).send("one", message_id="m-1")
+        assert (await run.result()).output == "You said one."
+        status = await session.status()
+        assert (run.id, status.turn, status.queued) == (f"{session.id}/1", 1, 0)
+
+
+async def test_what_is_no_message_begins_no_session(talk: Talk) -> None:
+    session = talk.session()
+    for text, kind in ((" ", "empty"), ("x" * 1024 * 1025, "too_large")):
+        with pytest.raises(SessionError) as refused:
+            await session.send(text)
+        assert refused.value.kind == kind
+    with pytest.raises(ValueError, match="message_id ''"):
+        await session.send("one", message_id="")
+    with pytest.raises(RunNotFound):
+        await session.status()
 
 
 async def test_no_secret_is_recorded(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
