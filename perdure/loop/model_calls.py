@@ -16,6 +16,7 @@ from .state import LoopState, usage_data
 
 Emit = Callable[[EventType, LoggedData], None]
 NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in the prompt from now on"
+NO_TOOLS_ADVICE = ". Such a model is told of its tools in the prompt with tool_protocol='auto' or 'json'"
 EMPTY_ANSWER = "The model's final response is empty: what it said before stands for it"
 NO_ANSWER = "The model's final response is empty"
 MAX_WAIT_SECONDS = 60.0
@@ -152,7 +153,8 @@ class Retries:
         Raises `ExecuteError` when there is no next attempt.
         """
         if not error.retryable:
-            raise ExecuteError(f"LLM call failed: {error.account}", reason=error.kind) from error
+            advice = NO_TOOLS_ADVICE if error.kind == "no_tools" else ""
+            raise ExecuteError(f"LLM call failed: {error.account}{advice}", reason=error.kind) from error
         if error.kind == "rate_limit":
             return self._after_rate_limit(error)
         attempts = self._options.max_llm_retries

@@ -19,6 +19,7 @@ from ..client.runs import start_run
 from ..messages import ToolCall
 from ..prompty.load import load
 from ..protocol.outcome import RunResult
+from ..providers.prompted.rendering import written_of
 from ..schema import object_schema
 from ..tools.collect import collect_tools
 from ..tools.kind import Asking, KindCall, Offering, ToolKind
@@ -80,8 +81,11 @@ class RecordedRun:
         return wait_for_result(self._in_process(_agent(agent, self.recording), _named(tools), more))
 
     async def _in_process(self, agent: Agent, tools: Mapping[str, Any], more: Mapping[str, Any]) -> RunResult:
+        options = {**self._protocol(), **(more.get("options") or {})}
         with self._model() as model:
-            run = AgainstRecord(self.recording, agent=with_script(agent, model), tools=tools, **more)
+            run = AgainstRecord(
+                self.recording, agent=with_script(agent, model), tools=tools, **{**more, "options": options}
+            )
             return await run.run()
 
     async def on_server(
@@ -110,9 +114,13 @@ class RecordedRun:
                     self.recording.inputs,
                     messages=self.recording.messages,
                     task_queue=queue,
-                    options=self.recording.options.model_copy(update=_NOT_HERE),
+                    options=self.recording.options.model_copy(update={**_NOT_HERE, **self._protocol()}),
                 )
                 return await run.result()
+
+    def _protocol(self) -> dict[str, Any]:
+        """The recorded replies are those to a model that is told of its tools as it was told in the end."""
+        return {"tool_protocol": "json"} if self.recording.lost_native_tools else {}
 
     def _model(self) -> ScriptedModel:
         replies, number = [_scripted(each) for each in self.recording.replies], count()
@@ -175,9 +183,10 @@ def _named(tools: Tools) -> Mapping[str, Callable[..., Any]]:
 
 def _scripted(recorded: RecordedReply) -> ScriptedReply:
     message, usage = recorded.reply.message, recorded.reply.usage
+    written = written_of(message)
     return ScriptedReply(
-        text=message.text,
-        tool_calls=message.tool_calls,
+        text=message.text if written is None else written,
+        tool_calls=message.tool_calls if written is None else [],
         finish_reason=recorded.reply.finish_reason,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,

@@ -15,6 +15,7 @@ from pydantic import TypeAdapter
 from ..agent import Agent, Tool
 from ..errors import ConfigurationError
 from ..json_types import JsonObject
+from ..loop.model_calls import NO_NATIVE_TOOLS
 from ..messages import Message, ModelReply, ToolCall, ToolResult, Usage
 from ..protocol.run import RecordedOptions
 from ..tool_calls import Approval, ToolSpec
@@ -63,6 +64,8 @@ class Recording:
     calls: list[RecordedCall] = field(default_factory=list)
     steering: dict[int, list[str]] = field(default_factory=dict)
     """Iteration → the messages that were read before its model call."""
+    lost_native_tools: bool = False
+    """Whether the provider has refused tools, and the run went on without native ones (`tool_protocol: auto`)."""
     decisions: dict[tuple[int, str], Approval] = field(default_factory=dict)
     """Iteration and call id → what a person has decided."""
     status: str = ""
@@ -152,6 +155,8 @@ def _take(line: JsonObject, recording: Recording, steering: defaultdict[int, lis
             if told := line.get("told") or line.get("result"):
                 call = ToolCall(id=line["id"], name=line["name"], arguments=line["asked"])
                 recording.calls.append(RecordedCall(line["iteration"], call, ToolResult.model_validate(told)))
+        case "event" if line.get("type") == "status":
+            recording.lost_native_tools |= str(line["data"].get("message")).startswith(NO_NATIVE_TOOLS)
         case "event" if line.get("type") == "permission_completed":
             known = {name: line["data"].get(name) for name in Approval.model_fields}
             recording.decisions[line["iteration"], line["callId"]] = Approval.model_validate(known)

@@ -10,8 +10,8 @@ from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 
 from ..workflows.agents import scripted_agent
+from ..workflows.prompted import ECHO, echo, two_phases, without_tools
 from ..workflows.stage import Stage
-from ..workflows.test_prompted_tools import ECHO, echo, two_phases, without_tools
 from .comparison import links
 
 Scripted = Callable[[Script], ScriptedModel]

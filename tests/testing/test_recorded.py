@@ -23,6 +23,7 @@ from perdure.testing.script import Script
 from perdure.testing.scripted_agent import with_script
 from perdure.tools import tool
 from tests.workflows.agents import scripted_agent
+from tests.workflows.prompted import two_phases, without_tools
 from tests.workflows.stage import Stage
 
 from .test_documented_tests import AGENT, RECORDED, TOOLS
@@ -164,3 +165,18 @@ async def test_what_the_record_does_not_have(stage: Stage, scripted: Scripted, t
             read_recording(file)
     with pytest.raises(ConfigurationError, match="can't be read"):
         read_recording(tmp_path / "none.jsonl")
+
+
+async def test_a_run_whose_provider_refused_tools_is_played_again(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    replies = ['{"tool": "look", "arguments": {"text": "a"}}', '{"tool": "look", "arguments": {"te', "{}"]
+    model = scripted(without_tools(two_phases(*replies)))
+    async with stage.worker({"look": lambda text="": f"saw {text}"}):
+        run = await stage.start(scripted_agent(model, ["look"]), tool_protocol="auto")
+        reference = await run.result()
+    file = await exported(run, tmp_path / "run.jsonl")
+    played = await asyncio.to_thread(RecordedRun(read_recording(file)))
+    assert played.output == reference.output == "Done"
+    assert results(played.messages) == results(reference.messages)
+    assert len(results(played.messages)) == 2

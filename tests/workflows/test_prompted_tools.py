@@ -28,44 +28,12 @@ from tests.kinds.families import write_agent
 
 from .agents import WIRES, scripted_agent
 from .gates import Gate
+from .prompted import ECHO, NO_TOOLS, echo, is_final, two_phases, without_tools
 from .stage import Stage
 from .worker_process import WorkerJob
 from .workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
-ECHO = '{"tool": "echo", "arguments": {"text": "hello"}}'
-NO_TOOLS = "registry.ollama.ai/library/gemma3:4b does not support tools"
-
-
-def echo(text: str = "") -> str:
-    return f"Echo: {text}"
-
-
-def is_final(request: ScriptedRequest) -> bool:
-    """Whether the model is asked for its answer; Anthropic's API has the user's messages in a row as one."""
-    return request.messages[-1].text.endswith(FINAL)
-
-
-def two_phases(*actions: str | ScriptedReply, answer: str | ScriptedReply = "Done") -> Script:
-    """The replies to the calls in which the model may act, in order, and the reply where it has to answer."""
-
-    def reply(request: ScriptedRequest) -> ScriptedReply:
-        given = answer if is_final(request) else actions[request.step]
-        return says(given) if isinstance(given, str) else given
-
-    return reply
-
-
-def without_tools(script: Script) -> Script:
-    """The script of a model that refuses tools, as Ollama says it."""
-
-    def reply(request: ScriptedRequest) -> ScriptedReply:
-        assert callable(script)
-        if request.body.get("tools"):
-            return ScriptedReply(status=400, error={"error": {"message": NO_TOOLS, "type": "api_error"}})
-        return script(request)
-
-    return reply
 
 
 async def seen_of(run: RunHandle, *types: str) -> list[tuple[str, dict[str, Any]]]:
@@ -152,7 +120,7 @@ async def test_native_runs_fail_where_tools_are_refused(stage: Stage, scripted: 
     model = scripted(without_tools(two_phases("{}")))
     async with stage.worker({"echo": echo}):
         run = await stage.start(scripted_agent(model, ["echo"]))
-        with pytest.raises(ExecuteError, match="does not support tools") as failure:
+        with pytest.raises(ExecuteError, match="does not support tools .*tool_protocol='auto'") as failure:
             await run.result()
     assert failure.value.reason == "no_tools"
 

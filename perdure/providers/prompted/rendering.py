@@ -89,10 +89,16 @@ def _joined(parts: Sequence[Part]) -> list[Part]:
     return joined
 
 
+def written_of(message: Message) -> str | None:
+    """What the model wrote where tool calls were read in its text; None where that is not known. Never raises."""
+    kept = _kept(message)
+    return str(kept["content"][0]) if kept and kept.get("content") else None
+
+
 def _written(message: Message, calls: Sequence[ToolCall]) -> str:
     """What the model wrote; for a call that it made in another way, the text that it would have written."""
-    if (kept := _kept(message)) and kept.get("content"):
-        return str(kept["content"][0])
+    if (written := written_of(message)) is not None:
+        return written
     return "\n".join(filter(None, [message.text, *map(_action, calls)]))
 
 
