@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
+from contextlib import redirect_stdout
 from pathlib import Path
+
+from perdure.cli.entry import run
 
 PAGE = Path(__file__).with_name("cli.md")
 INTRODUCTION = """\
@@ -46,14 +48,13 @@ def _sections(*command: str) -> Iterator[str]:
 
 def help_of(*command: str) -> str:
     """What `perdure … --help` prints on 80 columns."""
-    return subprocess.run(
-        [sys.executable, "-m", "perdure.cli", *command, "--help"],
-        env={**os.environ, "COLUMNS": "80", "NO_COLOR": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout
+    written = io.StringIO()
+    with redirect_stdout(written):
+        code = run([*command, "--help"])
+    assert code == 0, command
+    return written.getvalue()
 
 
+os.environ.update(COLUMNS="80", NO_COLOR="1")
 if __name__ == "__main__":
     PAGE.write_text(page())

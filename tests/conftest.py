@@ -24,6 +24,7 @@ from perdure.testing.script import Script
 
 from .browser import browser as browser
 from .browser import page as page
+from .cli.commands import forker
 from .workflows.stage import Stage
 
 T = TypeVar("T")
@@ -56,6 +57,13 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
         search_attributes=search_attributes.ALL,
     ) as environment:
         yield environment
+
+
+@pytest.fixture(scope="session", autouse=True)
+async def _forked_commands() -> AsyncIterator[None]:
+    """Commands that tests have started end with the session."""
+    yield
+    await forker.close()
 
 
 @pytest.fixture(autouse=True)

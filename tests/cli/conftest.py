@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
+from .commands import ForkedProcess, forker
+
 AGENT = Path(__file__).parent / "agent"
 SECONDS = 60
 
@@ -30,7 +32,7 @@ class Finished:
 class Started:
     """A command that runs; what it writes to stderr is collected while it does."""
 
-    process: asyncio.subprocess.Process
+    process: asyncio.subprocess.Process | ForkedProcess
     lines: list[str] = field(default_factory=list)
 
     async def says(self, text: str) -> str:
@@ -59,9 +61,14 @@ class Cli:
     def __init__(self, environment: dict[str, str], folder: Path = AGENT) -> None:
         self.environment = environment
         self._folder = folder
-        self._processes: list[asyncio.subprocess.Process] = []
+        self._processes: list[asyncio.subprocess.Process | ForkedProcess] = []
 
-    async def start(self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL) -> Started:
+    async def start(self, *arguments: str, stdin: int = asyncio.subprocess.DEVNULL, anew: bool = False) -> Started:
+        """A command under way; `anew` says that its process imports everything itself."""
+        if not anew and forker.can(self.environment, stdin):
+            forked = await forker.start(arguments, self._folder, self.environment)
+            self._processes.append(forked)
+            return Started(forked)
         process = await asyncio.create_subprocess_exec(
             sys.executable,
             *("-m", "perdure.cli", *arguments),
@@ -79,7 +86,9 @@ class Cli:
 
     async def close(self) -> None:
         for process in self._processes:
-            if process.returncode is None:
+            if isinstance(process, ForkedProcess):
+                await process.close()
+            elif process.returncode is None:
                 process.kill()
                 await process.communicate()
 

@@ -15,6 +15,7 @@ import sys
 
 import anthropic  # noqa: F401
 import openai  # noqa: F401
+from temporalio.worker._worker import load_default_build_id
 
 import perdure.worker  # noqa: F401
 
@@ -22,6 +23,7 @@ from .worker_process import WorkerJob, serve
 
 
 def main() -> None:
+    load_default_build_id()  # a worker reads all modules for it, once in a process
     gc.freeze()
     children: list[int] = []
     for line in sys.stdin:
