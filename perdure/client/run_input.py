@@ -18,7 +18,7 @@ from ..peers import as_started
 from ..prompty.load import load
 from ..prompty.portable import credentials_in, portable
 from ..prompty.prepare import prepare
-from ..protocol.features import CREDENTIALS, needed_by
+from ..protocol.features import CONTEXT, CREDENTIALS, needed_by
 from ..protocol.run import RunInput
 from ..redaction import redactor
 from ..tools.binding import bound_inputs
@@ -66,8 +66,16 @@ def new_run(
         messages=known.value(first),
         inputs=known.value(bound_inputs(loaded, given)),
         options=chosen,
-        features=[*needed_by(chosen), *([CREDENTIALS] if any(map(credentials_in, (sent, *agents.values()))) else [])],
+        features=[*needed_by(chosen), *_needed_by_agents([sent, *agents.values()])],
     )
+
+
+def _needed_by_agents(agents: Sequence[Agent]) -> list[str]:
+    """What a run of these agents needs of its workers."""
+    policies = [tool.perdure for agent in agents for tool in agent.tools or ()]
+    has_credentials = any(map(credentials_in, agents))
+    has_context = any(policy.context for policy in policies if policy is not None)
+    return [*([CREDENTIALS] if has_credentials else []), *([CONTEXT] if has_context else [])]
 
 
 def _message(value: Message | Mapping[str, Any]) -> Message:

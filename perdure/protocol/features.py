@@ -22,7 +22,12 @@ AGENT_LIMITS = "agent-limits"
 CREDENTIALS = "credentials"
 """The agent, or one that it calls, names secrets by ids that workers resolve (`${credential:ID}`)."""
 
-KNOWN_FEATURES: frozenset[str] = frozenset({LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, MOCK, AGENT_LIMITS, CREDENTIALS})
+CONTEXT = "context"
+"""Messages of the conversation go along with calls of a tool (`ToolSpec.context`)."""
+
+KNOWN_FEATURES: frozenset[str] = frozenset(
+    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, MOCK, AGENT_LIMITS, CREDENTIALS, CONTEXT}
+)
 """The names of the behaviours beyond those of version 0.1 that this version has.
 
 A change that an older worker can't carry out, although it could read the run's input, gets a name here. Whoever starts
