@@ -13,6 +13,9 @@ from temporalio.client import Client, WorkflowExecutionDescription, WorkflowHand
 from temporalio.service import RPCError
 
 from ...history.chain import Chain
+from ...history.decode import decode
+from ...history.link import read_start
+from ...protocol.session import SessionInput
 from ..reading.patience import RETRY_SECONDS, is_away
 from .error import SessionError
 
@@ -80,7 +83,8 @@ class PromisedChain(Chain):
         super().__init__(client, run_id)
         self._session = session
         self._link = link
-        """Of the session: the run begins in this one, or in one after it."""
+        """Of the session: the one that has said so."""
+        self._has_begun = False
         self._waiting = asyncio.Lock()
 
     async def describe(self) -> WorkflowExecutionDescription:
@@ -93,12 +97,20 @@ class PromisedChain(Chain):
 
     async def _begun(self) -> None:
         async with self._waiting:
-            if self._origin is None:
+            if not self._has_begun:
                 self._origin = self._known = await self._first_run_id()
+                self._has_begun = True
 
-    async def _first_run_id(self) -> str:
-        async for turn in turns(self.client, self._session, self._link, wait=True):
-            if turn.run_id == self.workflow_id:
+    async def _first_run_id(self) -> str | None:
+        """None for a run that began in a link of the session that is not kept any more: then it is the latest."""
+        own = Turn(self.workflow_id, "").number
+        first = await Chain(self.client, self._session).oldest_before(self._link)
+        started = await read_start(self.client, self._session, first)
+        carried = (await decode(self.client, started.input.payloads, SessionInput)).carried
+        if carried is not None and carried.turn >= own:
+            return None
+        async for turn in turns(self.client, self._session, first, wait=True):
+            if turn.number == own:
                 return turn.first_run_id
         raise SessionError(
             f"session {self._session!r} has ended before its run {self.workflow_id!r} began: what was to open it has "

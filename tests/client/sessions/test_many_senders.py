@@ -17,8 +17,9 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from perdure import RunNotFound, SessionError
 from perdure.agent import Agent
-from perdure.client import Session, connect, get_run, session
+from perdure.client import RunHandle, Session, connect, get_run, session
 from perdure.messages import Message
+from perdure.protocol.session import WhileBusy
 from perdure.testing import ScriptedModel
 from perdure.worker import create_worker
 from tests.conftest import SHORT_RETENTION, wait_for
@@ -35,8 +36,8 @@ SHORT_LINKS = "limit.historyCount.suggestContinueAsNew=400"
 Disturb = Callable[[int], Coroutine[None, None, None]]
 
 
-async def talk_at_once(open: Callable[[], Session], each: int, disturb: Disturb) -> None:
-    """Let every sender say so many things, through sessions of its own; `disturb` is called before each turn's end."""
+async def talk_at_once(open: Callable[[], Session], each: int, disturb: Disturb, busy: WhileBusy = "queue") -> None:
+    """Let every sender say so many things, through a `Session` of its own; `disturb` is called after each answer."""
     ended = 0
 
     async def send(name: str) -> None:
@@ -44,8 +45,9 @@ async def talk_at_once(open: Callable[[], Session], each: int, disturb: Disturb)
         mine = open()
         for number in range(each):
             text = f"{name}.{number}"
-            run = await _sent(mine, text)
-            assert (await run.result()).output == f"You said {text}."
+            run = await _sent(mine, text, busy)
+            answer = (await run.result()).output
+            assert answer == f"You said {text}." or busy == "steer"
             ended += 1
             await disturb(ended)
 
@@ -54,10 +56,10 @@ async def talk_at_once(open: Callable[[], Session], each: int, disturb: Disturb)
             group.create_task(send(f"sender-{sender}"))
 
 
-async def _sent(session: Session, text: str):  # type: ignore[no-untyped-def]
+async def _sent(session: Session, text: str, busy: WhileBusy) -> RunHandle:
     while True:
         try:
-            return await session.send(text, message_id=text, while_busy="queue")
+            return await session.send(text, message_id=text, while_busy=busy)
         except SessionError as error:
             if error.kind != "unconfirmed":
                 raise
@@ -66,14 +68,16 @@ async def _sent(session: Session, text: str):  # type: ignore[no-untyped-def]
                 raise
 
 
-def check(messages: list[Message], each: int) -> None:
-    """Every message is there once, in its sender's order, and its answer follows it."""
+def check(messages: list[Message], each: int, busy: WhileBusy = "queue") -> None:
+    """Every message is there once, in its sender's order; where each has a turn of its own, its answer follows it."""
     said = [message.text for message in messages if message.role == "user"]
     for sender in range(SENDERS):
         mine = [text for text in said if text.startswith(f"sender-{sender}.")]
         assert mine == [f"sender-{sender}.{number}" for number in range(each)]
     assert len(said) == SENDERS * each
-    assert [message.text for message in messages if message.role == "assistant"] == [f"You said {x}." for x in said]
+    assert busy == "steer" or [message.text for message in messages if message.role == "assistant"] == [
+        f"You said {x}." for x in said
+    ]
 
 
 async def test_each_message_is_one_turn_although_older_runs_are_gone(forgetful: Talk) -> None:
@@ -137,13 +141,28 @@ async def test_two_hundred_turns_over_restarts_of_everything_with_a_retention_of
         kept = await talk.runs()
         assert kept[-1].id == f"{id}/{SENDERS * each}"
         assert len(kept) < SENDERS * each
+        last = (await talk.messages())[-2].text
+        assert (await (await _sent(talk, last, "queue")).result()).output == f"You said {last}."
+        with pytest.raises(RunNotFound):
+            await (await _sent(talk, "sender-0.0", "queue")).result()
         await talk.close()
-        await wait_for(lambda: _is_closed(talk), timeout=60)
+        await wait_for(lambda: _is(talk, "closed"), timeout=60)
         check(await talk.messages(), each)
 
 
-async def _is_closed(session: Session) -> bool:
-    return (await session.status()).status == "closed"
+@pytest.mark.trial
+@pytest.mark.timeout(900)
+async def test_two_hundred_messages_that_steer_over_restarts_of_everything(tmp_path: Path) -> None:
+    id, each = f"talk-{uuid4()}", 40
+    async with _scene(tmp_path) as scene:
+        await talk_at_once(lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn), "steer")
+        talk = scene.session(id)
+        await wait_for(lambda: _is(talk, "idle"), timeout=60)
+        check(await talk.messages(), each, "steer")
+
+
+async def _is(session: Session, status: str) -> bool:
+    return (await session.status()).status == status
 
 
 class _Scene:

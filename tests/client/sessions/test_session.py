@@ -54,11 +54,11 @@ async def test_a_message_that_is_sent_again_counts_once(talk: Talk) -> None:
 
 
 async def test_while_a_run_is_under_way(talk: Talk) -> None:
-    session = talk.session(while_busy="queue")
+    session, message_id = talk.session(while_busy="queue"), "m-1"
     with talk.gate() as gate:
         first = await session.send(HOLD)
         await gate.reached.wait()
-        queued = await session.send("queued", by="somebody")
+        queued = await session.send("queued", by="somebody", message_id=message_id)
         steered = await session.send("steering", while_busy="steer")
         with pytest.raises(SessionError) as refused:
             await session.send("not now", while_busy="reject")
@@ -72,6 +72,8 @@ async def test_while_a_run_is_under_way(talk: Talk) -> None:
     assert (await steered.result()).output == "You said steering."
     assert (await waiting).output == "You said queued."
     assert (await events)[-1].type == "done"
+    again = await session.send("queued", message_id=message_id, while_busy="queue")
+    assert (await again.result()).output == "You said queued."
     assert texts(await session.messages())[-4:] == ["steering", "You said steering.", "queued", "You said queued."]
 
 
