@@ -40,6 +40,10 @@ class Pane:
         """Press a key, by tmux's name for it."""
         self._tmux("send-keys", "-t", self._id, key)
 
+    def kill(self) -> None:
+        """Close the terminal; what runs in it is hung up."""
+        self._tmux("kill-pane", "-t", self._id)
+
     async def shows(self, pattern: str, *, times: int = 1) -> None:
         """Wait until so many places on the screen match."""
         await self._until(lambda: len(re.findall(pattern, self.text)) >= times, f"{pattern!r}, {times} times")

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from ...client.sessions.error import SessionError
 from ...spelling import did_you_mean
 from ..approvals import this_user
 from ..console import say
@@ -32,6 +34,8 @@ class Commands:
         self._conversation = conversation
         self._following = following
         self._screen = screen
+        self._unconfirmed: dict[str, str] = {}
+        """Text → id of a message that nothing has confirmed."""
 
     async def do(self, line: str) -> None:
         """Do what the line says; what goes wrong is said, and the conversation goes on."""
@@ -41,6 +45,8 @@ class Commands:
             if (explained := explain(error)) is None:
                 raise
             say(f"    {explained.text}", "bad")
+            if isinstance(error, SessionError) and error.kind == "unconfirmed":
+                say("    the arrow keys bring it back; sent again, it counts once", "faint")
 
     async def _do(self, line: str) -> None:
         found = _COMMAND.fullmatch(line)
@@ -54,14 +60,21 @@ class Commands:
 
     async def _send(self, text: str, while_busy: WhileBusy) -> None:
         busy = self._following.current
-        if busy is None:
-            self._following.typed_idle.add(text)
-        handle = await self._conversation.send(text, while_busy=while_busy, by=this_user())
+        if while_busy != "queue":
+            self._following.shown[text] += 1
+        handle = await self._conversation.send(
+            text, while_busy=while_busy, message_id=self._id_of(text), by=this_user()
+        )
+        self._unconfirmed.pop(text, None)
         if busy and handle.id == busy.id:
             say("    sent; the agent reads it before its next model call", "faint")
         elif busy and while_busy == "queue":
             say(f"    waits; it opens {handle.id}", "faint")
         self._following.begun()
+
+    def _id_of(self, text: str) -> str:
+        """Of the message: what is typed again because nothing has confirmed it counts once."""
+        return self._unconfirmed.setdefault(text, uuid.uuid4().hex)
 
     async def queue(self, text: str) -> None:
         """Send what waits for a turn of its own."""

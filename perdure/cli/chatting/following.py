@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
@@ -14,6 +15,7 @@ from ..menu import Detached, Menu
 from ..problems import explain
 from ..task_queue import mention_missing_worker
 from ..terminal import Terminal
+from ..turns import run_under_way
 from .said import typed
 from .screen import Screen
 from .turn_view import TurnView
@@ -45,8 +47,8 @@ class Following:
         """The run that is shown."""
         self.unfinished: str | None = None
         """The id of a run that was shown, and whose end was not."""
-        self.typed_idle: set[str] = set()
-        """What was typed here while no run was under way: it stands above the turn that it opens already."""
+        self.shown: Counter[str] = Counter()
+        """What was typed here, and is shown already where a run reads it."""
         self.left = asyncio.Event()
         """Set when the person has decided to leave."""
 
@@ -56,13 +58,13 @@ class Following:
 
     async def skip_what_is_over(self) -> RunInput | None:
         """Show no run that has ended; returns what the one under way has begun with, if there is one."""
-        async for turn in self._turns(wait=False):
-            if await self._server.has_ended(turn.run_id):
-                self._over.add(turn.first_run_id)
-            else:
-                self.begun()
-                return await self._input(turn)
         self.begun()
+        described = await self._server.client.get_workflow_handle(self._conversation.id).describe()
+        under_way = run_under_way(described)
+        async for turn in self._turns(wait=False):
+            if turn.run_id == under_way:
+                return await self._input(turn)
+            self._over.add(turn.first_run_id)
         return None
 
     def interrupt(self) -> None:
@@ -106,11 +108,10 @@ class Following:
         handle = RunHandle(self._server.client, turn.run_id, origin=turn.first_run_id)
         input = await self._input(turn)
         for message in opening(input):
-            if message.text not in self.typed_idle:
+            if not self._is_shown(message.text):
                 screen.write(typed(message), "bold")
-            self.typed_idle.discard(message.text)
         model = input.agent.model.id if input.agent.model else ""
-        view = TurnView(handle.id, model, lambda lines: screen.show_below(lines, _HINT))
+        view = TurnView(handle.id, model, lambda lines: screen.show_below(lines, _HINT), self._is_shown)
         terminal = Terminal(view, screen)
         self.current, self.unfinished, self._menu = handle, handle.id, Menu(handle, terminal)
         try:
@@ -123,6 +124,13 @@ class Following:
             await menu.close()
             screen.show_below([])
 
+    def _is_shown(self, text: str) -> bool:
+        """Whether it is, the first time that this is asked."""
+        if not self.shown[text]:
+            return False
+        self.shown[text] -= 1
+        return True
+
     async def _until_end(self, handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> None:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(alongside(view.animate()))
@@ -134,8 +142,7 @@ class Following:
                 return
             except RunError as error:
                 view.end_line()
-                say(f"    Turn {handle.id} ended without an answer ({error.kind}): {error}", "bad")
-                say("    say on, or try again", "faint")
+                _say_failure(handle, error)
                 return
             except Exception as error:
                 if (explained := explain(error)) is None:
@@ -144,6 +151,14 @@ class Following:
                 say(f"    {explained.text}", "bad")
                 return
         _show_result(handle, result, view)
+
+
+def _say_failure(handle: RunHandle, error: RunError) -> None:
+    if error.kind == "cancelled":
+        say(f"    {handle.id} was cancelled", "bad")
+        return
+    say(f"    {handle.id} ended without an answer ({error.kind}): {error}", "bad")
+    say(f"    what it did: perdure show {handle.id}", "faint")
 
 
 def opening(input: RunInput) -> list[Message]:

@@ -120,7 +120,6 @@ class Screen:
             event.current_buffer.validate_and_handle()
 
         @keys.add("escape", "enter")
-        @keys.add("c-j")
         def _(event: KeyPressEvent) -> None:
             event.current_buffer.insert_text("\n")
 

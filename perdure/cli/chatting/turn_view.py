@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from rich.text import Text
+
+from ...excerpt import visible
+from ...operations import Append
 from ..console import to_json
 from ..flowing import FlowingText
 from ..view import View
 from ..written import WRITERS, Line, Writers, Written
+from .said import typed
 
 if TYPE_CHECKING:
-    from rich.text import Text
-
     from ...events import RunEvent
 
 _ROOM = 8
@@ -26,11 +29,15 @@ class TurnView(View):
         run_id: The run that is the turn.
         model: The name of its model; "" when that is not known.
         below: Shows what is under way.
+        is_shown: Whether a message that the run has read was typed here, and is shown already.
     """
 
-    def __init__(self, run_id: str, model: str, below: Callable[[list[Text]], None]) -> None:
+    def __init__(
+        self, run_id: str, model: str, below: Callable[[list[Text]], None], is_shown: Callable[[str], bool]
+    ) -> None:
         super().__init__(run_id, model)
         self._show_below = below
+        self._turn.is_shown = is_shown
 
     def _writer(self, run_id: str, model: str) -> WrittenTurn:
         self._turn = WrittenTurn(run_id, model, self._under_way, FlowingText(self._console, indent=""))
@@ -69,6 +76,9 @@ class WrittenTurn(Written):
 
     last_text = ""
     """What the model has written since it was last called."""
+    is_shown: Callable[[str], bool] = staticmethod(lambda text: False)
+    """Whether a message that the run has read is on the terminal already."""
+    _has_begun = False
 
     def writers(self) -> Writers:
         """With others where a conversation looks different."""
@@ -91,6 +101,16 @@ class WrittenTurn(Written):
         self.last_text = ""
         return self._begins_anew(event)
 
+    def _read(self, event: RunEvent) -> Iterator[Line]:
+        """What the run has read that was typed elsewhere."""
+        if event.run_id is not None:
+            return
+        said = [each for change in event.operations if isinstance(change, Append) for each in change.messages]
+        for message in said if self._has_begun else ():
+            if message.role == "user" and not self.is_shown(message.text):
+                yield Line(Text(visible(typed(message)), style="bold"), is_cut=False)
+        self._has_begun = True
+
     def _head(self, event: RunEvent, figures: str = "") -> Iterator[Line]:
         yield from ()
 
@@ -101,4 +121,5 @@ _WRITERS: Writers = {
     "token": WrittenTurn._said_more,
     "thinking": WrittenTurn._said_more,
     "text_reset": WrittenTurn._began_anew,
+    "messages_updated": WrittenTurn._read,
 }
