@@ -73,7 +73,8 @@ async def _do_what_is_typed(opened: Opened, following: Following, screen: Screen
 
 def _announce(opened: Opened, said: Sequence[Message]) -> None:
     worker = "worker in this process" if opened.inside else "workers elsewhere"
-    so_far = f", {counted(len([each for each in said if each.role == 'user']), 'message')} so far" if said else ""
+    count = sum(message.role == "user" for message in said)
+    so_far = f", {counted(count, 'message')} so far" if count else ""
     say(f"Session {opened.id}: {opened.server.place}, {worker}{so_far}", "strong")
     if not opened.is_old:
         say(f"  go on with it at any time: {opened.command}    /help lists what can be typed", "faint")

@@ -32,9 +32,8 @@ def script(request: ScriptedRequest) -> ScriptedReply:
     done = sum(message.role == "tool" for message in since)
     if done < len(wanted):
         name, file = wanted[done]
-        return ScriptedReply(
-            tool_calls=[ToolCall(id=f"{name}-{len(request.messages)}", name=name, arguments=_of(file))]
-        )
+        call = ToolCall(id=f"{name}-{len(request.messages)}", name=name, arguments=f'{{"file": "{file}"}}')
+        return ScriptedReply(tool_calls=[call])
     if last == "fail":
         return ScriptedReply(status=400)
     return ScriptedReply(text=f"Heard: {', '.join(_heard(request.messages))}.")
