@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import quote
 
 from ..excerpt import counted
 from ..protocol.names import SESSION_WORKFLOW
@@ -46,7 +47,7 @@ class Session:
 
     def ui_url(self, run_id: str) -> str | None:
         """Where a browser shows the run; None when that is not known."""
-        path = f"/namespaces/{self.client.namespace}/workflows/{run_id}"
+        path = f"/namespaces/{self.client.namespace}/workflows/{quote(run_id, safe='')}"
         base = self._ui_base()
         return base + path if base else None
 

@@ -19,23 +19,29 @@ def status(id: options.RunId, as_json: options.AsJson = False) -> None:
     execute(_status(id, as_json))
 
 
-async def _status(run_id: str, as_json: bool) -> None:
+async def _status(id: str, as_json: bool) -> None:
+    from ..client import session as session_of
     from ..payloads.encryption import EncryptionError
 
     memo = CommandMemo()
-    async with open_run(run_id) as (session, handle):
+    async with open_run(id) as (session, handle):
         run_id = handle.id
         try:
             found, fork = await handle.status(), await handle.fork_of()
         except EncryptionError as error:
             await tell_encrypted(session, run_id, error, as_json=as_json)
             return
+        standing = await session_of(session.client, None, id).status() if id != run_id else None
         if found.queue_without_worker:
             memo = await read_memo(await session.client.get_workflow_handle(run_id).describe())
     if as_json:
         of = {"fork_of": fork.model_dump(mode="json", by_alias=True)} if fork else {}
-        answer({**found.model_dump(mode="json", by_alias=True), **of})
+        among = {"session": {"id": id, **standing.model_dump(mode="json", by_alias=True)}} if standing else {}
+        answer({**found.model_dump(mode="json", by_alias=True), **of, **among})
         return
+    if standing:
+        queued = f", {counted(standing.queued, 'message')} queued" if standing.queued else ""
+        answer(f"session {id}: {standing.status}, {counted(standing.turn, 'turn')}{queued}. Its run {run_id}:")
     if fork:
         answer(f"a fork of run {fork.run}, before its iteration {fork.at}")
     usage = found.usage

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from temporalio.client import Client
 
 from perdure.client import session
 
+from ..conftest import wait_for
 from .conftest import AGENT, Cli, Finished
 from .tmux import Pane, Tmux, tmux_server
 
@@ -73,3 +75,96 @@ async def test_a_conversation_outlives_its_terminal(tmux: Tmux, client: Client, 
     assert notes.read_text() == "noted\n", "what was finished is not repeated"
     said = await session(client, None, id).messages()
     assert [message.role for message in said].count("user") == 3
+
+
+@pytest.mark.trial
+async def test_commands_take_a_session_for_its_last_run(cli: Cli, client: Client, id: str) -> None:
+    await piped(cli, "one", *TALKER, "--session", id)
+
+    async def listed() -> bool:
+        return bool(json.loads((await cli("ls", "--session", id, "--json")).stdout))
+
+    await wait_for(listed)
+    assert [each["id"] for each in json.loads((await cli("ls", "--session", id, "--json")).stdout)] == [f"{id}/1"]
+    rows = json.loads((await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout)
+    assert [(row["status"], row["turns"], row["run"]) for row in rows] == [("idle", 1, None)]
+    status = json.loads((await cli("status", id, "--json")).stdout)
+    assert (status["status"], status["session"]["id"], status["session"]["turn"]) == ("done", id, 1)
+    assert (await cli("messages", id)).stdout.endswith("[user] one\n\n[assistant] Heard: one.\n\n")
+    steered = await cli("steer", id, "two")
+    assert (steered.code, f'Say it to the session: perdure chat --session {id} -m "…"' in steered.stderr) == (1, True)
+    watched = await cli("watch", id)
+    assert watched.stdout == "Heard: one.\n"
+    assert f"Session {id}: no run is under way; the last one is {id}/1" in watched.stderr
+
+
+@pytest.mark.trial
+async def test_more_is_said_and_the_session_closed_by_its_name(cli: Cli, id: str) -> None:
+    await piped(cli, "one", *TALKER, "--session", id)
+    more = await cli("chat", "--session", id, "-m", "two", "--close", "--json", "-q")
+    assert json.loads(more.stdout)["output"] == "Heard: one, two."
+    late = await cli("chat", "--session", id, "-m", "three")
+    assert (late.code, f"session {id} is closed: name the agent" in late.stderr) == (1, True)
+    unknown = await cli("chat", "--session", f"{id}-none", "-m", "three")
+    assert (unknown.code, f"there is no session '{id}-none': name the agent" in unknown.stderr) == (1, True)
+    run = await cli("chat", "--session", f"{id}/1", "-m", "three")
+    assert (run.code, f"'{id}/1' is the id of a run, expected that of a session" in run.stderr) == (1, True)
+
+
+@pytest.mark.trial
+async def test_two_terminals_in_one_session(tmux: Tmux, id: str, tmp_path: Path) -> None:
+    first = chat(tmux, *TALKER, "--session", id)
+    await first.shows("go on with it at any time")
+    first.type(f"wait {tmp_path / 'there'}")
+    await first.shows(r"[.0-9]+ s wait\(")
+    second = chat(tmux, "--session", id)
+    await second.shows(r"> wait .*\n +. [.0-9]+ s wait\(")
+    second.type("hurry")
+    await second.shows("sent; the agent reads it before its next model call")
+    first.type("/queue later")
+    await first.shows(rf"waits; it opens {id}/2")
+    (tmp_path / "there").touch()
+    for pane in (first, second):
+        await pane.shows(rf"Heard: wait, hurry\.\n +{id}/1: 2 model calls.*\n> later\nHeard: wait, hurry, later\.")
+    assert "> hurry\n" in first.text, "what is said elsewhere is shown"
+    second.type("/close")
+    await second.ends()
+    assert f"Session {id} is closed." in second.text
+    await first.shows(f"Session {id} is closed. The next message begins a new one")
+    first.type("again")
+    await first.shows(r"> again\nHeard: again\.")
+    first.press("C-d")
+    await first.ends()
+
+
+@pytest.mark.trial
+async def test_what_waits_for_a_person_is_asked_where_one_types(tmux: Tmux, id: str) -> None:
+    pane = chat(tmux, "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:script", "--session", id)
+    await pane.shows("go on with it at any time")
+    pane.type("pay")
+    await pane.shows(r"pay\(\{\"amount\": 7\}\) waits for approval\n +y = yes, n REASON = no")
+    pane.press("C-c")
+    await pane.shows("d = detach, c = cancel the run, s TEXT = steer it, Enter = go on watching:")
+    pane.press("Enter")
+    await pane.shows("y = yes, n REASON = no", times=2)
+    pane.type("y")
+    await pane.shows(rf"pay approved by .*\n.*✓ .*pay\(amount=7\)[^§]*\npaid 7\n +{id}/1")
+    pane.press("C-c")
+    await pane.shows("Ctrl-D leaves, and the session stays")
+    pane.type("/runs")
+    await pane.shows(rf"{id}/1 +completed ")
+    pane.type("/nope")
+    await pane.shows("there is no command /nope; /help lists them")
+    pane.type("/quit")
+    await pane.ends()
+
+
+@pytest.mark.trial
+async def test_a_session_without_a_worker_says_so(tmux: Tmux, id: str) -> None:
+    pane = chat(tmux, "talker.prompty", "--session", id, "--task-queue", f"none-{id}")
+    await pane.shows("workers elsewhere")
+    pane.type("hello")
+    await pane.shows("sending …")
+    await pane.shows(rf"no worker .*none-{id}.*[^§]*sent again, it counts once")
+    pane.press("C-d")
+    await pane.ends()

@@ -7,6 +7,8 @@ import uuid
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, NamedTuple
 
+from rich.text import Text
+
 from ...client.sessions.error import SessionError
 from ...spelling import did_you_mean
 from ..approvals import this_user
@@ -35,7 +37,7 @@ class Commands:
         self._following = following
         self._screen = screen
         self._unconfirmed: dict[str, str] = {}
-        """Text → id of a message that nothing has confirmed."""
+        """Text → id of a message that nothing has confirmed: typed again, it counts once."""
 
     async def do(self, line: str) -> None:
         """Do what the line says; what goes wrong is said, and the conversation goes on."""
@@ -44,6 +46,7 @@ class Commands:
         except Exception as error:
             if (explained := explain(error)) is None:
                 raise
+            self._screen.show_below([])
             say(f"    {explained.text}", "bad")
             if isinstance(error, SessionError) and error.kind == "unconfirmed":
                 say("    the arrow keys bring it back; sent again, it counts once", "faint")
@@ -62,19 +65,16 @@ class Commands:
         busy = self._following.current
         if while_busy != "queue":
             self._following.shown[text] += 1
-        handle = await self._conversation.send(
-            text, while_busy=while_busy, message_id=self._id_of(text), by=this_user()
-        )
-        self._unconfirmed.pop(text, None)
+        if busy is None:
+            self._screen.show_below([Text("    sending …", style="dim")])
+        id = self._unconfirmed.setdefault(text, uuid.uuid4().hex)
+        handle = await self._conversation.send(text, while_busy=while_busy, message_id=id, by=this_user())
+        self._unconfirmed.pop(text)
         if busy and handle.id == busy.id:
             say("    sent; the agent reads it before its next model call", "faint")
         elif busy and while_busy == "queue":
             say(f"    waits; it opens {handle.id}", "faint")
         self._following.begun()
-
-    def _id_of(self, text: str) -> str:
-        """Of the message: what is typed again because nothing has confirmed it counts once."""
-        return self._unconfirmed.setdefault(text, uuid.uuid4().hex)
 
     async def queue(self, text: str) -> None:
         """Send what waits for a turn of its own."""
@@ -95,6 +95,7 @@ class Commands:
 
     async def close(self, _: str) -> None:
         """Close the session."""
+        self._following.is_closing = True
         await self._conversation.close()
         say(f"    Session {self._conversation.id} takes no more messages, and ends after what it has to do.", "faint")
 

@@ -49,6 +49,8 @@ class Following:
         """The id of a run that was shown, and whose end was not."""
         self.shown: Counter[str] = Counter()
         """What was typed here, and is shown already where a run reads it."""
+        self.is_closing = False
+        """Whether the session was closed here."""
         self.left = asyncio.Event()
         """Set when the person has decided to leave."""
 
@@ -86,8 +88,12 @@ class Following:
                     await self._show(turn, screen)
             if not await self._server.has_ended(self._conversation.id):
                 self._begun.set()  # a new session of that id has begun meanwhile
+            elif self.is_closing:
+                self.left.set()
             elif not self._begun.is_set():
-                screen.write(f"    Session {self._conversation.id} is closed. What you say next opens it again.", "dim")
+                screen.write(
+                    f"    Session {self._conversation.id} is closed. The next message begins a new one.", "dim"
+                )
 
     async def _turns(self, *, wait: bool) -> AsyncIterator[Turn]:
         from ...client.sessions.turns import turns

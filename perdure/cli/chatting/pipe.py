@@ -27,8 +27,9 @@ async def say_all(opened: Opened, messages: AsyncIterator[str], *, quiet: bool, 
     async for text in messages:
         handle = await opened.conversation.send(text, while_busy="queue", by=this_user())
         if not quiet:
-            say(f"{handle.id}: {opened.server.place}", "strong")
+            say(f"Run {handle.id}: {opened.server.place}", "strong")
         try:
+            await handle.fork_of()  # Whatever it is asked, the handle of a message that is queued waits for its run.
             code = max(code, await follow(opened.server, handle, quiet=quiet, as_json=as_json))
         except (asyncio.CancelledError, Detached) as left:
             say(f"Run {handle.id} is under way. Go on with the session: {opened.command}")

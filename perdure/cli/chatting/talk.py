@@ -29,10 +29,10 @@ async def talk(opened: Opened) -> int:
     if opened.is_old:
         under_way = await following.skip_what_is_over()
         said = before(await opened.conversation.messages(), under_way)
-    _announce(opened, said)
     typed = [message.text for message in said if message.role == "user"]
     try:
         async with open_screen(typed, following.interrupt) as screen, alongside(following.follow(screen)):
+            _announce(opened, said)
             for each in last_part(said):
                 screen.write(each.text, each.style)
             with waiting_shown():
@@ -86,4 +86,7 @@ def _say_how_to_go_on(opened: Opened, following: Following) -> None:
             "waits for a worker: it goes on when you come back" if opened.inside else "goes on without this command"
         )
         say(f"Run {following.unfinished} {goes_on}.")
-    say(f"Session {opened.id} stays. Go on with it: {opened.command}")
+    if following.is_closing:
+        say(f"Session {opened.id} is closed. What was said: perdure messages {opened.id}")
+    else:
+        say(f"Session {opened.id} stays. Go on with it: {opened.command}")
