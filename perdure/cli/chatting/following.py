@@ -77,23 +77,34 @@ class Following:
             self._screen.write("    Ctrl-D leaves, and the session stays; /help lists what can be typed", "dim")
 
     async def follow(self, screen: Screen) -> None:
-        """Show one turn after the other until the person leaves."""
+        """Show one turn after the other until the person leaves, whether or not the server answers all the while."""
+        from temporalio.service import RPCError
+
+        from ...client.reading.patience import RETRY_SECONDS, is_away
+
         self._screen = screen
         while not self.left.is_set():
             await self._begun.wait()
             self._begun.clear()
-            async for turn in self._turns(wait=True):
-                if turn.first_run_id not in self._over:
-                    self._over.add(turn.first_run_id)
-                    await self._show(turn, screen)
-            if not await self._server.has_ended(self._conversation.id):
-                self._begun.set()  # a new session of that id has begun meanwhile
-            elif self.is_closing:
-                self.left.set()
-            elif not self._begun.is_set():
-                screen.write(
-                    f"    Session {self._conversation.id} is closed. The next message begins a new one.", "dim"
-                )
+            try:
+                await self._follow_to_its_end(screen)
+            except RPCError as error:
+                if not is_away(error):
+                    raise
+                self._begun.set()
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow_to_its_end(self, screen: Screen) -> None:
+        async for turn in self._turns(wait=True):
+            if turn.first_run_id not in self._over:
+                await self._show(turn, screen)
+                self._over.add(turn.first_run_id)
+        if not await self._server.has_ended(self._conversation.id):
+            self._begun.set()  # a new session of that id has begun meanwhile
+        elif self.is_closing:
+            self.left.set()
+        elif not self._begun.is_set():
+            screen.write(f"    Session {self._conversation.id} is closed. The next message begins a new one.", "dim")
 
     async def _turns(self, *, wait: bool) -> AsyncIterator[Turn]:
         from ...client.sessions.turns import turns

@@ -132,7 +132,7 @@ class _Given:
             quiet=request.quiet,
         )
         inputs = read_given(agent, request.inputs, request.inputs_json)
-        return cls(request.agent, agent, inputs, code, command_memo(code, script, mock=request.sources.mock))
+        return cls(request.agent.resolve(), agent, inputs, code, command_memo(code, script, mock=request.sources.mock))
 
 
 def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:

@@ -39,7 +39,7 @@ class Screen:
         self._asked: _Asked | None = None
         self._interrupt = interrupt
         self._hint = ""
-        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._console = _console()
         self._session: PromptSession[str] = PromptSession(
             multiline=True,
             erase_when_done=True,
@@ -62,7 +62,7 @@ class Screen:
 
     def write(self, text: str, style: str = "") -> None:
         """Write above the line to type in."""
-        self._console.print(Text(visible(text), style=style))
+        write(text, style)
 
     def begin(self, prompt: str) -> None:
         """The next line answers a question; what is being typed is kept for afterwards."""
@@ -132,6 +132,15 @@ class Screen:
                 self._interrupt()
 
         return keys
+
+
+def write(text: str, style: str = "") -> None:
+    """Write to the terminal; above the line to type in, if there is one."""
+    _console().print(Text(visible(text), style=style))
+
+
+def _console() -> Console:
+    return Console(stderr=True, highlight=False, markup=False, emoji=False)
 
 
 class _Asked:

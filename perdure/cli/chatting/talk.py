@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from ...excerpt import counted
 from ..console import say
-from ..follow import alongside
 from ..problems import DONE
 from ..waiting import waiting_shown
 from .commands import Commands
 from .following import Following, opening
 from .said import last_part
-from .screen import Screen, open_screen
+from .screen import Screen, open_screen, write
 
 if TYPE_CHECKING:
     from ...messages import Message
@@ -30,11 +29,11 @@ async def talk(opened: Opened) -> int:
         under_way = await following.skip_what_is_over()
         said = before(await opened.conversation.messages(), under_way)
     typed = [message.text for message in said if message.role == "user"]
+    _announce(opened, said)
+    for each in last_part(said):
+        write(each.text, each.style)
     try:
-        async with open_screen(typed, following.interrupt) as screen, alongside(following.follow(screen)):
-            _announce(opened, said)
-            for each in last_part(said):
-                screen.write(each.text, each.style)
+        async with open_screen(typed, following.interrupt) as screen:
             with waiting_shown():
                 await _until_left(opened, following, screen)
     finally:
@@ -52,17 +51,21 @@ def before(messages: Sequence[Message], under_way: RunInput | None) -> Sequence[
 
 
 async def _until_left(opened: Opened, following: Following, screen: Screen) -> None:
-    typing = asyncio.create_task(_do_what_is_typed(opened, following, screen))
-    leaving = asyncio.create_task(following.left.wait())
-    ended = asyncio.create_task(screen.ended.wait())
+    """Until the person leaves. Raises what goes wrong with what is shown, or done, meanwhile."""
+    waits = (following.follow(screen), _do_what_is_typed(opened, following, screen), *_leaving(following, screen))
+    tasks = [asyncio.ensure_future(each) for each in waits]
     try:
-        await asyncio.wait([typing, leaving, ended], return_when=asyncio.FIRST_COMPLETED)
-        if typing.done():
-            typing.result()
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        for task in done:
+            task.result()
     finally:
-        for task in (typing, leaving, ended):
+        for task in tasks:
             task.cancel()
-        await asyncio.wait([typing])
+        await asyncio.wait(tasks)
+
+
+def _leaving(following: Following, screen: Screen) -> tuple[Awaitable[object], ...]:
+    return following.left.wait(), screen.ended.wait()
 
 
 async def _do_what_is_typed(opened: Opened, following: Following, screen: Screen) -> None:
