@@ -67,6 +67,16 @@ async def test_a_decision_in_a_called_run(cli: Cli, stage: Stage, scripted: Scri
         ([], {"agents": [{"name": "cl erk", "path": "inside.prompty"}]}, "expected a name of at most 52 letters"),
         ([], {"agents": [{"name": "clerk", "path": "gone.prompty"}]}, "there is no file 'gone.prompty'"),
         ([], {"agents": "clerk"}, "expected a list of"),
+        ([], {"agents": [{"name": "clerk", "url": "http://clerk:8000", "context": 6}]}, None),
+        ([], {"agents": [{"name": "clerk", "url": "${env:NOT_SET_HERE}"}]}, None),
+        ([], {"agents": [{"name": "clerk", "url": "clerk:8000"}]}, "delegate_to_clerk: 'connection.endpoint' is"),
+        ([], {"agents": [{"name": "clerk"}]}, "expected either path"),
+        (
+            [],
+            {"agents": [{"name": "clerk", "url": "http://c", "headers": {"a b": "c"}}]},
+            "'options.headers' has 'a b'",
+        ),
+        ([], {"agents": [{"name": "clerk", "url": "http://c", "apiKey": "sk-proj-abcdefghijklmnop"}]}, "is a secret"),
     ],
 )
 def test_what_validate_finds(
@@ -81,6 +91,15 @@ def test_what_validate_finds(
     found = [problem.message for problem in check(chief, also=further_checks()) if problem.severity == "error"]
     assert bool(found) == (error is not None), found
     assert (error or "") in "".join(found)
+
+
+def test_the_entries_of_the_page_on_delegation(tmp_path: Path) -> None:
+    page = (DOCS.parent / "delegation.md").read_text()
+    [written] = [block.removeprefix("yaml\n") for block in page.split("```") if block.startswith("yaml\n")]
+    write_agent(tmp_path, "clerk.prompty")
+    chief = write_agent(tmp_path, "chief.prompty", **yaml.safe_load(written))
+    found = [problem for problem in check(chief, also=further_checks()) if "not set" not in problem.message]
+    assert found == []
 
 
 def test_the_page_s_example(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

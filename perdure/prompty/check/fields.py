@@ -14,6 +14,7 @@ from ..places import Place, last_name, maps_in, strings
 from ..references import FromEnvironment, is_unset
 from ..secrets import (
     DEFAULT_SECRET,
+    DELEGATES,
     LITERAL_SECRET,
     credential_id,
     env_default,
@@ -136,7 +137,8 @@ def _environment(place: Place, text: str, named: frozenset[Place]) -> Iterator[F
 
 
 def _literal(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:
-    if is_literal_secret(place, text, named) and place[0] != "metadata" and "parameters" not in place:
+    is_recorded = place[0] != "metadata" or place[:3] == DELEGATES
+    if is_recorded and is_literal_secret(place, text, named) and "parameters" not in place:
         yield Finding(place, LITERAL_SECRET)
     reference = _REFERENCE.search(text)
     if credential_id(text):

@@ -6,8 +6,11 @@ import json
 from typing import Any
 
 import pytest
+from starlette.requests import Request
+from starlette.responses import Response
 
 from perdure.tools.kind import ToolOfferError
+from tests.tools.delegate.peers import KAOS_CARD, KAOS_TASKS_CARD, Peer
 
 from . import odd
 from .agents import RemoteAgent, served
@@ -139,3 +142,35 @@ async def test_a_long_card_is_cut() -> None:
         offering = await offered(agent_with(url))
     assert len(offering.description or "") < 9000
     assert len(json.dumps(offering.details)) < 1000
+
+
+async def test_an_older_card_is_found_where_older_agents_have_it() -> None:
+    old = {
+        "name": "Old",
+        "description": "Knows.",
+        "url": "{base}/a2a",
+        "version": "1",
+        "protocolVersion": "0.3.0",
+        "preferredTransport": "JSONRPC",
+        "capabilities": {"streaming": True},
+        "skills": [],
+    }
+    asked: list[tuple[str, str | None]] = []
+
+    async def answer(request: Request) -> Response:
+        asked.append((request.url.path, request.headers.get("x-team")))
+        is_there = request.url.path == "/.well-known/agent.json"
+        body = json.dumps(old).replace("{base}", str(request.base_url)[:-1])
+        return Response(body if is_there else "{}", 200 if is_there else 404)
+
+    async with served(odd.server(answer)) as url:
+        offering = await offered(agent_with(url, options={"headers": {"X-Team": "blue"}}))
+    assert offering.description == "Knows."
+    assert asked == [("/.well-known/agent-card.json", "blue"), ("/.well-known/agent.json", "blue")]
+
+
+@pytest.mark.parametrize("card", [KAOS_CARD, KAOS_TASKS_CARD], ids=["capabilities", "tasks"])
+async def test_a_card_of_kaos_says_how_to_name_the_agent(card: dict[str, Any]) -> None:
+    async with served(Peer(card)) as url:
+        with pytest.raises(ToolOfferError, match=r"is one of KAOS, .*metadata\.perdure\.agents"):
+            await offered(agent_with(url))
