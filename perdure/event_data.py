@@ -173,7 +173,7 @@ class ProgressData(TypedDict):
     type: str
     """`progress`."""
     step: int
-    """The iteration, from 1."""
+    """Which of the model calls in which the model may act has asked for it, from 1."""
     max_steps: int
     """`RunOptions.max_iterations`."""
     action: str

@@ -13,9 +13,6 @@ SESSION = "session"
 PROMPTED_TOOLS = "prompted-tools"
 """The model is told of its tools in the prompt, and calls them by JSON in its text (`RunOptions.tool_protocol`)."""
 
-MOCK = "mock"
-"""The model's answers are recorded beforehand (`Inventory.mock_responses`)."""
-
 AGENT_LIMITS = "agent-limits"
 """A run has limits that came after version 0.1 (`AFTER_THE_FIRST_VERSION`)."""
 
@@ -26,7 +23,7 @@ CONTEXT = "context"
 """Messages of the conversation go along with calls of a tool (`ToolSpec.context`)."""
 
 KNOWN_FEATURES: frozenset[str] = frozenset(
-    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, MOCK, AGENT_LIMITS, CREDENTIALS, CONTEXT}
+    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT}
 )
 """The names of the behaviours beyond those of version 0.1 that this version has.
 

@@ -66,6 +66,7 @@ class Describer:
                 **self.of_model,
                 **self._request,
                 "perdure.iteration": input.iteration,
+                **({"perdure.mock": True} if input.mock else {}),
                 **_beyond_first("perdure.try", input.earlier + 1),
                 **_beyond_first("perdure.attempt", attempt),
             },

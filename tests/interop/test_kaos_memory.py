@@ -104,6 +104,7 @@ async def test_events_of_others_are_added_to_an_open_session(
     assert [(event.content, event.metadata) for event in reviewed] == [({"by": "Ann"}, {"ticket": 7}), ("again", {})]
     assert types(await memory.get_session_events(session_id)) == [*PAGE, "reviewed", "reviewed", *PAGE]
     assert not await memory.add_event("nobody", "reviewed")
+    assert not await memory.add_event(f"{session_id}/1", "reviewed"), "a run is no session"
     assert "session nobody: there is none that is open" in caplog.text
 
 

@@ -44,6 +44,8 @@ async def test_an_agent_without_a_model_is_mocked_and_streams(stage: Stage) -> N
     assert "".join(tokens) == result.output
     assert (result.iterations, result.usage, result.cost_usd) == (2, Usage(), 0.0)
     assert [message.text for message in result.messages if message.role == "tool"] == ["echo: hello"]
+    chats = [span for span in await run.trace() if span.name.startswith("chat")]
+    assert [(span.attributes or {}).get("perdure.mock") for span in chats] == [True, True]
 
 
 @pytest.mark.usefixtures("mocks")

@@ -24,7 +24,7 @@ from ...protocol.session import SessionNote
 from ...redaction import redactor
 from ...valid_text import valid_json
 from .event import MemoryEvent
-from .session_events import session_events
+from .session_events import Enough, SessionEvents
 from .stored import Stored, delete_session, stored_session, stored_sessions
 
 logger = logging.getLogger("perdure")
@@ -79,6 +79,7 @@ class KaosMemory:
         self._agent = agent
         self._task_queue = task_queue
         self._options = options
+        self._events = SessionEvents(self._client)
         self._removed: set[str] = set()
         """The run ids of what the server is about to remove."""
         self.max_sessions = max_sessions
@@ -142,14 +143,15 @@ class KaosMemory:
         )
         note = redactor().value(note)
         await require_sendable(self._client, note, "The event", lambda: "Add less")
-        try:
-            await self._client.get_workflow_handle(session_id).signal(NOTE, note)
-        except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND:
-                raise
-            logger.warning("session %s: there is none that is open, and the event was not added", session_id)
-            return False
-        return True
+        if await self._stored(session_id) is not None:
+            try:
+                await self._client.get_workflow_handle(session_id).signal(NOTE, note)
+                return True
+            except RPCError as error:
+                if error.status is not RPCStatusCode.NOT_FOUND:
+                    raise
+        logger.warning("session %s: there is none that is open, and the event was not added", session_id)
+        return False
 
     def create_event(self, event_type: str, content: Any, metadata: dict[str, Any] | None = None) -> MemoryEvent:
         """An event for `add_event`."""
@@ -157,19 +159,26 @@ class KaosMemory:
 
     async def get_session_events(self, session_id: str, event_types: Sequence[str] | None = None) -> list[MemoryEvent]:
         """The events of a session, or those of these types; [] when there is none."""
+        events = await self._newest(session_id)
+        return [event for event in events if not event_types or event.event_type in event_types]
+
+    async def _newest(self, session_id: str, enough: Enough = lambda events: False) -> list[MemoryEvent]:
         if self._removed and await self._stored(session_id) is None:
             return []
         try:
-            events = await session_events(self._client, session_id, self.max_events_per_session)
+            return await self._events.newest(session_id, self.max_events_per_session, enough)
         except RunNotFound:
             return []
-        return [event for event in events if not event_types or event.event_type in event_types]
 
     async def build_conversation_context(self, session_id: str, max_events: int = 20) -> str:
         """The last of what was said, as lines that begin with `User: ` and `Assistant: `."""
-        said = await self.get_session_events(session_id, ["user_message", "agent_response"])
-        last = said[-max_events:] if max_events > 0 else []
         who = {"user_message": "User", "agent_response": "Assistant"}
+
+        def said(events: list[MemoryEvent]) -> list[MemoryEvent]:
+            return [event for event in events if event.event_type in who]
+
+        events = await self._newest(session_id, lambda events: len(said(events)) >= max_events)
+        last = said(events)[-max_events:] if max_events > 0 else []
         return "\n".join(f"{who[event.event_type]}: {event.content}" for event in last)
 
     async def list_sessions(self, user_id: str | None = None) -> list[str]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from hashlib import blake2b
+from typing import NamedTuple
 
+from cachetools import LRUCache
 from temporalio.client import Client
 
 from ...client.sessions.reading import Reader
@@ -26,6 +29,17 @@ logger = logging.getLogger("perdure")
 
 AT_ONCE = 8
 """So many runs are read at the same time."""
+MAX_BYTES = 32 * 1024 * 1024
+"""About how much memory the events of runs that have ended may take."""
+
+Enough = Callable[[list[MemoryEvent]], bool]
+
+
+class _Told(NamedTuple):
+    """The events of one run."""
+
+    events: list[MemoryEvent]
+    is_lost: bool = False
 
 
 @dataclass
@@ -44,29 +58,49 @@ class Turns:
         return [Said(each, turn.since if each.role == "user" else turn.until or turn.since) for each in messages]
 
 
-async def session_events(client: Client, session: str, limit: int) -> list[MemoryEvent]:
-    """The newest events of the session, at most `limit`, oldest first.
+class SessionEvents:
+    """Reads the events of sessions; those of runs that have ended are read once, as long as there is room for them."""
 
-    A run that is not kept any more has those that the session's own conversation tells, which a warning says. Raises
-    `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
-    """
-    recorded = await read_recorded(client, session)
-    events: list[MemoryEvent] = []
-    lost, place = 0, len(recorded.turns)
-    while place and len(events) < limit:
-        first = max(place - AT_ONCE, 0)
-        runs = await asyncio.gather(*(_run(client, recorded, each) for each in range(first, place)))
-        events = [event for run in runs for event in events_of(run)] + events
-        lost += sum(not run.seen for run in runs)
-        place = first
-    if lost:
-        logger.warning(
-            "session %s: the histories of %d of its runs are not kept any more; what was said in them is known from "
-            "the session itself, with the times of the turns",
-            session,
-            lost,
-        )
-    return _with_notes(session, events, recorded.notes)[-limit:]
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._ended: LRUCache[str, list[MemoryEvent]] = LRUCache(MAX_BYTES, getsizeof=_memory_bytes)
+
+    async def newest(self, session: str, limit: int, enough: Enough = lambda events: False) -> list[MemoryEvent]:
+        """The newest events of the session, at most `limit`, oldest first; no older ones are read once it is `enough`.
+
+        A run that is not kept any more has those that the session's own conversation tells, which a warning says.
+        Raises `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
+        """
+        recorded = await read_recorded(self._client, session)
+        events: list[MemoryEvent] = []
+        lost, place = 0, len(recorded.turns)
+        while place and len(events) < limit and not enough(events):
+            first = max(place - AT_ONCE, 0)
+            runs = await asyncio.gather(*(self._events(recorded, each) for each in range(first, place)))
+            events = [event for told in runs for event in told.events] + events
+            lost += sum(told.is_lost for told in runs)
+            place = first
+        if lost:
+            logger.warning(
+                "session %s: the histories of %d of its runs are not kept any more; what was said in them is known "
+                "from the session itself, with the times of the turns",
+                session,
+                lost,
+            )
+        return _with_notes(session, events, recorded.notes)[-limit:]
+
+    async def _events(self, recorded: Turns, place: int) -> _Told:
+        turn = recorded.turns[place]
+        if (known := self._ended.get(turn.first_run_id)) is not None:
+            return _Told(known)
+        try:
+            events = events_of(await read_run(self._client, turn.run_id, turn.first_run_id))
+        except RunNotFound:
+            return _Told(events_of(_lost_run(self._client, recorded, place)), is_lost=True)
+        if turn.ended is not None:
+            with suppress(ValueError):  # cachetools: "value too large"
+                self._ended[turn.first_run_id] = events
+        return _Told(events)
 
 
 async def read_recorded(client: Client, session: str) -> Turns:
@@ -79,21 +113,20 @@ async def read_recorded(client: Client, session: str) -> Turns:
     return recorded
 
 
-async def _run(client: Client, recorded: Turns, place: int) -> RunMemory:
+def _lost_run(client: Client, recorded: Turns, place: int) -> RunMemory:
     turn = recorded.turns[place]
-    try:
-        return await read_run(client, turn.run_id, turn.first_run_id)
-    except RunNotFound:
-        has_failed = turn.ended not in (None, "done")
-        return RunMemory(
-            turn.run_id,
-            recorded.said_in(place),
-            ids=TraceIds.of(client.namespace, turn.run_id, turn.first_run_id),
-            failure=f"the run {str(turn.ended).replace('_', ' ')}; its history is not kept any more"
-            if has_failed
-            else "",
-            until=turn.until or turn.since,
-        )
+    has_failed = turn.ended not in (None, "done")
+    return RunMemory(
+        turn.run_id,
+        recorded.said_in(place),
+        ids=TraceIds.of(client.namespace, turn.run_id, turn.first_run_id),
+        failure=f"the run {str(turn.ended).replace('_', ' ')}; its history is not kept any more" if has_failed else "",
+        until=turn.until or turn.since,
+    )
+
+
+def _memory_bytes(events: list[MemoryEvent]) -> int:
+    return sum(1000 + 2 * len(str(event.content)) for event in events)
 
 
 def _with_notes(session: str, events: list[MemoryEvent], notes: Sequence[RecordedNote]) -> list[MemoryEvent]:
