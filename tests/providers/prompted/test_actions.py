@@ -136,13 +136,13 @@ def test_what_can_not_be_recorded_becomes_what_can(text: str) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        '{"a": [' * 100_000,
-        '{"' * 200_000,
-        "{" * 300_000,
-        '{"a": "' * 100_000,
-        "{'tool'" * 50_000,
-        '{"a": 1} ' * 50_000,
-        '{"a": [1, {"b": ' * 50_000,
+        '{"a": [' * 20_000,
+        '{"' * 20_000,
+        "{" * 30_000,
+        '{"a": "' * 10_000,
+        "{'tool'" * 10_000,
+        '{"a": 1} ' * 10_000,
+        '{"a": [1, {"b": ' * 10_000,
     ],
 )
 def test_long_nonsense_is_read_in_little_time(text: str) -> None:
