@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure.client import RunHandle, start_run
+from perdure.client import RunHandle, RunOptions, session, start_run
 from perdure.errors import ExecuteError
 from perdure.loop.model_calls import NO_NATIVE_TOOLS
 from perdure.protocol.features import PROMPTED_TOOLS
@@ -191,6 +191,32 @@ async def test_a_run_in_json_is_forked(stage: Stage, scripted: Scripted) -> None
         "Say it in French",
         FINAL,
     ]
+
+
+async def test_the_turns_of_a_session(stage: Stage, scripted: Scripted) -> None:
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        if is_final(request):
+            return says("Done")
+        return says("{}" if request.messages[-1].text.startswith("[Step") else ECHO)
+
+    model = scripted(reply)
+    async with stage.worker({"echo": echo}):
+        options = RunOptions(tool_protocol="json")
+        talk = session(
+            stage.client,
+            scripted_agent(model, ["echo"]),
+            stage.task_queue,
+            task_queue=stage.task_queue,
+            options=options,
+        )
+        for text in ("One", "Two"):
+            run = await talk.send(text)
+            stage.runs.append(run)
+            assert (await run.result()).output == "Done"
+        await talk.close()
+    result = '[Step 1/10] Tool result: "Echo: hello"'
+    sent = [message.text for message in model.requests[-1].messages if message.role != "system"]
+    assert sent == ["One", ECHO, result, "Done", "Two", ECHO, result, FINAL]
 
 
 @pytest.mark.trial
