@@ -66,6 +66,7 @@ class ModelCalls:
                 self._emit_status(UNWATCHED_COST)
 
     async def _attempt(self, with_tools: bool) -> ModelReply:
+        """One attempt. Where the provider refuses tools, and the run may do without native ones, that is none yet."""
         try:
             return await self._effects.call_model(self._conversation, self._calling(with_tools))
         except ModelError as error:
@@ -73,6 +74,8 @@ class ModelCalls:
                 raise
             self._state.prompted = True
             self._emit_status(f"{NO_NATIVE_TOOLS}: {error.account}")
+            if self._effects.cancelled():
+                raise Cancelled from None
             return await self._effects.call_model(self._conversation, self._calling(with_tools))
 
     def _calling(self, with_tools: bool) -> Calling:

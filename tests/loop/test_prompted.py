@@ -311,6 +311,14 @@ async def test_auto_goes_on_in_the_prompt_when_tools_are_refused() -> None:
     assert "does not support tools" in status
 
 
+async def test_auto_does_not_go_on_when_the_run_was_cancelled_meanwhile() -> None:
+    stage = prompted(refusal(), "never", tool_protocol="auto")
+    stage.effects.cancel_at = ("status", 1)
+    with pytest.raises(RunCancelled):
+        await stage.play()
+    assert len(stage.seen) == 1
+
+
 async def test_auto_stays_native_as_long_as_tools_are_taken() -> None:
     stage = prompted(asks(call("echo", text="a")), says("Done"), tool_protocol="auto")
     assert (await stage.play()).output == "Done"
