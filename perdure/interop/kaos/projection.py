@@ -61,7 +61,7 @@ def _of_messages(run: RunMemory, times: _Times) -> Iterator[_Happened]:
         each = said.popleft()
         message, agent = each.message, run.ids.agent if run.ids else None
         if message.role == "user":
-            type = "task_delegation_received" if _is_delegated(message) else "user_message"
+            type = "task_delegation_received" if message.is_delegated else "user_message"
             yield _Happened(type, message.text, each.time, agent)
         elif message.role == "assistant" and message.tool_calls:
             results = [said.popleft() for _ in message.tool_calls if said and said[0].message.role == "tool"]
@@ -129,10 +129,6 @@ def _numbered(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> Mem
             metadata["span_id"] = f"{happened.span:016x}"
     time = datetime.fromtimestamp(happened.time, UTC)
     return MemoryEvent(f"event_{digest}", time, happened.type, happened.content, metadata)
-
-
-def _is_delegated(message: Message) -> bool:
-    return bool(message.metadata.get("sent_as") == "task-delegation")
 
 
 def _read(arguments: str) -> Any:

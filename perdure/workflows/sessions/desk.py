@@ -152,5 +152,4 @@ class Desk:
 
 
 def _said(message: SessionMessage | QueuedMessage) -> Message:
-    sent_as = {} if message.role == "user" else {"sent_as": message.role}
-    return Message(role="user", parts=[TextPart(value=message.text)], metadata=sent_as)
+    return Message(role=message.role, parts=[TextPart(value=message.text)])
