@@ -3,7 +3,7 @@
 from .binding import apply_bindings, bind_tools
 from .context import ToolContext
 from .decorator import tool
-from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
+from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError, ToolUnavailable
 from .registry import (
     clear_tool_handlers,
     clear_tools,
@@ -20,6 +20,7 @@ __all__ = [
     "ToolContext",
     "ToolKind",
     "ToolOfferError",
+    "ToolUnavailable",
     "apply_bindings",
     "bind_tools",
     "clear_tool_handlers",
