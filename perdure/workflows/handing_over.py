@@ -52,7 +52,7 @@ class HandOver:
             return
         if by_result and sum(map(operation_bytes, told.operations)) <= MAX_RESULT_BYTES:
             self.in_result = told.ref()
-            self.tells_the_end = self._is_first and self.in_result.version == self._conversation.version
+            self.tells_the_end = self._is_first and self.in_result.digest == self._conversation.digest
             return
         await self._signal(told)
         while self._read_late(self._conversation, told):

@@ -203,7 +203,7 @@ class Session:
             return "closed"
         if self._desk.is_closing:
             return "closing"
-        return "idle" if self._desk.rests else "running"
+        return "idle" if self._desk.rests and not self._desk.queued else "running"
 
 
 def _conversation(input: SessionInput) -> Conversation:

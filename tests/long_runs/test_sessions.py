@@ -41,19 +41,19 @@ async def test_many_turns(session: SessionStage, size: int) -> None:
     async with session.worker():
         await session.start()
         first = await session.send(f"long {size}", id="first")
-        for number in range(2, 9):
+        for number in range(2, 7):
             await session.run(number - 1).result()
             await session.idle()
             taken = await session.send(f"long {size + number}")
             assert taken.turn == number
-        await session.run(8).result()
+        await session.run(6).result()
         assert await session.send("again", id="first") == first
         await session.idle()
     links = await session.links()
     assert len(links) > 1
-    told = [*(["s: You are helpful."]), *(text for number in range(1, 9) for text in _turn(number, size))]
+    told = [*(["s: You are helpful."]), *(text for number in range(1, 7) for text in _turn(number, size))]
     assert shown(links[-1].conversation.messages) == told
-    assert [turn.number for link in links for turn in link.turns] == list(range(1, 9))
+    assert [turn.number for link in links for turn in link.turns] == list(range(1, 7))
     loads = [event for event in links[-1].history if event.HasField("activity_task_scheduled_event_attributes")]
     assert bool(loads) == (size > 10)
 

@@ -101,14 +101,19 @@ class SessionStage:
     async def status(self) -> SessionStatus:
         return await self.handle.query(names.STATUS, result_type=SessionStatus)
 
-    async def idle(self) -> SessionStatus:
+    async def idle(self, timeout: float = 20.0) -> SessionStatus:
         async def stands() -> SessionStatus | None:
             status = await self.status()
             return status if status.status in ("idle", "closed") else None
 
-        found = await wait_for(stands)
+        found = await wait_for(stands, timeout=timeout)
         assert found is not None
         return found
+
+    async def run_is_asked_to_end(self) -> bool:
+        """Whether the first turn has been asked to."""
+        described = await self.client.get_workflow_handle(f"{self.id}/1").describe()
+        return described.raw_description.workflow_extended_info.cancel_requested
 
     async def links(self) -> list[SessionLink]:
         """All links, from the first."""

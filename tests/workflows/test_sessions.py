@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
 from collections.abc import AsyncIterator, Callable
 
@@ -204,10 +205,17 @@ async def test_close_waits_for_what_was_taken(session: SessionStage) -> None:
 async def test_it_closes_when_nobody_says_anything(session: SessionStage) -> None:
     async with session.worker():
         await session.start(idle_timeout=0.3)
-        await session.said("one")
-        assert (await session.handle.result()).turn == 1
-    kinds = [event for event in (await session.link()).history if event.HasField("timer_started_event_attributes")]
-    assert len(kinds) <= 3
+        assert (await session.handle.result()).status == "closed"
+
+
+async def test_one_timer_serves_many_turns(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start(idle_timeout=3600)
+        for text in ("one", "two", "three"):
+            await session.send(text)
+            await session.idle()
+    timers = [event for event in (await session.link()).history if event.HasField("timer_started_event_attributes")]
+    assert len(timers) == 1
 
 
 async def test_a_cancelled_session_cancels_its_run(session: SessionStage) -> None:
@@ -217,6 +225,7 @@ async def test_a_cancelled_session_cancels_its_run(session: SessionStage) -> Non
         await asyncio.wait_for(session.gate.reached.wait(), 20)
         await session.send("never", while_busy="queue")
         await session.handle.cancel()
+        await wait_for(session.run_is_asked_to_end)
         session.gate.open.set()
         with pytest.raises(WorkflowFailureError) as ended:
             await session.handle.result()
@@ -224,21 +233,6 @@ async def test_a_cancelled_session_cancels_its_run(session: SessionStage) -> Non
         with pytest.raises(RunCancelled):
             await session.run(1).result()
     assert await session.conversation() == ["s: You are helpful.", "u: hold", "a: ", "t: through"]
-
-
-async def test_many_senders_at_once(session: SessionStage) -> None:
-    async with session.worker():
-        await session.start()
-        texts = [f"message {number}" for number in range(6)]
-        taken = await asyncio.gather(*(session.send(text, while_busy="queue") for text in texts))
-        again = await asyncio.gather(*(session.send("again", id="the same") for _ in range(3)))
-        assert len({one.turn for one in taken}) == 6
-        assert len({(one.turn, one.became) for one in again}) == 1
-        await session.idle()
-        said = [text[3:] for text in await session.conversation() if text.startswith("u: ")]
-        assert sorted(said) == ["again", *texts]
-    in_order = [each.message.text for each in (await session.link()).messages][:6]
-    assert [text for text in said if text != "again"] == in_order
 
 
 async def test_a_worker_that_remembers_nothing(session: SessionStage) -> None:
@@ -285,3 +279,59 @@ async def reset(session: SessionStage, before_turn: int) -> None:
             workflow_task_finish_event_id=tasks[-1],
         )
     )
+
+
+async def test_messages_at_any_moment_count_once(session: SessionStage) -> None:
+    await check_moments(session, senders=3, each=4)
+
+
+@pytest.mark.trial
+async def test_many_messages_at_any_moment_count_once(session: SessionStage) -> None:
+    await check_moments(session, senders=5, each=60)
+
+
+async def check_moments(session: SessionStage, senders: int, each: int) -> None:
+    """Messages that steer or wait, whenever they come: every one is said once, and each sender's stay in order."""
+    chosen = random.Random(1)
+
+    async def sender(name: int) -> None:
+        for number in range(each):
+            busy = chosen.choice(["steer", "steer", "queue"])
+            await session.send(f"from {name}: {number}", while_busy=busy, id=f"{name}-{number}")
+            await asyncio.sleep(chosen.random() * 0.1)
+
+    async with session.worker():
+        await session.start()
+        await asyncio.gather(*(sender(name) for name in range(senders)))
+        last = await session.idle(timeout=300)
+    said = [text[3:] for text in await session.conversation() if text.startswith("u: ")]
+    assert sorted(said) == sorted(f"from {name}: {number}" for name in range(senders) for number in range(each))
+    taken = [found.taken for link in await session.links() for found in link.messages]
+    begun = {one.turn for one in taken if one and one.became != "steering"}
+    assert begun <= set(range(1, last.turn + 1))
+
+
+async def test_a_terminated_session_cancels_its_run(session: SessionStage) -> None:
+    async with session.worker():
+        await session.start()
+        await session.send("hold")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await session.handle.terminate()
+        await wait_for(session.run_is_asked_to_end)
+        session.gate.open.set()
+        with pytest.raises(RunCancelled):
+            await session.run(1).result()
+        assert [event.type for event in await session.run(1).events()][-1] == "cancelled"
+
+
+async def test_a_turn_is_forked_like_any_run(session: SessionStage) -> None:
+    session.gate.open.set()
+    async with session.worker():
+        await session.start()
+        await session.said("long 9000")
+        await session.said("hold")
+        await session.idle()
+        fork = await session.run(2).fork(1, steer="instead")
+        result = await fork.result()
+        assert shown(result.messages)[-3:] == ["u: hold", "u: instead", "a: re: instead"]
+        assert (await session.status()).turn == 2
