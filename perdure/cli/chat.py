@@ -77,13 +77,14 @@ def chat(
 
 
 async def _chat(request: ChatRequest, messages: list[str], *, close: bool, as_json: bool) -> int:
+    is_shown = sys.stdout.isatty()
     if close and not request.session:
         raise UsageProblem("--close: expected --session with the session that is to be closed")
     async with opened(request) as found:
         if request.on_terminal:
             from .chatting.talk import talk
 
-            return await talk(found)
+            return await talk(found, on_stdout=not is_shown)
         said = given(messages) if messages or close else lines_of_stdin()
         code = await say_all(found, said, quiet=request.quiet, as_json=as_json)
         if close:

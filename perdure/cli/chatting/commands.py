@@ -122,7 +122,7 @@ COMMANDS = {
     "queue": _Command(Commands.queue, "waits for a turn of its own, while a run is under way", "TEXT"),
     "messages": _Command(Commands.messages, "the whole conversation"),
     "runs": _Command(Commands.runs, "the turns: each is a run"),
-    "close": _Command(Commands.close, "ends the session, after the run under way"),
+    "close": _Command(Commands.close, "ends the session, after the run under way, and leaves"),
     "quit": _Command(Commands.quit, "leaves; the session stays (Ctrl-D too)"),
     "help": _Command(Commands.help, "this list"),
 }

@@ -9,7 +9,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from ...errors import RunError
-from ..console import describe_spending, say
+from ..console import answer, describe_spending, say
 from ..follow import alongside, shown_to_the_end
 from ..menu import Detached, Menu
 from ..problems import explain
@@ -35,7 +35,8 @@ _HINT = "what you type now, the agent reads meanwhile; /queue TEXT waits for the
 class Following:
     """Follows one session for one terminal."""
 
-    def __init__(self, server: Session, conversation: Conversation) -> None:
+    def __init__(self, server: Session, conversation: Conversation, *, on_stdout: bool = False) -> None:
+        self._on_stdout = on_stdout
         self._server = server
         self._conversation = conversation
         self._screen: Screen | None = None
@@ -168,6 +169,8 @@ class Following:
                 say(f"    {explained.text}", "bad")
                 return
         _show_result(handle, result, view)
+        if self._on_stdout:
+            answer(result.output)
 
 
 def _say_failure(handle: RunHandle, error: RunError) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from ...excerpt import counted
-from ..console import say
+from ..console import keep_stdout_for_answers, say
 from ..problems import DONE
 from ..waiting import waiting_shown
 from .commands import Commands
@@ -21,9 +21,13 @@ if TYPE_CHECKING:
     from .opening import Opened
 
 
-async def talk(opened: Opened) -> int:
-    """Send what is typed and show what comes back, until the person leaves; returns the exit code."""
-    following = Following(opened.server, opened.conversation)
+async def talk(opened: Opened, *, on_stdout: bool) -> int:
+    """Send what is typed and show what comes back, until the person leaves; returns the exit code.
+
+    With `on_stdout`, which is no terminal then, the answers are written there too.
+    """
+    keep_stdout_for_answers()
+    following = Following(opened.server, opened.conversation, on_stdout=on_stdout)
     said: Sequence[Message] = []
     if opened.is_old:
         under_way = await following.skip_what_is_over()
