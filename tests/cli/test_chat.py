@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
+from perdure.cli.chatting.said import last_part, whole
 from perdure.client import session
+from perdure.messages import Message
 
 from ..conftest import wait_for
 from .conftest import AGENT, Cli, Finished
@@ -168,3 +170,16 @@ async def test_a_session_without_a_worker_says_so(tmux: Tmux, id: str) -> None:
     await pane.shows(rf"no worker .*none-{id}.*[^§]*sent again, it counts once")
     pane.press("C-d")
     await pane.ends()
+
+
+def test_who_comes_back_sees_the_last_part_folded() -> None:
+    long = "\n".join(f"line {number}" for number in range(30))
+    messages = [
+        Message.system("Be kind."),
+        *(m for text in "abc" for m in (Message.user(text), Message.assistant(long))),
+    ]
+    shown = [each.text for each in last_part(messages)]
+    assert shown[0].strip() == "… 2 earlier messages: /messages shows them"
+    assert (shown[1], shown[3]) == ("> b", "> c")
+    assert (shown[4].count("\n"), shown[4].split("\n")[-1].strip()) == (11, "… 19 more lines")
+    assert [each.text for each in whole(messages)] == [text for each in "abc" for text in (f"> {each}", long)]
