@@ -31,6 +31,7 @@ from .blocking import blocking
 from .connection import connect, environment_names_a_server
 from .elsewhere import running_elsewhere
 from .embedded.server import LocalServer
+from .given import given, noting_given
 from .relay import Flushing, Relay
 from .runs import start_run
 from .tokens import CancellationToken, Steering
@@ -75,19 +76,20 @@ class MoreOptions(TypedDict, total=False):
     warn_cost_usd: float | None
 
 
+@noting_given
 async def invoke_agent_async(
     path_or_agent: Agent | str | PathLike[str],
     inputs: Mapping[str, Any] | None = None,
     tools: Tools | None = None,
     *,
-    max_iterations: int | None = None,
-    max_llm_retries: int | None = None,
+    max_iterations: int = 10,
+    max_llm_retries: int = 3,
     on_event: EventCallback | None = None,
     cancel: CancellationToken | None = None,
     context_budget: int | None = None,
     guardrails: Guardrails | None = None,
     steering: Steering | None = None,
-    parallel_tool_calls: bool | None = None,
+    parallel_tool_calls: bool = False,
     raw: bool = False,
     compactor: Compactor | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
@@ -123,19 +125,18 @@ async def invoke_agent_async(
     Raises what `start_run` and `RunHandle.result` raise, and `ConfigurationError` when no server can be reached
     or started.
     """
-    given = {
-        "max_iterations": max_iterations,
-        "max_llm_retries": max_llm_retries,
-        "context_budget": context_budget,
-        "parallel_tool_calls": parallel_tool_calls,
-    }
+    said = given(
+        max_iterations=max_iterations,
+        max_llm_retries=max_llm_retries,
+        context_budget=context_budget,
+        parallel_tool_calls=parallel_tool_calls,
+    )
     options = RunOptions(
         raw=raw,
         stream=stream,
         guardrails=OWN_HOOKS if guardrails else None,
         compactor=OWN_HOOKS if compactor else None,
-        **{name: value for name, value in given.items() if value is not None},
-        **{"missing_tool_grace": 0.0, **more},  # The only worker is the call's own.
+        **{"missing_tool_grace": 0.0, **said, **more},  # The only worker is the call's own.
     )
     agent = _offering(path_or_agent, tools or ())
     hooks: dict[str, Any] = {
