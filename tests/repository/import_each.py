@@ -1,7 +1,9 @@
-"""Imports every module of perdure in a process of its own and writes what that did, as JSON: run by a test.
+"""Imports every module of perdure and writes what each import did, as JSON: run by a test.
 
-The libraries that perdure uses are loaded before, so that what is seen is perdure's own doing. So are the layers below
-a module's own: they know nothing of it, so no circle leads through them (test_house.py).
+The libraries that perdure uses are loaded before, so that what is seen is perdure's own doing. So are the modules that
+a module imports, since all are imported in that order, in one process: none of them knows of it, for no circle leads
+through files (test_house.py). With `--alone`, each module has a process of its own, in which only the layers below its
+own are loaded.
 """
 
 from __future__ import annotations
@@ -10,9 +12,11 @@ import importlib
 import json
 import os
 import sys
+from collections.abc import Iterator
+from graphlib import TopologicalSorter
 from typing import Any
 
-from tests.repository.house import FRONT_DOOR, LAYERS, modules, room_of
+from tests.repository.house import FRONT_DOOR, LAYERS, imports_inside, layer_of, modules, room_of
 
 LIBRARIES = (
     "a2a.client",
@@ -34,22 +38,25 @@ LIBRARIES = (
 EFFECTS = ("os.mkdir", "os.remove", "os.rename", "os.system", "socket.connect", "socket.bind", "subprocess.Popen")
 
 
+_seen: list[str] = []
+
+
+def watch(event: str, arguments: tuple[Any, ...]) -> None:
+    """Note what is done beside defining things, as an audit hook."""
+    if event in EFFECTS:
+        _seen.append(f"{event} {arguments[0]!r}")
+    elif event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
+        _seen.append(f"open {arguments[0]!r} {arguments[1]!r}")
+
+
 def effects_of_importing(name: str) -> list[str]:
     """What the import did beside defining things; [] when it did nothing else."""
-    effects: list[str] = []
-
-    def watch(event: str, arguments: tuple[Any, ...]) -> None:
-        if event in EFFECTS:
-            effects.append(f"{event} {arguments[0]!r}")
-        elif event == "open" and isinstance(arguments[1], str) and set(arguments[1]) & set("wax+"):
-            effects.append(f"open {arguments[0]!r} {arguments[1]!r}")
-
-    sys.addaudithook(watch)
+    _seen.clear()
     try:
         importlib.import_module(name)
     except BaseException as error:
-        effects.append(f"{type(error).__name__}: {error}")
-    return list(effects)
+        _seen.append(f"{type(error).__name__}: {error}")
+    return list(_seen)
 
 
 def in_a_child(name: str) -> list[str]:
@@ -58,7 +65,6 @@ def in_a_child(name: str) -> list[str]:
         # What the module prints arrives in the same pipe, as text that is not JSON.
         os.dup2(writing, 1)
         os.dup2(writing, 2)
-        sys.dont_write_bytecode = True
         effects = effects_of_importing(name)
         sys.stdout.flush()
         os.write(writing, json.dumps(effects).encode())
@@ -70,13 +76,31 @@ def in_a_child(name: str) -> list[str]:
     return json.loads(said) if said.startswith("[") else [f"prints {said!r}"]
 
 
-if __name__ == "__main__":
-    for library in LIBRARIES:
-        importlib.import_module(library)
+def in_order() -> Iterator[str]:
+    """All modules, each after those that it imports."""
+    graph: dict[str, set[str]] = {name: set() for name in modules()}
+    for found in imports_inside():
+        graph[found.importer].add(found.imported)
+    yield FRONT_DOOR
+    order = [name for name in TopologicalSorter(graph).static_order() if name != FRONT_DOOR]
+    yield from sorted(order, key=lambda name: layer_of(room_of(name)))
+
+
+def each_alone() -> dict[str, list[str]]:
+    """What the import of each module does in a process of its own."""
     found = {FRONT_DOOR: in_a_child(FRONT_DOOR)}
     for layer in LAYERS:
         names = [name for name in modules() if name != FRONT_DOOR and room_of(name) in layer]
         found |= {name: in_a_child(name) for name in names}
         for name in names:
             importlib.import_module(name)
-    print(json.dumps(found))
+    return found
+
+
+if __name__ == "__main__":
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    sys.dont_write_bytecode = True
+    sys.addaudithook(watch)
+    alone = "--alone" in sys.argv
+    print(json.dumps(each_alone() if alone else {name: effects_of_importing(name) for name in in_order()}))

@@ -24,8 +24,9 @@ def loaded_after(code: str, *packages: str) -> list[str]:
     return list(eval(lines[-1]))
 
 
-def test_every_module_can_be_imported_alone_and_does_nothing_else() -> None:
-    effects = json.loads(run("-m", "tests.repository.import_each"))
+@pytest.mark.parametrize("how", [[], pytest.param(["--alone"], marks=pytest.mark.trial)])
+def test_every_module_can_be_imported_alone_and_does_nothing_else(how: list[str]) -> None:
+    effects = json.loads(run("-m", "tests.repository.import_each", *how))
     assert effects.keys() == modules().keys()
     assert {name: found for name, found in effects.items() if found} == {}
 
