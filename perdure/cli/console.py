@@ -43,11 +43,11 @@ def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
     """Write to stderr; control characters are escaped, for much of what is said comes from a file or from a model."""
     if _in_another_form is not None:
         if line := _in_another_form(text):
-            print(line, file=sys.stderr, flush=True)
+            print(f"{line}\n", end="", file=sys.stderr, flush=True)  # In one piece: other threads write there, too.
         return
     shown = visible(text)
     styled = typer.style(shown, **_STYLES[tone]) if _is_coloured() else shown
-    print(styled, end=end, file=sys.stderr, flush=True)
+    print(f"{styled}{end}", end="", file=sys.stderr, flush=True)
 
 
 def answer(value: Any) -> None:

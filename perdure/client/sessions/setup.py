@@ -59,7 +59,9 @@ def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
     try:
         return prepare(agent, complete)
     except RenderError as error:
-        raise RenderError(f"{error}. {_ADVICE}") if str(error).startswith("Missing") else error from error
+        if not str(error).startswith("Missing"):
+            raise
+        raise RenderError(f"{error}. {_ADVICE}") from error
 
 
 _ADVICE = (
