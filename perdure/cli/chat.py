@@ -36,6 +36,7 @@ def chat(
     tools: options.Tools = None,
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
+    credentials: options.Credentials = None,
     task_queue: Annotated[
         str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue whose workers execute the runs.")
     ] = None,
@@ -64,7 +65,7 @@ def chat(
         session=session,
         inputs=inputs or (),
         inputs_json=inputs_json,
-        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock),
+        sources=CodeSources(tools or (), guardrails or (), compactor or (), scripted, mock, credentials),
         fields=chosen_fields(context),
         task_queue=task_queue,
         served=served_as(tenant, None, priority),

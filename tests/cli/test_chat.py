@@ -13,6 +13,7 @@ from temporalio.client import Client
 
 from perdure.cli.chatting.said import last_part, whole
 from perdure.client import session
+from perdure.errors import RunNotFound
 from perdure.messages import Message
 
 from ..conftest import wait_for
@@ -53,6 +54,14 @@ async def test_in_a_pipe_the_answers_alone_are_on_stdout(cli: Cli, client: Clien
     assert finished.stderr.endswith(f"Go on with the session: perdure chat --session {id}\n")
     said = await session(client, None, id).messages()
     assert [message.text for message in said if message.role == "user"] == ["one", "fail", "two"]
+
+
+async def test_code_that_can_t_be_used_is_refused_before_anything_begins(cli: Cli, client: Client, id: str) -> None:
+    finished = await piped(cli, "one", *TALKER, "--session", id, "--credentials", "talking.py:__doc__")
+    assert (finished.code, finished.stdout) == (2, "")
+    assert "__doc__ is str, expected a mapping from ids to secrets, or a function" in finished.stderr
+    with pytest.raises(RunNotFound):
+        await session(client, None, id).status()
 
 
 async def test_a_conversation_outlives_its_terminal(tmux: Tmux, client: Client, id: str, tmp_path: Path) -> None:
