@@ -180,7 +180,8 @@ async def test_the_environment_says_which_memory_and_how_much(memory: KaosMemory
     assert isinstance(memory_from_environment(client, environment={"MEMORY_ENABLED": "false"}), NullMemory)
     limits = {
         "MEMORY_ENABLED": "true",
-        "MEMORY_TYPE": "local",
+        "MEMORY_TYPE": "redis",
+        "MEMORY_REDIS_URL": "redis://127.0.0.1:9",
         "MEMORY_MAX_SESSIONS": "7",
         "MEMORY_MAX_SESSION_EVENTS": "2",
     }

@@ -33,7 +33,7 @@ from perdure.tools.context import ToolContext
 from ..conftest import wait_for
 from ..workflows.agents import QUESTION, scripted_agent
 from ..workflows.stage import Stage
-from ..workflows.test_secrets import compressed_payloads, everything_recorded
+from ..workflows.test_secrets import compressed_payloads, everything_said
 from .canaries import AGENTS, ANSWERS, CANARY, LEAKS, VARIABLES, env
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -68,17 +68,11 @@ def logged() -> Iterator[Callable[[], str]]:
     logger.setLevel(level)
 
 
-async def everything_said(run: RunHandle, stage: Stage) -> str:
-    """All that can be read of a run: its histories, what Temporal tells beside them, events, messages, the result."""
+async def ended_and_said(run: RunHandle, stage: Stage) -> str:
+    """What `everything_said` gives, once the run has ended."""
     with contextlib.suppress(RunError):
         await run.result()
-    parts = [part.decode(errors="replace") for part in await everything_recorded(stage.client, run.id)]
-    parts += [repr(await run.events()), repr(await run.messages()), repr(await run.status())]
-    try:
-        parts.append(repr(await run.result()))
-    except RunError as error:
-        parts.append(f"{error} {error.reason} {error.messages}")
-    return "\n".join(parts)
+    return await everything_said(stage.client, run)
 
 
 def test_the_places() -> None:
@@ -115,7 +109,7 @@ async def test_what_a_tool_says(stage: Stage, scripted: Scripted, logged: Callab
     assert {place: text for place, text in zip(LEAKS, results, strict=True) if place in expected} == expected
     leaked = [text for text in results if CANARY in text]
     assert leaked == []
-    assert CANARY not in await everything_said(run, stage)
+    assert CANARY not in await ended_and_said(run, stage)
     assert "raised RuntimeError: ${env:PLANTED_API_KEY}" in logged()
     assert CANARY not in logged()
 
@@ -125,7 +119,7 @@ async def test_what_a_provider_answers(stage: Stage, scripted: Scripted, logged:
     model = scripted([ANSWERS[place]()])
     async with stage.worker():
         run = await stage.start(scripted_agent(model, api_key=KEY))
-        said = await everything_said(run, stage)
+        said = await ended_and_said(run, stage)
     assert "LLM call failed" in said or "retrying" in said
     assert CANARY not in said
     assert CANARY not in logged()
@@ -168,7 +162,7 @@ async def test_what_a_guardrail_says(stage: Stage, scripted: Scripted, logged: C
     async with stage.worker({"leak": lambda text: text}, guardrails=GUARDRAILS):
         runs = [await stage.start(scripted_agent(model, [TOOL]), guardrails=name) for name in GUARDRAILS]
         for run in runs:
-            assert CANARY not in await everything_said(run, stage)
+            assert CANARY not in await ended_and_said(run, stage)
     assert CANARY not in logged()
 
 
@@ -184,7 +178,7 @@ async def test_what_a_compactor_says(stage: Stage, scripted: Scripted, logged: C
         for name in ("summarise", "broken"):
             model = scripted([says("ok")])
             run = await stage.start(scripted_agent(model), long, context_budget=1000, compactor=name)
-            assert CANARY not in await everything_said(run, stage)
+            assert CANARY not in await ended_and_said(run, stage)
     assert CANARY not in logged()
 
 
@@ -207,7 +201,7 @@ async def test_what_a_caller_sends(stage: Stage, scripted: Scripted) -> None:
         stage.runs.append(run)
         await run.steer(f"use {env('PLANTED_API_KEY')}")
         await run.cancel(f"leaked {env('PLANTED_API_KEY')}")
-        said = await everything_said(run, stage)
+        said = await ended_and_said(run, stage)
     assert "Your key is ${env:planted_token}." in said
     assert CANARY not in said
 
@@ -242,7 +236,7 @@ async def test_what_a_tool_tells_by_heartbeat(stage: Stage, scripted: Scripted, 
             await asyncio.sleep(0.05)
         assert CANARY.encode() not in told
         done.set()
-        assert CANARY not in await everything_said(run, stage)
+        assert CANARY not in await ended_and_said(run, stage)
 
 
 class Hooks:
@@ -320,7 +314,7 @@ async def test_what_a_start_shows(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker():
         run = await start_run(stage.client, agent, messages=list(QUESTION), task_queue=stage.task_queue, memo=memo)
         stage.runs.append(run)
-        said = await everything_said(run, stage)
+        said = await ended_and_said(run, stage)
     described = await stage.client.get_workflow_handle(run.id).describe()
     shown = await described.memo()
     assert [shown[name] for name in memo] == [["${env:PLANTED_API_KEY}"], {"note": "${env:PLANTED_DB_PASSWORD}"}, 1]

@@ -28,7 +28,7 @@ from tests.tools.mcp.server import make_server
 
 from .agents import WIRES, scripted_agent
 from .stage import Stage
-from .test_secrets import everything_recorded
+from .test_secrets import everything_said
 
 Scripted = Callable[[Script], ScriptedModel]
 MODEL_SECRET, TOOL_SECRET = "the-models-own-word-7391", "pass/word+of the crm=0042"
@@ -61,17 +61,6 @@ def guarded(app: ASGIApp, seen: list[str]) -> ASGIApp:
     return guard
 
 
-async def everything_said(stage: Stage, run: RunHandle) -> str:
-    """All that is recorded of the run, and all that readers are told, failure or not."""
-    parts = [part.decode(errors="replace") for part in await everything_recorded(stage.client, run.id)]
-    parts += [repr(await run.events()), repr(await run.messages()), repr(await run.status())]
-    try:
-        parts.append(repr(await run.result()))
-    except RunError as error:
-        parts.append(f"{error} {error.reason} {error.messages}")
-    return "\n".join(parts)
-
-
 def no_secret_in(said: str) -> bool:
     return not any(secret in said or json.dumps(secret)[1:-1] in said for secret in (MODEL_SECRET, TOOL_SECRET))
 
@@ -86,7 +75,7 @@ async def test_the_provider_gets_the_secret_and_the_history_its_id(stage: Stage,
     async with stage.worker(credentials=SECRETS):
         run = await stage.start(scripted_agent(model, wire=wire, api_key=KEY))
         await run.result()
-    said = await everything_said(stage, run)
+    said = await everything_said(stage.client, run)
     assert KEY in said
     assert no_secret_in(said.replace(f"You sent {MODEL_SECRET}.", ""))
 
@@ -108,7 +97,7 @@ async def test_octopus_servers_are_tools_with_a_bearer_token(stage: Stage, scrip
     assert offered["function"]["name"] == "echo"
     assert set(seen) == {f"Bearer {TOOL_SECRET}"}
     assert tool_texts(result) == ["a ${credential:42}"]
-    said = await everything_said(stage, run)
+    said = await everything_said(stage.client, run)
     assert "${credential:42}" in said
     asked = json.dumps({"text": f"a {TOOL_SECRET}"})
     assert no_secret_in(said.replace(asked, "").replace(json.dumps(asked)[1:-1], "").replace(f"a {TOOL_SECRET}", ""))
@@ -210,7 +199,7 @@ async def test_a_function_that_fails_in_the_middle(stage: Stage, scripted: Scrip
             await run.approve("c")
             [text] = tool_texts(await run.result())
     assert text.startswith("Error: Tool 'echo' failed: The worker's credentials failed for '42': ConnectionError")
-    said = await everything_said(stage, run)
+    said = await everything_said(stage.client, run)
     assert "LLM call failed, retrying (attempt 2/3)" in said
     assert no_secret_in(said)
 

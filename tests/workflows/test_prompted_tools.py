@@ -13,6 +13,7 @@ import pytest
 from perdure.client import RunHandle, RunOptions, session, start_run
 from perdure.errors import ExecuteError
 from perdure.loop.model_calls import NO_NATIVE_TOOLS
+from perdure.messages import Message
 from perdure.protocol.features import PROMPTED_TOOLS
 from perdure.providers.prompted.call import FINAL
 from perdure.providers.prompted.instructions import (
@@ -26,7 +27,7 @@ from perdure.tools import tool
 from tests.conftest import wait_for
 from tests.kinds.families import write_agent
 
-from .agents import WIRES, scripted_agent
+from .agents import WIRES, declared, scripted_agent
 from .gates import Gate
 from .prompted import ECHO, NO_TOOLS, echo, is_final, two_phases, without_tools
 from .stage import Stage
@@ -157,20 +158,54 @@ async def test_an_approval_waits_as_for_a_native_call(stage: Stage, scripted: Sc
     assert [message.text for message in result.messages if message.role == "tool"][0].endswith("paid 3")
 
 
-async def test_native_and_json_give_the_same_calls_and_results(stage: Stage, scripted: Scripted) -> None:
-    native = scripted([asks(call("echo", text="hello")), asks(call("nope")), says("Done")])
-    in_text = scripted([says(ECHO), says('{"tool": "nope"}'), [says("{}"), says("Done")]])
-    async with stage.worker({"echo": echo}):
+async def test_native_and_json_give_the_same_calls_and_results(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    """One agent of KAOS, which uses tools, one that fails, one that there is not, and another agent."""
+    used = [
+        call("echo", text="hello"),
+        call("broken", "b", text="x"),
+        call("nope"),
+        call("delegate_to_clerk", task="Count them."),
+    ]
+    written = [ECHO, '{"tool": "broken", "arguments": {"text": "x"}}', '{"tool": "nope"}', CLERK]
+
+    def played(script: list[Any]) -> Script:
+        steps = iter(script)
+        return lambda request: says("Three.") if request.body["model"] == "clerk" else next(steps)
+
+    native = scripted(played([*map(asks, used), says("Done")]))
+    in_text = scripted(played([*map(says, written), says("{}"), says("Done")]))
+    async with stage.worker({"echo": echo, "broken": broken}):
         runs = [
-            await stage.start(scripted_agent(native, ["echo"])),
-            await stage.start(scripted_agent(in_text, ["echo"]), tool_protocol="json"),
+            await _started(stage, tmp_path / protocol, model, protocol)
+            for protocol, model in (("native", native), ("json", in_text))
         ]
         results = [await run.result() for run in runs]
-        events = [await seen_of(run, "tool_call_start", "tool_result", "done") for run in runs]
+        events = [await seen_of(run, "tool_call_start", "progress", "tool_result", "done") for run in runs]
     by_native, by_json = [[_parsed(data) for _, data in each] for each in events]
     assert by_native == by_json
     tools = [[message.text for message in result.messages if message.role == "tool"] for result in results]
     assert tools[0] == tools[1]
+    assert [text.partition(":")[0] for text in tools[0]] == ["Echo", "Error", "Error", "Three."]
+
+
+CLERK = '{"agent": "clerk", "task": "Count them."}'
+
+
+def broken(text: str = "") -> str:
+    raise ValueError("no such text")
+
+
+async def _started(stage: Stage, folder: Path, model: ScriptedModel, protocol: str) -> RunHandle:
+    agents = [{"name": "clerk", "path": "clerk.prompty"}]
+    metadata = {"kaos": {"max_steps": 7}, "perdure": {"toolProtocol": protocol, "agents": agents}}
+    tools = [declared("echo"), declared("broken")]
+    chief = write_agent(folder, "chief.prompty", model, metadata=metadata, tools=tools)
+    write_agent(folder, "clerk.prompty", model)
+    run = await start_run(stage.client, chief, task_queue=stage.task_queue, messages=[Message.user("How many?")])
+    stage.runs.append(run)
+    return run
 
 
 def _parsed(data: dict[str, Any]) -> dict[str, Any]:

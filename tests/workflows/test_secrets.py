@@ -10,7 +10,7 @@ import zstandard
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 
-from perdure.client import get_run
+from perdure.client import RunHandle, get_run
 from perdure.errors import RunError
 from perdure.payloads.converter import ENCODING
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
@@ -35,6 +35,17 @@ async def everything_recorded(client: Client, workflow_id: str) -> list[bytes]:
         found.append(event.SerializeToString())
         found += [payload.data for payload in compressed_payloads(event)]
     return found
+
+
+async def everything_said(client: Client, run: RunHandle) -> str:
+    """All that is recorded of a run that has ended, and all that readers are told of it, failure or not."""
+    parts = [part.decode(errors="replace") for part in await everything_recorded(client, run.id)]
+    parts += [repr(await run.events()), repr(await run.messages()), repr(await run.status())]
+    try:
+        parts.append(repr(await run.result()))
+    except RunError as error:
+        parts.append(f"{error} {error.reason} {error.messages}")
+    return "\n".join(parts)
 
 
 def compressed_payloads(message: object) -> list[Payload]:

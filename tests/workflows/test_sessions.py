@@ -6,6 +6,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator, Callable
+from itertools import pairwise
 
 import pytest
 from temporalio.api.common.v1 import WorkflowExecution
@@ -26,6 +27,14 @@ from .sessions import SessionStage, refusal, setup_of, shown, talk
 
 STARTS_CHILD = EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED
 TASK_DONE = EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED
+TASKS = (
+    TASK_DONE,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_STARTED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED,
+    EventType.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT,
+)
+"""How many there are depends on when the worker looks at the session."""
 Scripted = Callable[[Script], ScriptedModel]
 
 
@@ -72,6 +81,27 @@ async def test_turns_queued_messages_and_steering(session: SessionStage) -> None
         ("listen", "steering"),
         ("three", "queued"),
     ]
+
+
+async def test_every_turn_takes_the_same_events_and_no_activity(session: SessionStage) -> None:
+    """However long the conversation is by then, and whether a turn begins with it or loads it."""
+    async with session.worker():
+        await session.start()
+        for text in ("one", "long 9000", "two", "three"):
+            await session.said(text)
+            await session.idle()
+    history = [event.event_type for event in (await session.link()).history if event.event_type not in TASKS]
+    begins = [place for place, type in enumerate(history) if type == STARTS_CHILD]
+    turns = [history[begin:end] for begin, end in pairwise([*begins, len(history)])]
+    update = [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_COMPLETED]
+    next_update = [EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED]
+    child = [
+        STARTS_CHILD,
+        EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED,
+        EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_COMPLETED,
+    ]
+    every = sorted([*child, *update, *next_update])
+    assert list(map(sorted, turns)) == [every, every, every, sorted([*child, *update])]
 
 
 async def test_what_a_turn_did_not_read_opens_the_next_one(session: SessionStage) -> None:
