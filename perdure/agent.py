@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import Field, PrivateAttr
+from pydantic import Field, PlainSerializer, PrivateAttr
 
 from .asset_nodes import RICH_KINDS, Binding, Connection, Node, Property, PropertyKind
 from .declared_tools import (
@@ -42,10 +42,11 @@ __all__ = [
     "PromptyTool",
     "Property",
     "PropertyKind",
+    "RecordedAgent",
+    "RecordedAgents",
     "Template",
     "Tool",
     "ToolPolicy",
-    "documents_of",
 ]
 
 DEFAULT_PROVIDER = "openai"
@@ -166,6 +167,15 @@ class Agent(Node):
         return copy
 
 
-def documents_of(agents: Mapping[str, Agent]) -> dict[str, JsonObject]:
-    """The agents as people read them in the Temporal UI: without absent fields."""
-    return {path: agent.model_dump(mode="json", by_alias=True, exclude_none=True) for path, agent in agents.items()}
+def _document(agent: Agent) -> JsonObject:
+    return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _documents(agents: Mapping[str, Agent]) -> JsonObject:
+    return {path: _document(agent) for path, agent in agents.items()}
+
+
+RecordedAgent = Annotated[Agent, PlainSerializer(_document)]
+"""An agent as people read it in the Temporal UI: without absent fields."""
+RecordedAgents = Annotated[dict[str, Agent], PlainSerializer(_documents)]
+"""Such agents, by path."""

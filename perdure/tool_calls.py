@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, ValidationError, field_serializer
+from pydantic import ConfigDict, Discriminator, Field, ValidationError
 
-from .agent import Agent, OfferedFunction, documents_of
+from .agent import Agent, OfferedFunction, RecordedAgents
 from .exchanged import Exchanged
 from .json_types import JsonObject
 from .messages import Message, Part, ToolResult
@@ -68,12 +68,8 @@ class ChildRun(Exchanged):
     """The key of the agent among those that the run has recorded."""
     mode: Literal["single", "agentic"] = "single"
     """One model call without tools, or a loop of its own."""
-    agents: dict[str, Agent] = Field(default={}, exclude_if=operator.not_)
+    agents: RecordedAgents = Field(default={}, exclude_if=operator.not_)
     """Those that a worker has read because the run was started without them."""
-
-    @field_serializer("agents")
-    def _without_absent_fields(self, agents: dict[str, Agent]) -> JsonObject:
-        return documents_of(agents)
 
 
 class Question(Exchanged):

@@ -6,9 +6,9 @@ import operator
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from pydantic import ConfigDict, Field, field_serializer, field_validator, model_validator
+from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from ..agent import Agent, documents_of
+from ..agent import RecordedAgent, RecordedAgents
 from ..conversation import Conversation, ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
@@ -162,7 +162,7 @@ class TurnOf(Exchanged):
 class RunInput(Exchanged):
     """The argument of the workflow: what a run, or a further link of it, starts with."""
 
-    agent: Agent
+    agent: RecordedAgent
     """Without secrets: those are references (`${env:NAME}`)."""
     messages: list[Message]
     """The conversation that the link starts with; empty if it is loaded (`Carried.conversation`)."""
@@ -174,7 +174,7 @@ class RunInput(Exchanged):
     search_attributes: list[str] = []
     """Those of perdure's own that the start has set, so that they are known to be registered: the run keeps them true.
     To change another one would stop the run for ever."""
-    agents: dict[str, Agent] = Field(default={}, exclude_if=operator.not_)
+    agents: RecordedAgents = Field(default={}, exclude_if=operator.not_)
     """The agents of other files that this one can reach, by path; they have no secrets either."""
     lineage: Lineage | None = Field(default=None, exclude_if=operator.not_)
     """Set if another run has called this one as a tool."""
@@ -219,12 +219,3 @@ class RunInput(Exchanged):
         start = self.carried or self.beginning.reference  # type: ignore[union-attr]
         messages = loaded if self.loaded else self.held
         return Conversation.recorded(messages, version=start.version, digest=start.digest)
-
-    @field_serializer("agents")
-    def _as_documents(self, agents: dict[str, Agent]) -> JsonObject:
-        return documents_of(agents)
-
-    @field_serializer("agent")
-    def _without_absent_fields(self, agent: Agent) -> JsonObject:
-        """Omit absent fields, because people read this in the Temporal UI."""
-        return agent.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -6,9 +6,9 @@ import operator
 from hashlib import blake2b
 from typing import Literal
 
-from pydantic import Field, field_serializer
+from pydantic import Field
 
-from ..agent import Agent, documents_of
+from ..agent import RecordedAgent, RecordedAgents
 from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
@@ -21,9 +21,9 @@ WhileBusy = Literal["steer", "queue", "reject"]
 class SessionSetup(Exchanged):
     """What the runs of a session are started with."""
 
-    agent: Agent
+    agent: RecordedAgent
     """Without secrets: those are references (`${env:NAME}`)."""
-    agents: dict[str, Agent] = Field(default={}, exclude_if=operator.not_)
+    agents: RecordedAgents = Field(default={}, exclude_if=operator.not_)
     """The agents of other files that this one can reach, by path."""
     messages: list[Message] = []
     """The conversation before anybody has said anything: the agent's instructions."""
@@ -37,14 +37,6 @@ class SessionSetup(Exchanged):
     def digest(self) -> str:
         """Tells whether two setups are the same one."""
         return blake2b(self.__pydantic_serializer__.to_json(self, by_alias=True), digest_size=16).hexdigest()
-
-    @field_serializer("agents")
-    def _as_documents(self, agents: dict[str, Agent]) -> JsonObject:
-        return documents_of(agents)
-
-    @field_serializer("agent")
-    def _without_absent_fields(self, agent: Agent) -> JsonObject:
-        return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 class SessionMessage(Exchanged):
