@@ -57,13 +57,14 @@ class SessionConversation:
         Others may follow the last one, for what the turn was sent meanwhile. False for what does not go on from the
         part before it, or is not what it says.
         """
-        if part.base == self.conversation.version:
-            self._begin_telling()
-        digest, version = self._end
+        begins = part.base == self.conversation.version
+        digest, version = (self.conversation.digest, self.conversation.version) if begins else self._end
         for operation in part.operations:
             digest = next_digest(digest, operation)
         if part.base != version or part.digest != digest or part.version != version + len(part.operations):
             return False
+        if begins:
+            self._begin_telling()
         self._told += part.operations
         self._end = (digest, part.version)
         self._is_complete, self._unread_of_turn = is_last, unread

@@ -66,6 +66,17 @@ def test_what_goes_on_from_nothing_known_is_refused(session: SessionConversation
     assert texts(session)[-1] == "three"
 
 
+def test_what_is_refused_spoils_nothing_that_was_told(session: SessionConversation) -> None:
+    turn = begun(session)
+    first = turn.ref()
+    turn.append([ANSWER])
+    assert session.hand_over(first, is_last=False)
+    assert not session.hand_over(first.model_copy(update={"digest": "x"}), is_last=True)
+    assert session.hand_over(turn.ref(), is_last=True)
+    assert session.end()
+    assert texts(session)[-2:] == ["three", "four"]
+
+
 def test_told_anew_it_counts_once(session: SessionConversation) -> None:
     told = begun(session).ref()
     assert session.hand_over(told, is_last=True)

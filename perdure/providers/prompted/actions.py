@@ -26,7 +26,8 @@ SECOND = "The model has written more than one action in one reply: only the firs
 _WRITE = "Write one JSON object and nothing else, its names and texts in double quotes"
 
 _THINKING = re.compile(r"\A\s*<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL)
-_FENCED = re.compile(r"\A\s*```[a-zA-Z]*\s*\n(.*?)\n?\s*```\s*\Z", re.DOTALL)
+_FENCE = "```"
+_FENCED = re.compile(rf"{_FENCE}[a-zA-Z]*[^\S\n]*\n")
 _START = re.compile(r"""\{(?=\s*(?:["'}\u201c\u201d]|(?:tool|agent|tool_calls)\s*:))""")
 _KEY = r"(?P<key>tool|agent|tool_calls)"
 _NAME = r"""(?:["'\u201c\u201d](?P<name>[^"'\u201c\u201d\n]{1,200})["'\u201c\u201d])?"""
@@ -92,9 +93,11 @@ def is_nothing(text: str) -> bool:
 
 def _bare(text: str) -> str:
     """The text without the model's thinking before it, and without a fence around it."""
-    spoken = _THINKING.sub("", text)
-    fenced = _FENCED.match(spoken)
-    return (fenced[1] if fenced else spoken).strip()
+    spoken = _THINKING.sub("", text).strip()
+    opened = _FENCED.match(spoken)
+    if opened and spoken.endswith(_FENCE, opened.end()):
+        return spoken[opened.end() : -len(_FENCE)].strip()
+    return spoken
 
 
 class _Unreadable(NamedTuple):
@@ -133,8 +136,13 @@ def _repaired(text: str, meant: re.Match[str], error: Exception) -> Any:
     try:
         return _DECODER.raw_decode(without_trailing_commas(text))[0]
     except (ValueError, RecursionError):
-        reason = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "too deep"
-        return _Unreadable(meant["key"], meant["name"] or FAULTY, reason)
+        return _Unreadable(meant["key"], meant["name"] or FAULTY, _why(error))
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"{error.msg} at character {error.pos}"
+    return "too deep" if isinstance(error, RecursionError) else "a number has too many digits"
 
 
 def _malformed(text: str, found: _Unreadable) -> Action:

@@ -55,6 +55,7 @@ ACTIONS: dict[str, tuple[str, list[tuple[str, Any]]]] = {
 NONE = {
     "empty object": "{}",
     "empty object, fenced": "```json\n{}\n```",
+    "a fence that is not closed": "```",
     "empty object in prose": "Nothing to do: {}",
     "a text": "The answer is 4.",
     "nothing": "",
@@ -143,6 +144,8 @@ def test_what_can_not_be_recorded_becomes_what_can(text: str) -> None:
         "{'tool'" * 10_000,
         '{"a": 1} ' * 10_000,
         '{"a": [1, {"b": ' * 10_000,
+        "```\n" + "\n" * 1_000_000,
+        "```json\n" + " \n" * 500_000 + "{}",
     ],
 )
 def test_long_nonsense_is_read_in_little_time(text: str) -> None:
