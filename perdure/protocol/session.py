@@ -59,6 +59,11 @@ class SessionMessage(Exchanged):
     """The span in which it was sent (W3C Trace Context), if there was one: the trace of a run that begins links to it.
     """
 
+    @property
+    def text_digest(self) -> str:
+        """Tells whether two messages say the same."""
+        return blake2b(self.text.encode(), digest_size=8).hexdigest()
+
 
 class Taken(Exchanged):
     """What has become of a message: the answer of the update `send`."""
@@ -69,6 +74,11 @@ class Taken(Exchanged):
     first_run_id: str = ""
     """Temporal's id of that run's first link; "" while the run has not begun."""
     turn: int
+    place: int = Field(default=0, exclude_if=operator.not_)
+    """Of a queued message: the how manyth turn is its own, counted from the last one that had begun. Where another
+    workflow has the id `run_id`, that turn has a later number."""
+    text_digest: str = Field(default="", exclude_if=operator.not_)
+    """Of the message's text, so that another text under the same id is noticed."""
 
 
 class SessionNote(Exchanged):

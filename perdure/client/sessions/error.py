@@ -8,7 +8,7 @@ class SessionError(Exception):
 
     `kind` says why: `busy` with a run (or too many messages wait), `closing`: the session takes no more messages,
     `ended` before the run of the message has begun, `unconfirmed` by any worker, `empty` or `too_large` message,
-    `refused` or `unreadable`, as the text says.
+    `renumbered` run of a queued one, `refused` or `unreadable`, as the text says.
     """
 
     def __init__(self, message: str, *, kind: str, message_id: str = "") -> None:

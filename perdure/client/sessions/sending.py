@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -36,6 +37,8 @@ PAUSE_SECONDS = 0.1
 CLOSING_SECONDS = 1.0
 """A session that takes no more messages may be about to end: then the message begins a new one."""
 
+PASSING_KINDS = ("busy", "closing", "too_large")
+"""Of refusals that another time there may be none of."""
 _PASSING = (
     RPCStatusCode.RESOURCE_EXHAUSTED,
     RPCStatusCode.UNAVAILABLE,
@@ -86,20 +89,25 @@ class Delivery:
     opening: Opening | None
     """None for a message that begins no session. Its setup is sent where the session has another one."""
     patience: float
+    _update_id: str = field(default="", init=False)
 
     async def taken(self) -> Answer:
         """What has become of it, as a `Taken`.
 
+        A refusal is asked for twice, since a link always answers the update of one id as it did the first time.
         Raises `SessionError`, `RunNotFound` for a session that this message may not begin, and `RPCError`.
         """
         asked = Asked(self.client, self.session, self.patience, self.message.id, begins=self.opening is not None)
         since = time.monotonic()
         while True:
             try:
-                return await asked.answer(self._request)
+                return self._require_same(await asked.answer(self._request))
             except _NotTakenError as error:
                 if error.kind == "setup" and self.opening and not self.message.setup:
                     self.message = self.message.model_copy(update={"setup": self.opening.input.setup})
+                    continue
+                if not self._update_id and error.kind in PASSING_KINDS:
+                    self._update_id = uuid.uuid4().hex
                     continue
                 if error.kind == "closing" and self.opening and time.monotonic() - since < CLOSING_SECONDS:
                     await asyncio.sleep(PAUSE_SECONDS)
@@ -108,13 +116,24 @@ class Delivery:
                     f"session {self.session!r}: {error}", kind=error.kind, message_id=self.message.id
                 ) from error
 
+    def _require_same(self, answer: Answer) -> Answer:
+        said = answer.value.text_digest
+        if said and said != self.message.text_digest:
+            raise SessionError(
+                f"session {self.session!r}: another message has the id {self.message.id!r} already: send this one "
+                "under an id of its own",
+                kind="refused",
+                message_id=self.message.id,
+            )
+        return answer
+
     async def _request(self) -> WorkflowUpdateHandle[Any]:
         """To a session that is there, the message alone: what would begin it is large, and only one can send it."""
         try:
             return await self.client.get_workflow_handle(self.session).start_update(
                 SEND,
                 self.message,
-                id=self.message.id,
+                id=self._update_id or self.message.id,
                 result_type=Taken,
                 wait_for_stage=WorkflowUpdateStage.ACCEPTED,
             )
@@ -130,7 +149,7 @@ class Delivery:
                 return await self.client.start_update_with_start_workflow(
                     SEND,
                     self.message,
-                    id=self.message.id,
+                    id=self._update_id or self.message.id,
                     result_type=Taken,
                     wait_for_stage=WorkflowUpdateStage.ACCEPTED,
                     start_workflow_operation=operation,

@@ -120,7 +120,8 @@ class Session:
         read the message, before its next model call; what it does not read any more opens the next turn. `queue` lets
         the message wait for a turn of its own: the handle then waits until that run begins, whatever it is asked, and
         raises `SessionError` of the kind `ended` when the session ends before. `reject` raises `SessionError` of the
-        kind `busy`. A message that is sent again under its `message_id` counts once. `by` says who sends it.
+        kind `busy`. A message that is sent again under its `message_id` counts once; another text under the same id
+        raises `SessionError` of the kind `refused`. `by` says who sends it.
 
         Raises `SessionError` also for a session that is closing and when no worker answers in time (`unconfirmed`:
         send it again under its `message_id`); `RunNotFound` where no agent is given and there is no such session; what
@@ -145,7 +146,7 @@ class Session:
         taken: Taken = answer.value
         if taken.first_run_id:
             return RunHandle(self._client, taken.run_id, origin=taken.first_run_id)
-        chain = PromisedChain(self._client, taken.run_id, self.id, answer.link)
+        chain = PromisedChain(self._client, taken.run_id, self.id, answer.link, taken.place)
         return RunHandle(self._client, taken.run_id, chain=chain)
 
     async def _delivery(self, message: SessionMessage, agent: Agent | None, settings: SessionSettings) -> Delivery:

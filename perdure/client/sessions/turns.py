@@ -76,12 +76,14 @@ async def _unseen(link: WorkflowHandle[Any, Any], seen: int, *, wait: bool) -> A
 class PromisedChain(Chain):
     """The links of a run that a session has promised, and may not have begun yet: every question waits until it has.
 
-    Raises `SessionError` when the session ends before.
+    Raises `SessionError` when the session ends before, and when the run has begun under another id.
     """
 
-    def __init__(self, client: Client, run_id: str, session: str, link: str) -> None:
+    def __init__(self, client: Client, run_id: str, session: str, link: str, place: int) -> None:
+        """`place` is that of `Taken`."""
         super().__init__(client, run_id)
         self._session = session
+        self._place = max(1, place)
         self._link = link
         """Of the session: the one that has said so."""
         self._has_begun = False
@@ -103,17 +105,28 @@ class PromisedChain(Chain):
 
     async def _first_run_id(self) -> str | None:
         """None for a run that began in a link of the session that is not kept any more: then it is the latest."""
-        own = Turn(self.workflow_id, "").number
+        last = Turn(self.workflow_id, "").number - self._place
         first = await Chain(self.client, self._session).oldest_before(self._link)
         started = await read_start(self.client, self._session, first)
         carried = (await decode(self.client, started.input.payloads, SessionInput)).carried
-        if carried is not None and carried.turn >= own:
+        begun = max(0, carried.turn - last) if carried else 0
+        if begun >= self._place:
             return None
         async for turn in turns(self.client, self._session, first, wait=True):
-            if turn.number == own:
-                return turn.first_run_id
+            begun += turn.number > last
+            if begun == self._place:
+                return self._require_promised(turn).first_run_id
         raise SessionError(
             f"session {self._session!r} has ended before its run {self.workflow_id!r} began: what was to open it has "
             "not been read. Send it again, to a new session of that id",
             kind="ended",
         )
+
+    def _require_promised(self, turn: Turn) -> Turn:
+        if turn.run_id != self.workflow_id:
+            raise SessionError(
+                f"session {self._session!r}: the run of this message is {turn.run_id!r}, because there is another "
+                f"workflow {self.workflow_id!r}: get_run(client, {turn.run_id!r})",
+                kind="renumbered",
+            )
+        return turn

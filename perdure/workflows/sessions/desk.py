@@ -90,7 +90,8 @@ class Desk:
                 return known
             self._require_open()
             await self._advance()
-            return self.taken.remember(message.id, await self._take(message))
+            taken = await self._take(message)
+            return self.taken.remember(message.id, taken.model_copy(update={"text_digest": message.text_digest}))
 
     async def _take(self, message: SessionMessage) -> Taken:
         is_busy = self._turns.current is not None or bool(self.queued)
@@ -114,8 +115,9 @@ class Desk:
         if (size := uncompressed_bytes(self._turns.setup) + uncompressed_bytes(waiting)) > CERTAIN_BYTES - MARGIN_BYTES:
             raise not_taken("too_large", f"a run with this message would take {size:,} bytes: send less")
         self.queued.append(waiting)
-        number = self._turns.last + len(self.queued)
-        return Taken(became="queued", run_id=self._turns.id_of(number), turn=number)
+        place = len(self.queued)
+        number = self._turns.last + place
+        return Taken(became="queued", run_id=self._turns.id_of(number), turn=number, place=place)
 
     def _adopt(self, message: SessionMessage) -> None:
         """Start later turns with the sender's setup."""

@@ -5,11 +5,16 @@ from __future__ import annotations
 import asyncio
 from contextlib import aclosing
 from pathlib import Path
+from typing import Any
+from uuid import uuid4
 
 import pytest
+from temporalio.client import WorkflowHandle
+from temporalio.service import RPCError
 
 from perdure import RunNotFound, SessionError, ToolNotRegisteredError
-from perdure.client import RunEvent, RunOptions, Session, connect, get_run, start_run
+from perdure.client import RunEvent, RunHandle, RunOptions, Session, connect, get_run, start_run
+from perdure.client import session as make_session
 from perdure.client.sessions.reading import recorded_status
 from perdure.messages import Message
 from perdure.protocol.session import SessionStatus
@@ -53,6 +58,48 @@ async def test_a_message_that_is_sent_again_counts_once(talk: Talk) -> None:
     assert (await session.status()).turn == 2
 
 
+async def test_another_text_under_the_same_id_is_refused(talk: Talk) -> None:
+    session = talk.session()
+    said = (talk.session(session.id).send(f"text {number}", message_id="m-1") for number in range(3))
+    results = await asyncio.gather(*said, return_exceptions=True)
+    [run] = [each for each in results if isinstance(each, RunHandle)]
+    assert [each.kind for each in results if isinstance(each, SessionError)] == ["refused", "refused"]
+    await run.result()
+    assert len(await session.messages()) == 3
+
+
+async def test_a_message_that_was_refused_is_taken_another_time(talk: Talk) -> None:
+    """Of messages that wait for a worker together, the others find the session busy only when they are handled."""
+    queue = f"test-{uuid4()}"
+    id = f"talk-{queue}"
+
+    async def send(number: int) -> RunHandle:
+        known = make_session(talk.client, talk.agent, id, task_queue=queue)
+        return await known.send(f"text {number}", while_busy="reject", message_id=f"m-{number}")
+
+    async def say(number: int) -> object:
+        return (await (await send(number)).result()).output
+
+    together = [asyncio.create_task(send(number)) for number in range(2)]
+    handle = talk.client.get_workflow_handle(id)
+    await wait_for(lambda: exists(handle))
+    with talk.gate() as gate:
+        gate.open.set()
+        async with create_worker(talk.client, task_queue=queue, tools={"hold": talk.hold}):
+            for run in await asyncio.gather(*together, return_exceptions=True):
+                if isinstance(run, RunHandle):
+                    await run.result()
+            assert [await say(number) for number in range(2)] == ["You said text 0.", "You said text 1."]
+
+
+async def exists(handle: WorkflowHandle[Any, Any]) -> bool:
+    try:
+        await handle.describe()
+    except RPCError:
+        return False
+    return True
+
+
 async def test_while_a_run_is_under_way(talk: Talk) -> None:
     session, message_id = talk.session(while_busy="queue"), "m-1"
     with talk.gate() as gate:
@@ -85,6 +132,26 @@ async def recorded(session: Session, *, is_open: bool) -> SessionStatus:
 
 async def _events_of(run: object) -> list[RunEvent]:
     return [event async for event in run.stream()]  # type: ignore[attr-defined]
+
+
+@pytest.mark.trial
+async def test_the_id_of_a_queued_run_is_another_workflows(talk: Talk) -> None:
+    """The session waits for a minute, and takes the next id; nobody is shown the answer to another message."""
+    session = talk.session()
+    with talk.gate() as gate:
+        await session.send(HOLD)
+        await gate.reached.wait()
+        other = await start_run(
+            talk.client, talk.agent, id=f"{session.id}/2", task_queue=f"nobody-{uuid4()}", messages=[Message.user("x")]
+        )
+        queued = [await session.send(f"text {number}", while_busy="queue") for number in range(2)]
+    for run, actual in zip(queued, (3, 4), strict=True):
+        with pytest.raises(SessionError, match=f"{session.id}/{actual}") as moved:
+            await run.result()
+        assert moved.value.kind == "renumbered"
+        result = await get_run(talk.client, f"{session.id}/{actual}").result()
+        assert result.output == f"You said text {actual - 3}."
+    await other.cancel()
 
 
 async def test_what_is_queued_when_the_session_is_cancelled(talk: Talk) -> None:
