@@ -35,7 +35,9 @@ async def streamed(run: RunHandle) -> list[RunEvent]:
     return [event async for event in run.stream()]
 
 
-async def waiters(frail: DevServer, scripted: Scripted, tmp_path: Path, *, seconds: float) -> list[str]:
+async def waiters(
+    frail: DevServer, scripted: Scripted, tmp_path: Path, log: pytest.LogCaptureFixture, *, seconds: float
+) -> list[str]:
     """Kill the server under a run with four who wait for it, for so many seconds at least; what was said meanwhile."""
     gate, client = Gate(), frail.client
     stage = Stage(client, "frail")
@@ -48,7 +50,8 @@ async def waiters(frail: DevServer, scripted: Scripted, tmp_path: Path, *, secon
         stream = asyncio.create_task(streamed(get_run(client, run.id)))
         gone = await frail.kill()
         messages = asyncio.create_task(get_run(client, run.id).messages())
-        said = await watched.says(f"the server at {frail.address} does not answer; waiting")
+        said = await watched.says(away(frail))
+        await wait_for(lambda: noted(log, away(frail)))
         await asyncio.sleep(max(0.0, seconds - (time.monotonic() - gone)))
         assert not result.done()
         assert not stream.done()
@@ -62,6 +65,14 @@ async def waiters(frail: DevServer, scripted: Scripted, tmp_path: Path, *, secon
         return [said, *await answered(watched)]
 
 
+def away(server: DevServer) -> str:
+    return f"the server at {server.address} does not answer; waiting"
+
+
+async def noted(log: pytest.LogCaptureFixture, text: str) -> bool:
+    return text in log.messages
+
+
 async def answered(command: Started) -> list[str]:
     finished = await command.finish()
     assert (finished.code, finished.stdout) == (0, "done\n")
@@ -72,9 +83,8 @@ async def test_who_waits_for_a_run_goes_on_when_the_server_is_back(
     frail: DevServer, scripted: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "perdure.waiting"):
-        said = await waiters(frail, scripted, tmp_path, seconds=0.0)
+        said = await waiters(frail, scripted, tmp_path, caplog, seconds=0.0)
     assert "answers again" in said[-1]
-    assert f"the server at {frail.address} does not answer; waiting" in caplog.messages
 
 
 @pytest.mark.trial
@@ -82,8 +92,8 @@ async def test_twenty_five_seconds(
     frail: DevServer, scripted: Scripted, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     with caplog.at_level(logging.WARNING, "perdure.waiting"):
-        await waiters(frail, scripted, tmp_path, seconds=25.0)
-    assert caplog.messages.count(f"the server at {frail.address} does not answer; waiting") <= 4
+        await waiters(frail, scripted, tmp_path, caplog, seconds=25.0)
+    assert caplog.messages.count(away(frail)) <= 4
 
 
 @pytest.mark.trial
@@ -92,18 +102,15 @@ async def test_a_server_that_hangs_is_waited_for_too(
 ) -> None:
     gate, stage = Gate(), Stage(frail.client, "frail")
 
-    async def heard(text: str) -> bool:
-        return f"the server at {frail.address} {text}" in caplog.messages
-
     with caplog.at_level(logging.WARNING, "perdure.waiting"):
         async with stage.worker({"gate": gate}):
             run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
             await gate.reached.wait()
             result = asyncio.create_task(run.result())
             frail.freeze()
-            await wait_for(lambda: heard("does not answer; waiting"))
+            await wait_for(lambda: noted(caplog, away(frail)))
             frail.thaw()
-            await wait_for(lambda: heard("answers again"))
+            await wait_for(lambda: noted(caplog, f"the server at {frail.address} answers again"))
             gate.open.set()
             assert (await result).output == "done"
 

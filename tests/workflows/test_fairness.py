@@ -34,8 +34,9 @@ async def calls_before_another_tenant(stage: Stage, model: ScriptedModel, *, que
 
 
 async def test_another_tenant_is_served_in_turn(stage: Stage, scripted: Scripted) -> None:
-    model = scripted(lambda request: says("done", delay=0.15))
-    assert await calls_before_another_tenant(stage, model, queued=40, slots=2) < 30
+    model = scripted(lambda request: says("done", delay=0.25))
+    # It would be 36 without turns, and is 2 or 3 with them, unless a busy machine takes its time to start the run.
+    assert await calls_before_another_tenant(stage, model, queued=40, slots=2) < 34
 
 
 @pytest.mark.trial
