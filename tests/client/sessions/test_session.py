@@ -16,8 +16,9 @@ from perdure import RunNotFound, SessionError, ToolNotRegisteredError
 from perdure.client import RunEvent, RunHandle, RunOptions, Session, connect, get_run, start_run
 from perdure.client import session as make_session
 from perdure.client.sessions.reading import recorded_status
+from perdure.history.decode import decode
 from perdure.messages import Message
-from perdure.protocol.session import SessionStatus
+from perdure.protocol.session import SessionInput, SessionStatus
 from perdure.testing import ScriptedModel
 from perdure.worker import create_worker
 from tests.conftest import wait_for
@@ -152,6 +153,27 @@ async def test_the_id_of_a_queued_run_is_another_workflows(talk: Talk) -> None:
         result = await get_run(talk.client, f"{session.id}/{actual}").result()
         assert result.output == f"You said text {actual - 3}."
     await other.cancel()
+
+
+async def test_what_the_agent_s_file_says_of_its_sessions(talk: Talk) -> None:
+    """It counts where neither the message nor `session` says otherwise."""
+    said = {"perdure": {"session": {"whileBusy": "reject", "idleTimeout": 0.5}}}
+    agent = talk.agent.model_copy(update={"metadata": said})
+    first = talk.session(agent=agent)
+    with talk.gate() as gate:
+        await first.send(HOLD)
+        await gate.reached.wait()
+        with pytest.raises(SessionError) as refused:
+            await first.send("not now")
+        assert refused.value.kind == "busy"
+        steered = await talk.session(first.id, agent, while_busy="steer").send("now")
+    assert (await steered.result()).output == "You said now."
+    await wait_for(lambda: _is(first, "closed"))
+    patient = talk.session(agent=agent, idle_timeout=3600)
+    assert await answers(patient, "one") == ["You said one."]
+    history = await talk.client.get_workflow_handle(patient.id).fetch_history()
+    started = history.events[0].workflow_execution_started_event_attributes
+    assert (await decode(talk.client, started.input.payloads, SessionInput)).idle_timeout == 3600
 
 
 async def test_what_is_queued_when_the_session_is_cancelled(talk: Talk) -> None:
