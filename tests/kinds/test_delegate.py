@@ -1,4 +1,4 @@
-"""Agents elsewhere to which a run delegates (`metadata.perdure.agents`), on a real server."""
+"""Remote agents to which a run delegates (`metadata.perdure.agents`), on a real server."""
 
 from __future__ import annotations
 
@@ -20,6 +20,7 @@ from tests.tools.a2a.agents import RemoteAgent, served
 from tests.tools.delegate.peers import KAOS_CARD, Peer
 from tests.workflows.agents import scripted_agent
 from tests.workflows.stage import Stage
+from tests.workflows.test_secrets import everything_recorded
 from tests.workflows.worker_process import WorkerJob
 from tests.workflows.workers import Nursery
 
@@ -28,6 +29,7 @@ from .remote_weather import tool_texts
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "the-very-secret-key-of-the-office"
+VAULTED = "the-key-that-only-the-vault-has"
 
 
 def chief(model: ScriptedModel, *agents: dict[str, Any], **perdure: Any) -> Agent:
@@ -45,9 +47,10 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
     monkeypatch.setenv("OFFICE_KEY", KEY)
     peer, office = Peer(KAOS_CARD), RemoteAgent(key=KEY)
     model = scripted(delegating(("researcher", f"say {KEY}"), ("office", "echo rain"), ("researcher", "status 500")))
-    async with served(peer) as at, office.served() as url, stage.worker():
+    async with served(peer) as at, office.served() as url, stage.worker(credentials={7: VAULTED}):
+        keys = {"headers": {"X-Office": "${env:OFFICE_KEY}"}, "apiKey": "${credential:7}"}
         agents = [
-            {"name": "researcher", "url": at, "context": 3, "headers": {"X-Office": "${env:OFFICE_KEY}"}},
+            {"name": "researcher", "url": at, "context": 3, **keys},
             {"name": "office", "url": url, "apiKey": "${env:OFFICE_KEY}", "description": "The office."},
             {"name": "gone", "url": "http://127.0.0.1:9", "description": "Nobody is there."},
         ]
@@ -57,6 +60,7 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
         stage.runs.append(run)
         result = await run.result()
         events = await run.events()
+        recorded = b"".join(await everything_recorded(stage.client, run.id)).decode(errors="replace")
     assert tool_texts(result) == [
         "${env:OFFICE_KEY}",
         "rain",
@@ -69,6 +73,7 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
     [why] = [event.data["message"] for event in events if event.type == "status"]
     assert why.startswith("The model is not offered delegate_to_gone: the card of the agent at http://127.0.0.1:9")
     assert [headers["x-office"] for headers in peer.headers] == [KEY, KEY]
+    assert {headers["authorization"] for headers in peer.headers} == {f"Bearer {VAULTED}"}
     assert [message["role"] for message in peer.bodies[0]["messages"]] == ["user", "task-delegation"]
     assert [(each["role"], each["content"][:44]) for each in peer.bodies[1]["messages"]] == [
         ("user", "Tool result:\n${env:OFFICE_KEY}"),
@@ -77,8 +82,9 @@ async def test_a_run_delegates_to_agents_of_kaos_and_of_a2a(
         ("task-delegation", "status 500"),
     ]
     assert len({headers["traceparent"].split("-")[1] for headers in peer.headers}) == 1
-    history = await stage.client.get_workflow_handle(run.id).fetch_history()
-    assert KEY not in history.to_json()
+    assert "${credential:7}" in recorded
+    beside_the_model = recorded.replace(f"say {KEY}", "")
+    assert not any(key in beside_the_model for key in (KEY, VAULTED))
     await stage.replay()
 
 
