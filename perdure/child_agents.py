@@ -14,7 +14,7 @@ DELEGATE = "delegate_to_"
 """Before an agent's name: the name of the tool that delegates to it."""
 TASK = "task"
 DELEGATION_FAILED = "[Delegation failed: "
-"""How the result begins of a task that an agent elsewhere has not answered."""
+"""How the result begins of a task that a remote agent has not answered."""
 
 
 def child_tools(agent: Agent) -> Iterator[PromptyTool]:

@@ -17,10 +17,10 @@ from .errors import LoadError
 from .options import MAX_SECONDS, MIN_SECONDS
 
 REMOTE = "delegate"
-"""The kind of the tools that delegate to agents elsewhere."""
+"""The kind of the tools that delegate to remote agents."""
 _NO_VARIABLES: Mapping[str, str] = {}
 _WHERE = "metadata.perdure.agents"
-_FORM = "{name, path, description}, or {name, url, description} for an agent elsewhere"
+_FORM = "{name, path, description}, or {name, url, description} for a remote agent"
 _ELSEWHERE = ("protocol", "model", "retries", "headers", "api_key", "allowed_hosts")
 
 
@@ -53,7 +53,7 @@ class _Entry(BaseModel):
                 f"expected either path (of a {SUFFIX} file) or url; it has {' and '.join(given) or 'none'}"
             )
         if self.path is not None and (wrong := [key for key in _ELSEWHERE if key in self.model_fields_set]):
-            raise ValueError(f"{to_camel(wrong[0])} is for an agent elsewhere, and this one has a path")
+            raise ValueError(f"{to_camel(wrong[0])} is for a remote agent, and this one has a path")
         return self
 
 

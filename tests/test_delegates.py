@@ -52,8 +52,8 @@ def test_a_recorded_agent_is_not_expanded_once_more() -> None:
     [
         ({"name": "r"}, "expected either path .* or url; it has none"),
         ({"name": "r", "url": AT, "path": "r.prompty"}, "it has path and url"),
-        ({"name": "r", "path": "r.prompty", "headers": {"a": "b"}}, "headers is for an agent elsewhere"),
-        ({"name": "r", "path": "r.prompty", "allowedHosts": ["x"]}, "allowedHosts is for an agent elsewhere"),
+        ({"name": "r", "path": "r.prompty", "headers": {"a": "b"}}, "headers is for a remote agent"),
+        ({"name": "r", "path": "r.prompty", "allowedHosts": ["x"]}, "allowedHosts is for a remote agent"),
         ({"name": "r", "url": AT, "protocol": "grpc"}, "protocol: Input should be 'auto', 'a2a' or 'openai'"),
         ({"name": "r", "url": AT, "context": -1}, "context: "),
         ({"name": "r", "url": AT, "contxt": 1}, "contxt: Extra inputs are not permitted"),

@@ -48,7 +48,7 @@ def is_resolved_late(place: Place) -> bool:
 
 
 def _is_of_delegate(place: Place) -> bool:
-    """Whether it says how an agent elsewhere is reached, which becomes the connection of a tool."""
+    """Whether it says how a remote agent is reached, which becomes the connection of a tool."""
     return place[:3] == DELEGATES and place[4:5] in (("url",), ("cardUrl",), ("headers",))
 
 

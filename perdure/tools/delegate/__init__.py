@@ -1,1 +1,1 @@
-"""The kind of tool `delegate`: an agent elsewhere that is handed a task, by A2A or by Chat Completions."""
+"""The kind of tool `delegate`: a remote agent that is handed a task, by A2A or by Chat Completions."""

@@ -1,4 +1,4 @@
-"""Reads the card of an agent elsewhere, of today's form or an older one, and tells by it how the agent is spoken to."""
+"""Reads the card of a remote agent, of today's form or an older one, and tells by it how the agent is spoken to."""
 
 from __future__ import annotations
 

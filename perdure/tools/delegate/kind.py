@@ -1,4 +1,4 @@
-"""The kind of tool `delegate`: offers one function for an agent elsewhere, which takes a task and gives its answer."""
+"""The kind of tool `delegate`: offers one function for a remote agent, which takes a task and gives its answer."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Agents elsewhere for tests: one that speaks Chat Completions and notes what it is told, with a card of any form."""
+"""Remote agents for tests: one that speaks Chat Completions and notes what it is told, with a card of any form."""
 
 from __future__ import annotations
 

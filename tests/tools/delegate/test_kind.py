@@ -1,4 +1,4 @@
-"""Agents elsewhere as tools, called as a worker does: what is offered of them, what they are told, what they answer."""
+"""Remote agents as tools, called as a worker does: what is offered of them, what they are told, what they answer."""
 
 from __future__ import annotations
 
