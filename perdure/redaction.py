@@ -236,10 +236,12 @@ def _in_url(value: str, shortest: int) -> Iterator[Secret]:
 
 
 def _forms(value: str) -> set[str]:
-    """The secret as it is, and as it stands in JSON and in a URL."""
+    """The secret as it is, as it stands in JSON, in a URL and in Python's errors, and as servers misread it."""
     bare = value.strip()
     in_url = "".join(map(_percent_encoded, bare))
-    return {bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1], in_url}
+    sent = bare.encode(errors="replace")
+    in_python = {repr(bare)[1:-1], repr(sent)[2:-1], sent.decode("latin-1")}
+    return {bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1], in_url, *in_python}
 
 
 def _percent_encoded(character: str) -> str:

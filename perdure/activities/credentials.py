@@ -142,7 +142,7 @@ class Credentials:
         if self._source is None:
             return None
         if isinstance(self._source, Mapping):
-            return _secret(id, _entry(self._source, id))
+            return _secret(id, _entry_of(self._source, id))
         try:
             async with asyncio.timeout(self._seconds):
                 return await self._asked(self._source, id)
@@ -158,17 +158,27 @@ class Credentials:
             if isinstance(ended.raised, LookupError):
                 return None
             if ended.raised is not None:
-                why = redact(one_line(f"{type(ended.raised).__name__}: {ended.raised}", 500))
-                raise CredentialError(f"The worker's credentials failed for {id!r}: {why}", id)
+                raise _failed(id, ended.raised)
             value = _secret(id, ended.value)
             if value is not None:
                 self._kept[id] = value
             return value
 
 
-def _entry(source: Mapping[Any, str], id: str) -> Any:
-    """The entry of an id, which may be a number there, as it is with Octopus."""
-    return source.get(id, source.get(int(id)) if id.isdecimal() else None)
+def _entry_of(source: Mapping[Any, str], id: str) -> Any:
+    """The entry of an id, which may be a number there, as it is with Octopus. Raises CredentialError."""
+    try:
+        return source.get(id, source.get(int(id)) if id.isdecimal() else None)
+    except Exception as error:
+        raise _failed(id, error) from error
+
+
+def _failed(id: str, error: BaseException) -> CredentialError:
+    try:
+        said = f"{type(error).__name__}: {error}"
+    except Exception:
+        said = type(error).__name__
+    return CredentialError(f"The worker's credentials failed for {id!r}: {redact(one_line(said, 500))}", id)
 
 
 def _secret(id: str, value: Any) -> str | None:
@@ -177,4 +187,5 @@ def _secret(id: str, value: Any) -> str | None:
     if not isinstance(value, str) or not value.strip():
         found = "an empty text" if isinstance(value, str) else type(value).__name__
         raise CredentialError(f"The worker's credentials gave {found} for {id!r}: expected its secret as a text", id)
-    return value
+    # What is read from a file ends with its line; no header can have that.
+    return value.rstrip("\r\n")

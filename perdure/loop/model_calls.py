@@ -156,7 +156,8 @@ class Retries:
         Raises `ExecuteError` when there is no next attempt.
         """
         if not error.retryable:
-            advice = NO_TOOLS_ADVICE if error.kind == "no_tools" else ""
+            is_native = self._options.tool_protocol == "native"
+            advice = NO_TOOLS_ADVICE if error.kind == "no_tools" and is_native else ""
             raise ExecuteError(f"LLM call failed: {error.account}{advice}", reason=error.kind) from error
         if error.kind == "rate_limit":
             return self._after_rate_limit(error)

@@ -325,6 +325,12 @@ async def test_auto_stays_native_as_long_as_tools_are_taken() -> None:
     assert all(agent.tools for agent in stage.agents)
 
 
+async def test_who_says_auto_is_not_advised_to_say_it() -> None:
+    with pytest.raises(ExecuteError) as failed:
+        await prompted(refusal(), refusal(), tool_protocol="auto").play()
+    assert "tool_protocol" not in str(failed.value)
+
+
 @pytest.mark.parametrize("text", ["Invalid schema for function 'echo'", "the request is too long"])
 async def test_auto_does_not_follow_other_errors(text: str) -> None:
     with pytest.raises(ExecuteError):

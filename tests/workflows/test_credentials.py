@@ -162,15 +162,48 @@ async def test_what_is_missing_keeps_a_run_from_beginning(stage: Stage, scripted
     assert model.requests == []
 
 
+def _agent() -> Agent:
+    return load_dict({"model": {"id": "m", "connection": {"kind": "key", "apiKey": KEY}}})
+
+
 async def test_a_function_that_hangs_is_given_up() -> None:
     async def vault(id: str) -> str:
         await asyncio.Event().wait()
         return ""
 
-    agent = load_dict({"model": {"id": "m", "connection": {"kind": "key", "apiKey": KEY}}})
     with pytest.raises(CredentialError, match=r"gave no answer within 0\.05 s for 'model'") as failed:
-        await Credentials(vault, ThisLoop(), seconds=0.05).for_compactor(agent)
+        await Credentials(vault, ThisLoop(), seconds=0.05).for_compactor(_agent())
     assert failed.value.is_late
+
+
+class _Unreadable(dict[str, str]):
+    def get(self, id: Any, default: Any = None) -> Any:
+        raise OSError("the vault is away")
+
+
+class _Wordless(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def _fails(id: str) -> str:
+    raise _Wordless
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [(_Unreadable(), "failed for 'model': OSError: the vault is away"), (_fails, "failed for 'model': _Wordless")],
+)
+async def test_whatever_fails_is_an_error_of_credentials(source: Any, why: str) -> None:
+    with pytest.raises(CredentialError, match=why):
+        await Credentials(source, ThisLoop()).for_compactor(_agent())
+
+
+async def test_a_secret_of_a_file_ends_before_its_line_does() -> None:
+    given = await Credentials({"model": "a word\n"}, ThisLoop()).for_compactor(_agent())
+    assert given.model
+    assert given.model.connection
+    assert given.model.connection.api_key == "a word"
 
 
 async def test_a_worker_that_has_it_takes_the_run(stage: Stage, scripted: Scripted) -> None:
