@@ -53,7 +53,7 @@ async def octopus_events(
     the answer, in one piece unless the run streams (`RunOptions.stream`): `held_back` characters of a text are shown
     only when more of it, or the end, tells that it is the answer. None holds back all of it until the end.
 
-    Raises after `turn_end` what `RunHandle.result` raises of a run that has failed or was cancelled.
+    Raises after `turn_end` what `RunHandle.result` raises of a run that ended without a result.
     """
     turn = _Turn(run.id, await run.agent_name() if agent_id is None else agent_id, AnswerText(held_back))
     yield turn.start()

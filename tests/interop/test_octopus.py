@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.agent_settings import options_for
-from perdure.errors import ExecuteError
+from perdure.errors import ExecuteError, RunError
 from perdure.foreign_settings import octopus_readers
 from perdure.interop.octopus import OctopusEvent, agent_response, octopus_events, sse_frame
 from perdure.prompty.check.check import check
@@ -21,6 +21,7 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
 from ..workflows.agents import scripted_agent
+from ..workflows.gates import Gate
 from ..workflows.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -66,6 +67,22 @@ async def test_a_turn_that_fails_ends_too(stage: Stage, scripted: Scripted) -> N
         with pytest.raises(ExecuteError):
             await anext(events)
     assert (start.event, start.data["agent_id"], end.event) == ("turn_start", "mine", "turn_end")
+
+
+async def test_a_turn_that_is_terminated_ends_too(stage: Stage, scripted: Scripted) -> None:
+    gate = Gate()
+    agent = scripted_agent(scripted([asks(call("gate", "a"))]), ["gate"])
+    async with stage.worker({"gate": gate}):
+        run = await stage.start(agent)
+        events = octopus_events(run)
+        seen = [await anext(events), await anext(events)]
+        await gate.reached.wait()
+        await stage.client.get_workflow_handle(run.id).terminate()
+        seen.append(await anext(events))
+        with pytest.raises(RunError):
+            await anext(events)
+        gate.open.set()
+    assert [each.event for each in seen] == ["turn_start", "tool_call", "turn_end"]
 
 
 def test_a_frame_is_an_event_and_its_data_on_one_line() -> None:
