@@ -127,6 +127,8 @@ class Asker:
             case "e" | "edit":
                 await run.approve(call_id, arguments=read_arguments(rest, "e"), **named)
             case _:
+                if word:
+                    say(f"    {one_line(word, 40)!r} is none of these: the call still waits")
                 return False
         return True
 

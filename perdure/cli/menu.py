@@ -8,6 +8,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING
 
+from ..excerpt import one_line
 from .approvals import this_user
 from .console import say
 from .terminal import Ask, Terminal
@@ -100,6 +101,7 @@ class Menu:
             case "" | "g" | "go":
                 pass
             case _:
+                say(f"    {one_line(word, 40)!r} is none of these")
                 return False
         return True
 

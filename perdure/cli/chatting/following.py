@@ -154,7 +154,7 @@ class Following:
             await stack.enter_async_context(alongside(view.animate()))
             await stack.enter_async_context(alongside(mention_missing_worker(self._server.client, handle.id)))
             try:
-                result = await shown_to_the_end(handle, view, terminal, menu)
+                result = await _shown(handle, view, terminal, menu)
             except Detached:
                 self.left.set()
                 return
@@ -171,6 +171,14 @@ class Following:
         _show_result(handle, result, view)
         if self._on_stdout:
             answer(result.output)
+
+
+async def _shown(handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> RunResult:
+    """The result, after all that the turn has done: nothing is held back for a menu any more."""
+    try:
+        return await shown_to_the_end(handle, view, terminal, menu)
+    finally:
+        await menu.close()
 
 
 def _say_failure(handle: RunHandle, error: RunError) -> None:
