@@ -10,11 +10,11 @@ import typer
 
 from . import options
 from .beginning import CodeSources, served_as
-from .chatting.opening import ChatRequest, opened
+from .chatting.opening import ChatRequest, IsClosed, opened
 from .chatting.pipe import given, lines_of_stdin, say_all
 from .console import say
 from .mocks import require_mocks
-from .problems import UsageProblem
+from .problems import DONE, UsageProblem
 from .run_options import chosen_fields
 from .running import execute
 
@@ -72,20 +72,29 @@ def chat(
         idle_timeout=idle_timeout,
         quiet=quiet,
         on_terminal=not (message or close or as_json) and sys.stdin.isatty() and sys.stderr.isatty(),
+        only_closes=close and not message,
     )
     require_mocks(asked=mock, scripted=scripted, quiet=quiet)
     execute(_chat(request, message or [], close=close, as_json=as_json))
 
 
 async def _chat(request: ChatRequest, messages: list[str], *, close: bool, as_json: bool) -> int:
-    is_shown = sys.stdout.isatty()
     if close and not request.session:
         raise UsageProblem("--close: expected --session with the session that is to be closed")
+    try:
+        return await _held(request, messages, close=close, as_json=as_json)
+    except IsClosed:
+        if not request.quiet:
+            say(f"Session {request.session} is closed already.", "faint")
+        return DONE
+
+
+async def _held(request: ChatRequest, messages: list[str], *, close: bool, as_json: bool) -> int:
     async with opened(request) as found:
         if request.on_terminal:
             from .chatting.talk import talk
 
-            return await talk(found, on_stdout=not is_shown)
+            return await talk(found, on_stdout=not sys.stdout.isatty())
         said = given(messages) if messages or close else lines_of_stdin()
         code = await say_all(found, said, quiet=request.quiet, as_json=as_json)
         if close:

@@ -42,7 +42,7 @@ async def _row(client: Client, session: WorkflowExecution) -> dict[str, Any]:
         "agent": session.typed_search_attributes.get(AGENT) or await _in_memo(session, "agent"),
         "status": "closed" if session.close_time else await _status(client, run),
         "run": run,
-        "turns": await _turns(client, session.id),
+        "turns": await _turns(client, session),
         "started": session.start_time.isoformat(timespec="seconds"),
         "age": round((datetime.now(UTC) - session.start_time).total_seconds(), 1),
         "taskQueue": session.task_queue,
@@ -69,20 +69,27 @@ async def _status(client: Client, run: str | None) -> str:
     return "waiting" if described.typed_search_attributes.get(STATUS) == "waiting" else "running"
 
 
-async def _turns(client: Client, session: str) -> int | None:
-    """How many runs the session has had, of those that are kept; None where the server can't tell."""
+async def _turns(client: Client, session: WorkflowExecution) -> int | None:
+    """How many turns it has had: the number of its last run. None where the server can't tell.
+
+    A session of the same id that has begun later has runs of its own.
+    """
     from temporalio.service import RPCError, RPCStatusCode
 
     from ..protocol.names import WORKFLOW
     from ..protocol.search_attributes import ORIGIN
 
-    counted = f"WorkflowType = {quoted(WORKFLOW)} AND ExecutionStatus != 'ContinuedAsNew'"
+    query = f"WorkflowType = {quoted(WORKFLOW)} AND {ORIGIN.name} = {quoted(session.id)}"
+    if session.close_time is not None:
+        query += f" AND StartTime <= {quoted(session.close_time.isoformat())}"
     try:
-        return (await client.count_workflows(f"{counted} AND {ORIGIN.name} = {quoted(session)}")).count
+        # What is under way comes first, then what has ended last.
+        last = [run.id.rpartition("/")[2] async for run in client.list_workflows(query, limit=1)]
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         return None
+    return int(last[0]) if last and last[0].isdecimal() else 0
 
 
 def _cells(row: dict[str, Any]) -> list[str]:

@@ -78,7 +78,12 @@ async def test_a_conversation_outlives_its_terminal(tmux: Tmux, client: Client, 
     await back.shows(r"✓ [.0-9]+ s +note\(")
     back.type("hurry")
     await back.shows(r"> hurry\n +sent; the agent reads it before its next model call")
+    back.press("C-c")
+    await back.shows("Enter = go on watching:")
+    back.type("what?")
+    await back.shows("'what\\?' is none of these")
     there.touch()
+    await back.shows(r"✓ [.0-9]+ s +wait\([^§]*Heard: hello, note, hurry\.")
     await back.shows(rf"\nHeard: hello, note, hurry\.\n +{id}/2: 3 model calls")
     back.press("C-d")
     await back.ends()
@@ -114,12 +119,24 @@ async def test_more_is_said_and_the_session_closed_by_its_name(cli: Cli, id: str
     await piped(cli, "one", *TALKER, "--session", id)
     more = await cli("chat", "--session", id, "-m", "two", "--close", "--json", "-q")
     assert json.loads(more.stdout)["output"] == "Heard: one, two."
+    again = await cli("chat", "--session", id, "--close")
+    assert (again.code, again.stderr.endswith(f"Session {id} is closed already.\n")) == (0, True)
     late = await cli("chat", "--session", id, "-m", "three")
     assert (late.code, f"session {id} is closed: name the agent" in late.stderr) == (1, True)
     unknown = await cli("chat", "--session", f"{id}-none", "-m", "three")
     assert (unknown.code, f"there is no session '{id}-none': name the agent" in unknown.stderr) == (1, True)
+    nothing = await cli("chat", "--session", f"{id}-none", "--close")
+    assert (nothing.code, f"there is no session '{id}-none': `perdure ls" in nothing.stderr) == (1, True)
     run = await cli("chat", "--session", f"{id}/1", "-m", "three")
     assert (run.code, f"'{id}/1' is the id of a run, expected that of a session" in run.stderr) == (1, True)
+    anew = await piped(cli, "anew", *TALKER, "--session", id)
+    assert anew.stdout == "Heard: anew.\n", anew.stderr
+
+    async def each_has_its_own() -> bool:
+        rows = json.loads((await cli("ls", "--sessions", "--where", f"WorkflowId = '{id}'", "--json")).stdout)
+        return [(row["status"], row["turns"]) for row in rows] == [("idle", 1), ("closed", 2)]
+
+    await wait_for(each_has_its_own)
 
 
 @pytest.mark.trial

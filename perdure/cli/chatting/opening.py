@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from ...client.start_options import StartOptions
 
 
+class IsClosed(Exception):
+    """The session that was to be closed is so already."""
+
+
 @dataclass(frozen=True)
 class ChatRequest:
     """What the arguments of `perdure chat` say."""
@@ -42,6 +46,8 @@ class ChatRequest:
     quiet: bool
     on_terminal: bool
     """Whether a person talks."""
+    only_closes: bool = False
+    """Whether nothing is to be said any more."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +79,7 @@ def chat_command(session: str) -> str:
 
 @asynccontextmanager
 async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
-    """Within it, the session can be talked to. Raises what `load_checked` does, `UsageProblem` and `Failure`."""
+    """Within it, the session can be talked to. Raises as `load_checked` does, `UsageProblem`, `Failure`, `IsClosed`."""
     from ...client import session
 
     new = _Given.by(request) if request.agent else None
@@ -136,6 +142,10 @@ class _Given:
 
 
 def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:
+    if request.only_closes and found is None:
+        raise Failure(f"there is no session {request.session!r}: `perdure ls --sessions` lists them")
+    if request.only_closes and found and found.has_ended:
+        raise IsClosed
     if request.agent:
         return
     if not request.session:
@@ -196,7 +206,7 @@ def _scripted(
     """The agent, or None for the one that the session has; a scripted model is served while the stack is open."""
     if not memo.scripted:
         return new.file if new else None
-    if found and found.endpoint:
+    if found and not found.has_ended and found.endpoint:
         with suppress(OSError):  # Another terminal serves it.
             stack.enter_context(script_at(found.endpoint, memo.scripted))
         return None

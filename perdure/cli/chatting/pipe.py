@@ -6,6 +6,7 @@ import asyncio
 import os
 import sys
 import threading
+import uuid
 from collections.abc import AsyncIterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from ..menu import Detached
 from ..problems import DONE, INTERRUPTED, UsageProblem
 
 if TYPE_CHECKING:
+    from ...client import RunHandle
     from .opening import Opened
 
 _ALL_OF_STDIN = "-"
@@ -25,7 +27,7 @@ async def say_all(opened: Opened, messages: AsyncIterator[str], *, quiet: bool, 
     """Send one message after the other and print each answer; returns the exit code, 1 if any turn failed."""
     code = DONE
     async for text in messages:
-        handle = await opened.conversation.send(text, while_busy="queue", by=this_user())
+        handle = await _sent(opened, text)
         if not quiet:
             say(f"Run {handle.id}: {opened.server.place}", "strong")
         try:
@@ -37,6 +39,21 @@ async def say_all(opened: Opened, messages: AsyncIterator[str], *, quiet: bool, 
                 return INTERRUPTED
             raise
     return code
+
+
+async def _sent(opened: Opened, text: str) -> RunHandle:
+    """Send it, again and again while no worker takes it: it counts once."""
+    from ...client import SessionError
+
+    id = uuid.uuid4().hex
+    while True:
+        try:
+            return await opened.conversation.send(text, while_busy="queue", message_id=id, by=this_user())
+        except SessionError as error:
+            if error.kind != "unconfirmed":
+                raise
+            why = str(error).partition(". The server may")[0]
+            say(f"{why}. It is sent again, and counts once; Ctrl-C ends this", "bad")
 
 
 async def given(messages: Sequence[str]) -> AsyncIterator[str]:
