@@ -27,6 +27,8 @@ OPTION_NAMES: Mapping[str, str] = {to_camel(name): name for name in RunOptions.m
 BUDGETS = ("max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd")
 """Options of which a called run has a share of its caller's."""
 
+OF_A_SESSION = ("idleTimeout", "whileBusy")
+"""The settings of `metadata.perdure.session`."""
 WhileBusy = Literal["steer", "queue", "reject"]
 _NOT_SAID: Mapping[str, str] = {}
 Options = TypeVar("Options", bound=RunOptions)
@@ -108,6 +110,10 @@ def setting_problems(metadata: object) -> Iterator[Problem]:
     """What is wrong with the settings in the metadata of a file, or has no effect."""
     if isinstance(metadata, Mapping):
         yield from _read(metadata, SessionSettings()).problems
+        for name in metadata:
+            # A name of one word may be anybody's.
+            if name in OPTION_NAMES and name != name.lower():
+                yield Problem(("metadata", name), f"has no effect there: write metadata.perdure.{name}", is_fatal=False)
 
 
 def _said(agent: Agent) -> dict[str, Any]:
@@ -152,7 +158,9 @@ def _read_own(value: object, settings: Settings, session: SessionSettings) -> No
         shown = [name for name in known if known[name] is not _refused]
         for name in value:
             if name not in known:
-                settings.refuse(("metadata", "perdure", str(name)[:MAX_NAME]), unknown(str(name), shown))
+                place = ("metadata", "perdure", str(name)[:MAX_NAME])
+                in_session = f"expected in metadata.perdure.session: {{{name}: …}}" if name in OF_A_SESSION else ""
+                settings.refuse(place, in_session or unknown(str(name), shown))
         value = {name: entry for name, entry in value.items() if name in known}
     read_map(value, ("metadata", "perdure"), known, settings)
 
@@ -182,7 +190,7 @@ def _read_session(value: object, place: Place, settings: Settings, session: Sess
             raise ValueError(f"{value!r:.80}: expected {', '.join(get_args(WhileBusy))}")
         session.while_busy = value
 
-    read_map(value, place, {"idleTimeout": idle, "whileBusy": busy}, settings)
+    read_map(value, place, dict(zip(OF_A_SESSION, (idle, busy), strict=True)), settings)
 
 
 def _environment(settings: Settings, environment: Mapping[str, str]) -> dict[str, Any]:

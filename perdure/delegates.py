@@ -15,6 +15,7 @@ from .child_agents import DELEGATE, SUFFIX, TASK
 from .declared_tools import MAX_CONTEXT, CustomTool
 from .errors import LoadError
 from .options import MAX_SECONDS, MIN_SECONDS
+from .spelling import did_you_mean
 
 REMOTE = "delegate"
 """The kind of the tools that delegate to remote agents."""
@@ -108,10 +109,20 @@ def _entry(agent: Agent, value: Any, place: str) -> _Entry:
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False)
         where = ".".join(map(str, first["loc"]))
-        why = _EXPECTED.get(where, first["msg"].removeprefix("Value error, "))
-        raise LoadError(f"{_WHERE}: {value.get('name')!r:.80}: {where and f'{where}: '}{why}") from None
+        raise LoadError(f"{_WHERE}: {value.get('name')!r:.80}: {where and f'{where}: '}{_why(where, first)}") from None
 
 
+def _why(where: str, error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        known = [to_camel(name) for name in _Entry.model_fields]
+        return f"is unknown{did_you_mean(where, known)}. Expected {', '.join(known)}"
+    text = error["msg"].removeprefix("Value error, ")
+    # Of what may be a secret, and of the whole entry, nothing is shown.
+    shown = f"{error['input']!r:.80}: " if where in _SHOWN else ""
+    return _EXPECTED.get(where) or f"{shown}{text[:1].lower() if shown else text[:1]}{text[1:]}"
+
+
+_SHOWN = ("protocol", "context", "timeout", "retries")
 _EXPECTED = {"name": "expected a name of at most 52 letters, digits, '_' and '-'"}
 
 

@@ -134,6 +134,14 @@ def test_settings_of_a_memory_that_is_not_here_are_no_error() -> None:
     assert [problem.is_fatal for problem in setting_problems(metadata)] == [False, False]
 
 
+def test_settings_at_another_place_are_told_where_they_belong() -> None:
+    metadata = {"toolProtocol": "json", "progress": "half done", "perdure": {"whileBusy": "queue"}}
+    assert [(".".join(problem.place), problem.text, problem.is_fatal) for problem in setting_problems(metadata)] == [
+        ("metadata.perdure.whileBusy", "expected in metadata.perdure.session: {whileBusy: …}", True),
+        ("metadata.toolProtocol", "has no effect there: write metadata.perdure.toolProtocol", False),
+    ]
+
+
 def test_a_called_agent_has_its_own_file_and_the_budgets_of_its_caller() -> None:
     caller, plain = agent(kaos={}, perdure={"toolTimeout": 5}), agent()
     options = options_for(caller, RunOptions(max_tool_calls=3, max_depth=2))
