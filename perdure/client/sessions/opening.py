@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 from temporalio.client import Client, WithStartWorkflowOperation
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
@@ -13,7 +13,7 @@ from ...payloads.limits import require_sendable
 from ...protocol.names import SESSION_WORKFLOW
 from ...protocol.run import RunInput
 from ...protocol.search_attributes import MAX_KEYWORD_CHARS, SESSION, STATUS
-from ...protocol.session import SessionInput
+from ...protocol.session import SessionInput, WhileBusy
 from ...protocol.shown import details_of, shown_name
 from ...redaction import Redactor
 from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
@@ -41,6 +41,12 @@ def require_session_id(id: str) -> None:
             f"session id {id!r}: a {SEPARATOR!r} separates a session's id from the number of its run; write, for "
             f"example, {id.replace(SEPARATOR, '-')!r}"
         )
+
+
+def require_while_busy(value: str | None) -> None:
+    """Raises ValueError for what a message can't become while a run is under way; None says nothing about it."""
+    if value is not None and value not in get_args(WhileBusy):
+        raise ValueError(f"while_busy={value!r:.80}: expected {', '.join(map(repr, get_args(WhileBusy)))}")
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,8 @@ class Asked:
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND and not self.begins:
                 raise RunNotFound(
-                    f"there is no open session {self.session!r} in the namespace {self.client.namespace!r}"
+                    f"there is no open session {self.session!r} in the namespace {self.client.namespace!r}: "
+                    f"give the agent that it is to begin with, session(client, agent, {self.session!r})"
                 ) from error
             if error.status not in (*_PASSING, RPCStatusCode.NOT_FOUND):
                 raise

@@ -27,7 +27,7 @@ from ...valid_text import valid_text
 from ..caller_span import current_traceparent
 from ..handle import RunHandle
 from ..start_options import StartOptions
-from .opening import Opening, begin, opening_of, require_id, require_session_id
+from .opening import Opening, begin, opening_of, require_id, require_session_id, require_while_busy
 from .reading import Reader
 from .sending import Asked, Delivery, require_readable
 from .setup import loaded_agent, setup_of
@@ -65,10 +65,11 @@ def session(
     whose behalf it is; `tenant`, `priority` and `memo` are as for `start_run`; all these count when the session begins.
     `patience` says how many seconds a message may wait for a worker's answer.
 
-    Raises ValueError for what can't be an id: it has 1 to 200 printable characters, without '/'; and for an
-    `idle_timeout` that is not above 0.
+    Raises ValueError for what can't be an id: it has 1 to 200 printable characters, without '/'; for an
+    `idle_timeout` that is not above 0; and for another `while_busy`.
     """
     require_session_id(id)
+    require_while_busy(while_busy)
     if idle_timeout is not None and not 0 < idle_timeout <= MAX_SECONDS:
         raise ValueError(f"idle_timeout={idle_timeout!r}: expected seconds above 0 and up to {MAX_SECONDS}, or None")
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
@@ -126,8 +127,9 @@ class Session:
         Raises `SessionError` also for a session that is closing and when no worker answers in time (`unconfirmed`:
         send it again under its `message_id`); `RunNotFound` where no agent is given and there is no such session; what
         `start_run` raises; `RenderError` for a prompt with an input without a value; `PayloadTooLargeError`; ValueError
-        for a `message_id` that is not 1 to 200 printable characters.
+        for a `message_id` that is not 1 to 200 printable characters, and for another `while_busy`.
         """
+        require_while_busy(while_busy)
         if message_id is not None:
             require_id(message_id, "message_id")
         agent = None if self._made.agent is None else loaded_agent(self._made.agent)

@@ -308,6 +308,8 @@ async def test_what_is_no_message_begins_no_session(talk: Talk) -> None:
         assert refused.value.kind == kind
     with pytest.raises(ValueError, match="message_id ''"):
         await session.send("one", message_id="")
+    with pytest.raises(ValueError, match="while_busy='que': expected 'steer', 'queue', 'reject'"):
+        await session.send("one", while_busy="que")  # type: ignore[arg-type]
     with pytest.raises(RunNotFound):
         await session.status()
 
