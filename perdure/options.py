@@ -65,7 +65,7 @@ class RunOptions(BaseModel):
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
     """The most bytes of one answer of the model, counted as they are unpacked; beyond them the call fails."""
     output_retries: int = Field(default=2, ge=0)
-    """How often the model is told that its answer does not fit the agent's `outputs`; then the run fails."""
+    """How often the model is told that its answer does not fit the file's outputs; then the run fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
     """What a reached limit leads to: an error, a partial result, or a last model call without tools."""
     unknown_tools: Literal["recover", "raise"] = "recover"
@@ -87,7 +87,7 @@ class RunOptions(BaseModel):
     limit_message: str | None = None
     """With `on_limit="partial"`, the whole output at a limit, `{max_iterations}` replaced; None for the usual text."""
     progress: bool = False
-    """Whether an event `progress` tells of each tool call before it is executed."""
+    """Whether an event tells of each tool call before it is executed: docs/kaos.md."""
     max_result: int | None = Field(default=None, ge=1)
     """Bytes of text that the model is shown of one tool result, for tools without a limit of their own."""
     max_depth: int = Field(default=5, ge=0, le=8)

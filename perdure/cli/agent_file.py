@@ -32,8 +32,8 @@ def load_checked(
 ) -> Agent:
     """The agent in the file, once everything that is known to keep it from running, or looks wrong, has been said.
 
-    `further_checks` explains the arguments; when `quiet`, only errors are said. Raises what `load_agent` does, and
-    `Failure` when the file has an error.
+    `further_checks` explains the arguments; without a model, nothing that looks wrong with it is said. When `quiet`,
+    only errors are said. Raises what `load_agent` does, and `Failure` when the file has an error.
     """
     from ..prompty.check.check import check
     from ..prompty.migration import FIRST_FORMAT
@@ -41,6 +41,9 @@ def load_checked(
 
     agent = load_agent(path)
     problems = check(path, also=further_checks(functions, has_model=has_model, elsewhere=elsewhere))
+    if not has_model:
+        # Its key need not be there, for example.
+        problems = [each for each in problems if each.severity == "error" or not each.field.startswith("model.")]
     errors = [problem for problem in problems if problem.severity == "error"]
     old = [problem for problem in problems if problem.message.endswith(FIRST_FORMAT)]
     tell(path, errors if quiet else [problem for problem in problems if problem not in old])

@@ -102,7 +102,7 @@ def docstrings(model: type) -> dict[str, str]:
 
 def _for_a_terminal(text: str) -> str:
     """The text with options in the place of fields, and without section numbers."""
-    text = re.sub(r"`(\w+)`", lambda name: option_name(name[1]), text)
+    text = re.sub(r'`(\w+)(?:="(\w+)")?`', lambda it: " ".join([option_name(it[1]), *filter(None, [it[2]])]), text)
     return re.sub(r"\bNone\b", "no value", re.sub(r" \(§[\d.]+\)", "", text))
 
 

@@ -15,6 +15,7 @@ from .conftest import Cli
 
 KAOS = """---
 name: mocked
+model: {id: any, connection: {kind: key, apiKey: "${env:KEY_OF_NO_MODEL}"}}
 metadata: {perdure: {toolProtocol: json}}
 tools:
   - {name: echo, kind: function, parameters: [{name: text, kind: string}]}
@@ -38,6 +39,7 @@ async def test_run_takes_them_with_a_worker_of_its_own(cli: Cli, tmp_path: Path)
     run_id = f"mocked-{uuid.uuid4()}"
     finished = await commands("run", "mocked.prompty", "--mock", "--tools", "tools.py:echo", "--id", run_id)
     assert finished.stdout == "The echo returned: hello\n", finished.stderr
+    assert "KEY_OF_NO_MODEL" not in finished.stderr, "no model is asked"
     assert f"Run {run_id}: mock answers (DEBUG_MOCK_RESPONSES), " in finished.stderr
     assert [line for line in finished.stderr.splitlines() if line.startswith("    ")] == [
         "    step 1 of 5",

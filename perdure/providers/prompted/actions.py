@@ -141,7 +141,7 @@ def _repaired(text: str, meant: re.Match[str], error: Exception) -> Any:
 
 def _why(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"{error.msg} at character {error.pos}"
+        return f"{error.msg.removesuffix(' at')} at character {error.pos}"
     return "too deep" if isinstance(error, RecursionError) else "a number has too many digits"
 
 

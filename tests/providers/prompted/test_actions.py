@@ -73,7 +73,11 @@ NONE = {
 }
 
 FAULTS: dict[str, tuple[str, str, str]] = {
-    "cut": ('{"tool": "calculator", "arguments": {"expression": "2 +', "calculator", "no valid JSON"),
+    "cut": (
+        '{"tool": "calculator", "arguments": {"expression": "2 +',
+        "calculator",
+        "JSON (Unterminated string starting at character",
+    ),
     "cut after prose": ('I call {"tool": "calculator", "argum', "calculator", "no valid JSON"),
     "cut, with a thought": ('{"thought": "hm", "tool": "a", "arguments": {"b": "c', "a", "no valid JSON"),
     "a missing brace": ('{"tool": "a", "arguments": {"b": 1}', "a", "no valid JSON"),
