@@ -74,7 +74,7 @@ def chat(
         on_terminal=not (message or close or as_json) and sys.stdin.isatty() and sys.stderr.isatty(),
         only_closes=close and not message,
     )
-    require_mocks(asked=mock, scripted=scripted, quiet=quiet)
+    require_mocks(asked=mock, scripted=scripted, quiet=True)  # A session that is there may have been begun with --mock.
     execute(_chat(request, message or [], close=close, as_json=as_json))
 
 

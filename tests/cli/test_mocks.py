@@ -47,6 +47,18 @@ async def test_run_takes_them_with_a_worker_of_its_own(cli: Cli, tmp_path: Path)
     ]
 
 
+async def test_a_conversation_goes_on_with_them(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "mocked.prompty").write_text(KAOS)
+    (tmp_path / "tools.py").write_text(TOOLS)
+    id = f"mocked-{uuid.uuid4().hex[:8]}"
+    commands = Cli({**cli.environment, "DEBUG_MOCK_RESPONSES": ANSWERS}, tmp_path)
+    begun = await commands("chat", "mocked.prompty", "--mock", "--tools", "tools.py:echo", "--session", id, "-m", "Hi")
+    assert begun.stdout == "The echo returned: hello\n", begun.stderr
+    commands = Cli({**cli.environment, "DEBUG_MOCK_RESPONSES": '["{}", "Again"]'}, tmp_path)
+    more = await commands("chat", "--session", id, "-m", "Hi")
+    assert (more.stdout, "has no effect" in more.stderr) == ("Again\n", False)
+
+
 def test_without_answers_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("DEBUG_MOCK_RESPONSES", raising=False)
     with pytest.raises(UsageProblem, match="DEBUG_MOCK_RESPONSES is not set. Expected a JSON list of answers"):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..agent_file import load_checked, script_at, scripted_agent
 from ..beginning import CodeSources, hooks_of
 from ..inputs import read_given
+from ..mocks import say_mocks
 from ..problems import Failure, UsageProblem
 from ..recorded import CommandMemo, command_memo
 from ..run_options import run_options
@@ -92,6 +93,8 @@ async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
         id = request.session or _readable_id(new)
         inside = bool(code or memo.scripted or memo.mock) or await _has_no_other_worker(server, request, found, id)
         queue = request.task_queue or (found and found.task_queue) or _new_queue(id, inside=inside)
+        if not (request.quiet or memo.scripted):
+            say_mocks(honoured=memo.mock)
         agent = _scripted(new, memo, found, stack)
         if inside:
             await stack.enter_async_context(worker_inside(server, task_queue=queue, code=code, mock=memo.mock))
