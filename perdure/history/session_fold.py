@@ -42,7 +42,7 @@ async def fold_session(client: Client, link: SessionLink, transcript: Transcript
     """
     fold = _Fold(client, link, transcript)
     for event in link.history:
-        if until is not None and link.conversation.version == until and not fold.is_open:
+        if until is not None and link.conversation.version == until:
             break
         await fold.look_at(event, until)
     if until is None or link.conversation.version < until:

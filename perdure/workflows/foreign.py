@@ -24,7 +24,7 @@ from ..tools.signature import InvalidArguments
 from .children import child_id, child_result
 from .foreign_results import activity_failure, child_failure, failure, read_result
 from .inbox import Inbox
-from .policies import LOST_WORKER_RETRIES, MARGIN, NO_RETRY, TIMED_OUT, TOOL_RETRIES
+from .policies import MARGIN, MOMENTARY_RETRIES, NO_RETRY, TIMED_OUT, TOOL_RETRIES
 from .recording import uncompressed_bytes
 from .summaries import call_summary
 
@@ -221,7 +221,7 @@ async def _end_unstarted(handle: Handle) -> activities.Unstarted:
         activities.UnstartedInput(workflow_id=handle.id, run_id=handle.first_execution_run_id or ""),
         result_type=activities.Unstarted,
         start_to_close_timeout=MARGIN,
-        retry_policy=LOST_WORKER_RETRIES,
+        retry_policy=MOMENTARY_RETRIES,
         summary="has a worker taken up the child?",
     )
     return found

@@ -18,7 +18,7 @@ from ..loop.limits import time_is_over
 from ..options import RunOptions
 from ..protocol.pacing import IS_POLLED, PERMIT, PacedCall, QueueInput, rate_of
 from .inbox import Inbox
-from .policies import COMPACTION_RETRIES, LOST_WORKER_RETRIES, MARGIN, PACED_RETRIES
+from .policies import COMPACTION_RETRIES, LOST_WORKER_RETRIES, MARGIN, MOMENTARY_RETRIES, PACED_RETRIES
 from .tool_runs import give_up
 from .ui import Display
 
@@ -96,7 +96,7 @@ class Pacing:
             PERMIT,
             task_queue=queue,
             start_to_close_timeout=MARGIN,
-            retry_policy=LOST_WORKER_RETRIES,
+            retry_policy=MOMENTARY_RETRIES,
             summary=f"permit: {rate_of(queue)}",
         )
         self._wait = wait = _Wait(queue, workflow.time())

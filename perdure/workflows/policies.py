@@ -18,9 +18,9 @@ TIMED_OUT = "TemporalTimeout:StartToClose"
 """Temporal's name for an activity that took too long, although its worker was alive: it would take too long again."""
 
 
-def _attempts(maximum: int) -> RetryPolicy:
+def _attempts(maximum: int, *, final: tuple[str, ...] = (TIMED_OUT,)) -> RetryPolicy:
     return RetryPolicy(
-        non_retryable_error_types=[TIMED_OUT],
+        non_retryable_error_types=list(final),
         initial_interval=timedelta(milliseconds=200),
         backoff_coefficient=2.0,
         maximum_interval=timedelta(seconds=10),
@@ -31,6 +31,9 @@ def _attempts(maximum: int) -> RetryPolicy:
 LOST_WORKER_RETRIES = _attempts(10)
 """For failures of the platform, such as a killed worker or a lost connection to the server. Temporal never retries what
 a provider or a tool has answered: the loop decides about that."""
+
+MOMENTARY_RETRIES = _attempts(10, final=())
+"""The same for an activity that takes a moment and sends no heartbeats: its time-out tells of a lost worker."""
 
 PACED_RETRIES = _attempts(1)
 """For a model call that has taken a permit: a further attempt takes another one."""

@@ -96,6 +96,7 @@ async def load_messages(carried: CarriedConversation) -> list[Message]:
             ),
             result_type=list[Message],
             start_to_close_timeout=4 * MARGIN,
+            heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=LOST_WORKER_RETRIES,
             summary=f"conversation, messages {start + 1} to {end}",
         )

@@ -18,6 +18,7 @@ from perdure.client import session as make_session
 from perdure.client.sessions.reading import recorded_status
 from perdure.history.decode import decode
 from perdure.messages import Message
+from perdure.protocol.activities import LOAD_PIECE
 from perdure.protocol.session import SessionInput, SessionStatus
 from perdure.testing import ScriptedModel
 from perdure.worker import create_worker
@@ -243,6 +244,10 @@ async def test_a_turn_that_fails_before_it_has_the_conversation(talk: Talk, mode
     assert texts(await run.messages())[-1] == "two"
     assert await answers(session, "three") == ["You said three."]
     assert texts(await session.messages())[-3:] == ["two", "three", "You said three."]
+    assert [len(text) for text in texts(await get_run(talk.client, run.id).messages())] == [10000, 10010, 3]
+    history = await talk.client.get_workflow_handle(f"{session.id}/3").fetch_history()
+    loads = [event.activity_task_scheduled_event_attributes for event in history.events]
+    assert [each.heartbeat_timeout.seconds for each in loads if each.activity_type.name == LOAD_PIECE] == [5]
 
 
 async def test_the_events_of_all_turns(talk: Talk) -> None:
