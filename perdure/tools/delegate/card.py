@@ -17,6 +17,7 @@ from .settings import Settings, card_urls
 
 MAX_CARD_BYTES = 256 * 1024
 MAX_DESCRIPTION_BYTES = 8 * 1024
+NO_CARD = "what is there is no agent card"
 
 
 class CardError(Exception):
@@ -57,7 +58,7 @@ async def _first_card(http: Http, settings: Settings) -> Card:
         found = await _read(http, settings, url)
         if isinstance(found, Card):
             return found
-        why = why or found
+        why = found if found.startswith(NO_CARD) else why or found
     raise _unreadable(settings, why)
 
 
@@ -76,7 +77,7 @@ async def _read(http: Http, settings: Settings, url: str) -> Card | str:
     except (ValueError, RecursionError):
         document = None
     if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        return "what is there is no agent card: expected a JSON object with a name"
+        return f"{NO_CARD}: expected a JSON object with a name"
     return Card(form_of(document), document)
 
 

@@ -163,6 +163,12 @@ async def test_an_agent_whose_card_can_t_be_used_is_not_offered(kind: DelegateKi
             await offered(kind, chief(url))
 
 
+async def test_a_card_of_nonsense_is_named_rather_than_the_places_where_there_is_none(kind: DelegateKind) -> None:
+    async with served(Peer(PlainTextResponse("<html>"), "/.well-known/agent")) as url:
+        with pytest.raises(ToolUnavailable, match="what is there is no agent card"):
+            await offered(kind, chief(url))
+
+
 async def test_an_agent_that_is_not_there_is_not_offered(kind: DelegateKind) -> None:
     with pytest.raises(ToolUnavailable, match=r"the card of the agent at http://127.0.0.1:9 can't be read: .*reached"):
         await offered(kind, chief("http://127.0.0.1:9"))
