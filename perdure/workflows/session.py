@@ -1,4 +1,4 @@
-"""The Temporal workflow of a session: a conversation with a name, that lives across runs."""
+"""The Temporal workflow of a session: a named conversation that goes on from run to run."""
 
 from __future__ import annotations
 

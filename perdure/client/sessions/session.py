@@ -1,4 +1,4 @@
-"""A session: a conversation with a name that lives across runs (docs/sessions.md)."""
+"""A session: a named conversation that goes on from run to run (docs/sessions.md)."""
 
 from __future__ import annotations
 
