@@ -194,8 +194,12 @@ async def test_a_session_without_a_worker_says_so(tmux: Tmux, id: str) -> None:
     pane.type("hello")
     await pane.shows("sending …")
     await pane.shows(rf"no worker .*none-{id}.*[^§]*sent again, it counts once")
+    pane.type("and this")
+    await pane.shows("sending …")
     pane.press("C-d")
     await pane.ends()
+    for lost in ("hello", "and this"):
+        assert f"This may not have arrived: {lost}\n" in pane.text
 
 
 def test_who_comes_back_sees_the_last_part_folded() -> None:

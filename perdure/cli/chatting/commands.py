@@ -36,7 +36,7 @@ class Commands:
         self._conversation = conversation
         self._following = following
         self._screen = screen
-        self._unconfirmed: dict[str, str] = {}
+        self.unconfirmed: dict[str, str] = {}
         """Text → id of a message that nothing has confirmed: typed again, it counts once."""
 
     async def do(self, line: str) -> None:
@@ -67,9 +67,14 @@ class Commands:
             self._following.shown[text] += 1
         if busy is None:
             self._screen.show_below([Text("    sending …", style="dim")])
-        id = self._unconfirmed.setdefault(text, uuid.uuid4().hex)
-        handle = await self._conversation.send(text, while_busy=while_busy, message_id=id, by=this_user())
-        self._unconfirmed.pop(text)
+        id = self.unconfirmed.setdefault(text, uuid.uuid4().hex)
+        try:
+            handle = await self._conversation.send(text, while_busy=while_busy, message_id=id, by=this_user())
+        except SessionError as error:
+            if error.kind != "unconfirmed":
+                self.unconfirmed.pop(text)
+            raise
+        self.unconfirmed.pop(text)
         if busy and handle.id == busy.id:
             say("    sent; the agent reads it before its next model call", "faint")
         elif busy and while_busy == "queue":

@@ -60,6 +60,10 @@ class Screen:
             self._below, self._hint = lines, hint
             self._session.app.invalidate()
 
+    def unread(self) -> list[str]:
+        """What was typed and is taken by nobody any more."""
+        return [self._lines.get_nowait() for _ in range(self._lines.qsize())]
+
     def write(self, text: str, style: str = "") -> None:
         """Write above the line to type in."""
         write(text, style)

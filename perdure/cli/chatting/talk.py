@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
-from ...excerpt import counted
+from ...excerpt import counted, one_line
 from ..console import keep_stdout_for_answers, say
 from ..problems import DONE
 from ..waiting import waiting_shown
@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     from ...messages import Message
     from ...protocol.run import RunInput
     from .opening import Opened
+
+
+_LEAVES = ("/quit",)
 
 
 async def talk(opened: Opened, *, on_stdout: bool) -> int:
@@ -36,12 +39,13 @@ async def talk(opened: Opened, *, on_stdout: bool) -> int:
     _announce(opened, said)
     for each in last_part(said):
         write(each.text, each.style)
+    unsent: list[str] = []
     try:
         async with open_screen(typed, following.interrupt) as screen:
             with waiting_shown():
-                await _until_left(opened, following, screen)
+                await _until_left(opened, following, screen, unsent)
     finally:
-        _say_how_to_go_on(opened, following)
+        _say_how_to_go_on(opened, following, unsent)
     return DONE
 
 
@@ -54,9 +58,13 @@ def before(messages: Sequence[Message], under_way: RunInput | None) -> Sequence[
     return messages
 
 
-async def _until_left(opened: Opened, following: Following, screen: Screen) -> None:
-    """Until the person leaves. Raises what goes wrong with what is shown, or done, meanwhile."""
-    waits = (following.follow(screen), _do_what_is_typed(opened, following, screen), *_leaving(following, screen))
+async def _until_left(opened: Opened, following: Following, screen: Screen, unsent: list[str]) -> None:
+    """Until the person leaves; `unsent` gets what nobody has confirmed by then.
+
+    Raises what goes wrong with what is shown, or done, meanwhile.
+    """
+    commands = Commands(opened.server.client, opened.conversation, following, screen)
+    waits = (following.follow(screen), _do_what_is_typed(commands, screen), *_leaving(following, screen))
     tasks = [asyncio.ensure_future(each) for each in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -65,6 +73,7 @@ async def _until_left(opened: Opened, following: Following, screen: Screen) -> N
     finally:
         for task in tasks:
             task.cancel()
+        unsent += [*commands.unconfirmed, *(line for line in screen.unread() if line not in _LEAVES)]
         await asyncio.wait(tasks)
 
 
@@ -72,8 +81,7 @@ def _leaving(following: Following, screen: Screen) -> tuple[Awaitable[object], .
     return following.left.wait(), screen.ended.wait()
 
 
-async def _do_what_is_typed(opened: Opened, following: Following, screen: Screen) -> None:
-    commands = Commands(opened.server.client, opened.conversation, following, screen)
+async def _do_what_is_typed(commands: Commands, screen: Screen) -> None:
     async for line in screen.lines():
         await commands.do(line)
 
@@ -87,7 +95,9 @@ def _announce(opened: Opened, said: Sequence[Message]) -> None:
         say(f"  go on with it at any time: {opened.command}    /help lists what can be typed", "faint")
 
 
-def _say_how_to_go_on(opened: Opened, following: Following) -> None:
+def _say_how_to_go_on(opened: Opened, following: Following, unsent: Sequence[str]) -> None:
+    for text in unsent:
+        say(f"This may not have arrived: {one_line(text)}", "bad")
     if following.unfinished:
         goes_on = (
             "waits for a worker: it goes on when you come back" if opened.inside else "goes on without this command"
