@@ -50,10 +50,11 @@ def _complete(context: typer.Context, incomplete: str, query: str) -> list[tuple
     try:
         from ..client.connection import environment_names_a_server
         from ..client.embedded.state import use_running
-        from .ls_query import quoted
 
         if not environment_names_a_server() and use_running() is None:
             return []  # no server is started for this
+        from ..protocol.search_attributes import quoted
+
         begins = f" AND WorkflowId STARTS_WITH {quoted(incomplete)}" if incomplete else ""
         return asyncio.run(asyncio.wait_for(_found(f"{query}{begins}"), SECONDS))
     except Exception:

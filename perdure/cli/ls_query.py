@@ -62,7 +62,7 @@ class Filters:
         equal = ((known.AGENT, self.agent), (known.TENANT, self.tenant), (known.SESSION, self.session))
         for key, value in (*equal, (known.ORIGIN, self.origin)):
             if value is not None:
-                yield f"{key.name} = {quoted(value)}"
+                yield f"{key.name} = {known.quoted(value)}"
         if self.min_cost is not None:
             yield f"{known.COST.name} >= {self.min_cost:.12g}"
         for option, operator, age in (("--since", ">=", self.since), ("--older-than", "<", self.older_than)):
@@ -76,12 +76,6 @@ def word_of(status: WorkflowExecutionStatus | None) -> str:
     """How Temporal's status is called here."""
     name = status.name.title().replace("_", "") if status else ""
     return WORDS.get(name, name.lower())
-
-
-def quoted(value: str) -> str:
-    """The text as a query has it."""
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
 
 
 def explained(message: str, filters: Filters) -> Failure | UsageProblem:

@@ -9,7 +9,6 @@ from ..excerpt import one_line, visible
 from .approvals import local_time
 from .columns import in_columns
 from .console import answer, describe_seconds, say
-from .ls_query import quoted
 from .session import Session
 from .turns import run_under_way
 
@@ -77,7 +76,7 @@ async def _turns(client: Client, session: WorkflowExecution) -> int | None:
     from temporalio.service import RPCError, RPCStatusCode
 
     from ..protocol.names import WORKFLOW
-    from ..protocol.search_attributes import ORIGIN
+    from ..protocol.search_attributes import ORIGIN, quoted
 
     query = f"WorkflowType = {quoted(WORKFLOW)} AND {ORIGIN.name} = {quoted(session.id)}"
     if session.close_time is not None:

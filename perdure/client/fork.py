@@ -20,7 +20,7 @@ from ..messages import Message
 from ..options import RunOptions
 from ..protocol.outcome import ForkOf
 from ..protocol.run import CarriedConversation, RecordedOptions, RunInput
-from ..protocol.search_attributes import ORIGIN, TENANT, keyword
+from ..protocol.search_attributes import ORIGIN, TENANT, keyword, quoted
 from ..valid_text import valid_text
 from ..workflows.recording import CERTAIN_BYTES, PIECE_BYTES
 from .reading.conversation import conversation_at_end
@@ -104,8 +104,8 @@ async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
 
     They are found by the search attribute `PerdureOrigin`: there are none where that is not registered.
     """
-    quoted = keyword(id).replace("\\", "\\\\").replace("'", "\\'")
-    async for run in client.list_workflows(f"{ORIGIN.name} = '{quoted}' AND ExecutionStatus != 'ContinuedAsNew'"):
+    origin = f"{ORIGIN.name} = {quoted(keyword(id))}"
+    async for run in client.list_workflows(f"{origin} AND ExecutionStatus != 'ContinuedAsNew'"):
         memo = await run.memo()
         if isinstance(entry := memo.get(MEMO), Mapping) and entry.get("run") == id:
             yield run.id

@@ -37,3 +37,9 @@ MAX_KEYWORD_CHARS = 255
 def keyword(text: str) -> str:
     """The text, as short as a keyword may be."""
     return text[:MAX_KEYWORD_CHARS]
+
+
+def quoted(text: str) -> str:
+    """The text as Temporal's queries have it: a backslash escapes there, so that doubling quotes is not enough."""
+    escaped = text.replace("\\", "\\\\").replace("'", "\\'")
+    return f"'{escaped}'"

@@ -13,7 +13,7 @@ from temporalio.worker import Worker
 
 from ..logs import get_logger
 from ..protocol.names import WORKFLOW
-from ..protocol.search_attributes import STATUS
+from ..protocol.search_attributes import STATUS, quoted
 
 RUNS_WAITING = "perdure_runs_waiting"
 SECONDS = 15.0
@@ -51,9 +51,8 @@ async def _count(client: Client, task_queue: str, gauge: MetricGauge) -> None:
 
 async def waiting_runs(client: Client, task_queue: str) -> int:
     """How many runs of the task queue wait for a person. Raises RPCError."""
-    queue = task_queue.replace("\\", "\\\\").replace("'", "\\'")
     query = (
         f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running' AND {STATUS.name} = 'waiting' "
-        f"AND TaskQueue = '{queue}'"
+        f"AND TaskQueue = {quoted(task_queue)}"
     )
     return (await client.count_workflows(query)).count

@@ -17,6 +17,7 @@ from perdure.interop.kaos import KaosMemory, MemoryEvent, NullMemory, memory_fro
 from perdure.interop.kaos.projection import events_of
 from perdure.interop.kaos.said import RunMemory
 from perdure.interop.kaos.session_events import read_recorded
+from perdure.interop.kaos.stored import delete_session
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 
 from ..conftest import wait_for
@@ -162,6 +163,20 @@ async def test_sessions_are_listed_counted_and_removed(memory: KaosMemory) -> No
     assert await memory.build_conversation_context(first) == ""
     assert not await memory.delete_session(first)
     assert await memory.list_sessions(user) == [second]
+
+
+@pytest.mark.parametrize("id", ["""\\' OR WorkflowId != "x" -- y""", "back\\slash", "it's"])
+async def test_a_session_s_id_is_no_query(memory: KaosMemory, id: str) -> None:
+    """What is removed is the session of that id, whatever it looks like."""
+    other = await said(memory, f"kaos-{uuid4()}", "1")
+    await memory.create_session(session_id=id)
+
+    async def listed() -> bool:
+        return {other, id} <= set(await memory.list_sessions())
+
+    await wait_for(listed)
+    assert len(await delete_session(memory._client, id)) == 1
+    assert len(await memory.get_session_events(other)) == 4
 
 
 @pytest.mark.trial

@@ -17,6 +17,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ...client.sessions.reading import Reader
 from ...errors import RunNotFound
 from ...protocol.names import SESSION_WORKFLOW
+from ...protocol.search_attributes import quoted
 
 
 class Stored(NamedTuple):
@@ -86,9 +87,9 @@ async def _executions(client: Client, id: str) -> list[WorkflowExecution]:
             found.update({(turn.run_id, turn.first_run_id): None for turn in link.turns})
     except RunNotFound:
         return []
-    literal = id.replace("'", "''")
-    async for each in client.list_workflows(f"RootWorkflowId = '{literal}'"):
-        found[each.id, each.run_id] = None
+    async for each in client.list_workflows(f"RootWorkflowId = {quoted(id)}"):
+        if each.root_id == id:  # What is deleted is gone: this does not rely on the query alone.
+            found[each.id, each.run_id] = None
     of_session = sorted(found, key=lambda key: key[0] != id)
     return [WorkflowExecution(workflow_id=each, run_id=run_id) for each, run_id in of_session]
 
