@@ -93,3 +93,9 @@ async def test_a_declared_tool_without_handler(cli: Cli) -> None:
     assert finished.code == 1
     assert "No handler registered for tool: look_up_age" in finished.stderr
     assert "--tools" in finished.stderr
+
+
+async def test_the_help_names_options_that_there_are(cli: Cli) -> None:
+    text = (await cli("chat", "--help")).stdout
+    declared = {name for line in text.splitlines() if line.startswith("  -") for name in re.findall(r"--[a-z-]+", line)}
+    assert set(re.findall(r"--[a-z-]+[a-z]", text)) <= declared
