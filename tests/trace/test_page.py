@@ -71,7 +71,7 @@ async def test_two_thousand_spans_scroll_and_can_be_found(page: Page, tmp_path: 
     await seen.open(a_long_run(500), tmp_path)
     assert 10 < await page.locator(".row").count() < 100, "only rows in view are drawn"
     await page.locator(".rows").evaluate("box => { box.scrollTop = box.scrollHeight }")
-    await page.wait_for_function("document.querySelector('.row:last-child').ariaRowIndex === '2001'")
+    await page.locator(".row[aria-rowindex='2001']").wait_for()
     await page.fill("input[type=search]", "step_1")
     assert "500 of 2,001 spans" in await page.inner_text("#bar")
     await page.click("#tab-conversation")
