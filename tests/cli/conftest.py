@@ -6,7 +6,7 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -14,6 +14,7 @@ import pytest
 from temporalio.testing import WorkflowEnvironment
 
 from .commands import ForkedProcess, forker
+from .tmux import Tmux, tmux_server
 
 AGENT = Path(__file__).parent / "agent"
 SECONDS = 60
@@ -115,3 +116,10 @@ async def cli(server: WorkflowEnvironment, tmp_path_factory: pytest.TempPathFact
     commands = Cli({**clean_environment(tmp_path_factory.mktemp("home")), "TEMPORAL_ADDRESS": address})
     yield commands
     await commands.close()
+
+
+@pytest.fixture
+def tmux(cli: Cli) -> Iterator[Tmux]:
+    """Terminals in which commands are typed and seen."""
+    with tmux_server(cli.environment) as server:
+        yield server

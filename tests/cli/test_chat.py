@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,15 +17,9 @@ from perdure.messages import Message
 
 from ..conftest import wait_for
 from .conftest import AGENT, Cli, Finished
-from .tmux import Pane, Tmux, tmux_server
+from .tmux import Pane, Tmux
 
 TALKER = ("talker.prompty", "--tools", "talking.py", "--scripted", "talking.py:script")
-
-
-@pytest.fixture
-def tmux(cli: Cli) -> Iterator[Tmux]:
-    with tmux_server(cli.environment) as server:
-        yield server
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator
 
 import pytest
 from temporalio.client import Client
@@ -11,16 +10,10 @@ from temporalio.client import Client
 from perdure.client import get_run
 
 from ..conftest import wait_for
-from .conftest import AGENT, Cli
-from .tmux import Tmux, tmux_server
+from .conftest import AGENT
+from .tmux import Tmux
 
 MENU = "d = detach, c = cancel the run, s TEXT = steer it, Enter = go on watching:"
-
-
-@pytest.fixture
-def tmux(cli: Cli) -> Iterator[Tmux]:
-    with tmux_server(cli.environment) as server:
-        yield server
 
 
 @pytest.fixture
