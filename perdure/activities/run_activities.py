@@ -102,17 +102,7 @@ class RunActivities:
     async def _inventory(self, input: activities.InventoryInput, *, may_ask: bool) -> Inventory:
         link = current_link()
         begun = input.beginning or await read_input(activity.client(), *link)
-        caller = begun.lineage.trace if begun.lineage else ""
-        run = KnownRun(
-            link.run_id,
-            begun.agent,
-            begun.inputs,
-            begun.options,
-            begun.agents,
-            caller=caller,
-            session=begun.session.session if begun.session else "",
-            is_called=begun.lineage is not None,
-        )
+        run = KnownRun(link.run_id, begun)
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)

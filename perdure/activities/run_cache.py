@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
@@ -19,6 +19,7 @@ from ..message_sizes import conversation_bytes
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import credentials_in, resolve_environment
+from ..protocol.activities import Beginning
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
 from ..tool_calls import agents_in
@@ -51,32 +52,22 @@ def current_link() -> LinkKey:
 class KnownRun:
     """One link of a run: its agent, inputs and options, without its conversation."""
 
-    def __init__(
-        self,
-        run_id: str,
-        agent: Agent,
-        inputs: dict[str, Any],
-        options: RunOptions,
-        agents: Mapping[str, Agent] | None = None,
-        *,
-        first_run_id: str = "",
-        caller: str = "",
-        is_called: bool = False,
-        session: str = "",
-    ) -> None:
+    def __init__(self, run_id: str, begun: RunInput | Beginning, *, first_run_id: str = "") -> None:
+        """`first_run_id` is that of the run's first link; "" for a run of which this is the first one."""
+        lineage = begun.lineage
         self.run_id = run_id
         self.first_run_id = first_run_id or run_id
         """Of the run's first link."""
-        self.caller = caller
+        self.caller = lineage.trace if lineage else ""
         """Where the run belongs in its caller's trace (`Lineage.trace`); "" for one that no run has called."""
-        self.is_called = is_called
+        self.is_called = lineage is not None
         """Whether another run has called it."""
-        self.session = session
+        self.session = begun.session.session if begun.session else ""
         """The id of the session that it is a turn of; "" for no turn."""
-        self.recorded_agent = agent
-        self.inputs = inputs
-        self.options = options
-        self.agents = dict(agents or {})
+        self.recorded_agent = begun.agent
+        self.inputs = begun.inputs
+        self.options: RunOptions = begun.options
+        self.agents = dict(begun.agents)
         """The agents of other files that the run has recorded, by path."""
         self.mock_responses: list[str] | None = None
         """The answers that stand for the model's (`Inventory.mock_responses`)."""
@@ -207,16 +198,7 @@ class RunCache:
         # `input.carried` does not know it of a run that was reset: Temporal goes on with another run id.
         if inventory is None:
             raise DigestMismatchError(f"the history of {key.workflow_id!r} does not show the run's inventory yet")
-        run = KnownRun(
-            key.run_id,
-            input.agent,
-            input.inputs,
-            input.options,
-            input.agents,
-            first_run_id=first_run_id,
-            caller=input.lineage.trace if input.lineage else "",
-            session=input.session.session if input.session else "",
-        )
+        run = KnownRun(key.run_id, input, first_run_id=first_run_id)
         run.offer(inventory)
         _keep(self._runs, key.workflow_id, run)
         return run

@@ -8,7 +8,7 @@ from perdure.activities.run_cache import HEADS_SHARE, KnownRun, LinkKey, RunCach
 from perdure.agent import Agent
 from perdure.conversation import Conversation
 from perdure.messages import Message
-from perdure.options import RunOptions
+from perdure.protocol.run import RunInput
 
 KIB = 1024
 FIRST_LINK = "1"
@@ -21,7 +21,7 @@ def cache_for(conversations: int) -> RunCache:
 
 def add(cache: RunCache, workflow_id: str, size: int, *, run_id: str = FIRST_LINK) -> None:
     """Add a run whose conversation takes somewhat more than `size` bytes of memory."""
-    cache.add(workflow_id, KnownRun(run_id, Agent(), {}, RunOptions()), _conversation(size))
+    cache.add(workflow_id, KnownRun(run_id, RunInput(agent=Agent(), messages=[])), _conversation(size))
 
 
 def _conversation(size: int) -> Conversation:
