@@ -24,7 +24,6 @@ from perdure.worker import create_worker
 from ..conftest import wait_for
 from ..workflows.stage import Stage, replay_run
 
-pytest.importorskip("mcp", reason="the extra mcp is not installed")
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "help_desk"
 

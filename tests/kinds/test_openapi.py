@@ -309,7 +309,6 @@ def test_validate_reads_the_specification(
 def test_validate_compares_it_with_the_schema_of_openapi(
     scripted: Scripted, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    pytest.importorskip("openapi_spec_validator")
     file = in_files(tmp_path, scripted([]), "http://127.0.0.1:1")
     assert "OpenAPI" not in validated(file, capsys)[1]
     (tmp_path / "pets.yaml").write_text(YAML.replace("info: {title: Pets", "inf: {title: Pets"))

@@ -21,7 +21,7 @@ from .house import (
     rooms,
 )
 
-MAX_LINES = 250
+MAX_LINES = 400
 
 
 def test_every_room_has_its_place() -> None:

@@ -1,4 +1,4 @@
-"""Values in Google Cloud Storage, played by a few lines of HTTP; skipped where gcloud-aio-storage is not installed."""
+"""Values in Google Cloud Storage, played by a few lines of HTTP."""
 
 from __future__ import annotations
 
@@ -16,8 +16,6 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import close_storage
-
-pytest.importorskip("gcloud.aio.storage", reason="needs perdure[gcs]")
 
 pytestmark = pytest.mark.filterwarnings("default")
 LARGE = random.Random(1).randbytes(400_000).hex()

@@ -1,19 +1,18 @@
-"""Values in S3, on a server that plays S3 in this process; skipped where aioboto3 and moto are not installed."""
+"""Values in S3, on a server that plays S3 in this process."""
 
 from __future__ import annotations
 
 import random
 from collections.abc import AsyncIterator
 
+import aioboto3
 import pytest
+from moto import server as moto_server
 from temporalio.converter import DataConverter
 from temporalio.exceptions import ApplicationError
 
 from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import close_storage
-
-aioboto3 = pytest.importorskip("aioboto3", reason="needs perdure[s3]")
-moto_server = pytest.importorskip("moto.server", reason="needs moto[server,s3]")
 
 pytestmark = pytest.mark.filterwarnings("default")
 LARGE = random.Random(1).randbytes(400_000).hex()
