@@ -8,7 +8,7 @@ import secrets
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from os import PathLike
-from typing import Any, Literal, TypedDict, Unpack, cast
+from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
 
 from temporalio.client import Client
 from temporalio.worker import Worker
@@ -25,6 +25,7 @@ from ..prompty.load import load
 from ..providers.prices import PriceSource
 from ..tools.collect import collect_tools
 from ..tools.declaration import offering
+from ..trace.environment import provider_of_process
 from ..worker import create_worker
 from .answer import AnswerText, Give, held_back, streamed
 from .blocking import blocking
@@ -35,6 +36,9 @@ from .given import given, noting_given
 from .relay import Flushing, Relay
 from .runs import start_run
 from .tokens import CancellationToken, Steering
+
+if TYPE_CHECKING:
+    from opentelemetry.trace import TracerProvider
 
 logger = logging.getLogger("perdure")
 
@@ -99,6 +103,7 @@ async def invoke_agent_async(
     stream: bool = False,
     prices: PriceSource | None = None,
     credentials: CredentialSource | None = None,
+    tracer_provider: TracerProvider | None = None,
     **more: Unpack[MoreOptions],
 ) -> T:
     """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
@@ -119,7 +124,8 @@ async def invoke_agent_async(
 
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
-    say what models cost, `credentials` have the secrets that the agent names (see `create_worker`), and `more` are
+    say what models cost, `credentials` have the secrets that the agent names, and `tracer_provider` gets the run's spans
+    (see `create_worker`; without one, they go to the collector that OpenTelemetry's variables name). `more` are
     further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
     Raises what `start_run` and `RunHandle.result` raise, and `ConfigurationError` when no server can be reached
@@ -144,6 +150,7 @@ async def invoke_agent_async(
         "compactors": {OWN_HOOKS: compactor} if compactor else None,
         "prices": prices,
         "credentials": credentials,
+        "tracer_provider": tracer_provider or provider_of_process(logger.warning),
     }
 
     is_checked = output_type is not None or (guardrails is not None and guardrails.output is not None)

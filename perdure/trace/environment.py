@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import atexit
+import functools
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
@@ -38,6 +41,35 @@ async def exporting(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider
     finally:
         if provider is not None:
             await _flush(provider, warn)
+
+
+def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
+    """As `exporting`, one provider for all that asks in this process; what is left is sent when the process ends."""
+    return _provider_to(os.environ.get(_named(), ""), warn) if wants_traces() else None
+
+
+@functools.cache
+def _provider_to(endpoint: str, warn: Callable[[str], None]) -> TracerProvider | None:
+    if (provider := _provider(warn)) is not None:
+        _flush_at_exit(provider)
+    return provider
+
+
+def _flush_at_exit(provider: TracerProvider) -> None:
+    """A process that ends can't start threads any more: the one that sends what is left waits from now on."""
+    ending, ended = threading.Event(), threading.Event()
+
+    def flush() -> None:
+        ending.wait()
+        provider.shutdown()
+        ended.set()
+
+    def end() -> None:
+        ending.set()
+        ended.wait(FLUSH_SECONDS)
+
+    threading.Thread(target=flush, name="perdure last spans", daemon=True).start()
+    atexit.register(end)
 
 
 async def _flush(provider: TracerProvider, warn: Callable[[str], None]) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import signal
 import subprocess
 import sys
@@ -55,6 +57,34 @@ async def test_spans_go_to_the_collector_of_the_environment(stage: Stage, monkey
     assert sorted(server.names) == sorted(names(await run.trace()))
     (resource,) = server.requests[0].resource_spans
     assert {pair.key: pair.value.string_value for pair in resource.resource.attributes}["service.name"] == "perdure"
+
+
+async def test_calls_send_their_spans_to_the_collector_of_the_environment(address: str) -> None:
+    """Also those that were not sent yet when the program ends."""
+    code = """
+from perdure import Agent, invoke_agent
+connection = {"kind": "key", "endpoint": %r, "apiKey": "${env:TEST_KEY}"}
+model = {"id": "m", "provider": "openai", "connection": connection}
+agent = Agent.model_validate({"name": "tested", "model": model, "instructions": "user:\\nHello"})
+print(invoke_agent(agent), invoke_agent(agent))
+"""
+    with collector() as server, ScriptedModel([says("done")]) as model:
+        environment = {
+            **os.environ,
+            "TEST_KEY": "sk-test",
+            "TEMPORAL_ADDRESS": address,
+            "OTEL_EXPORTER_OTLP_ENDPOINT": server.url,
+        }
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [sys.executable, "-c", code % model.openai_endpoint],
+            capture_output=True,
+            text=True,
+            timeout=60,
+            env=environment,
+        )
+    assert done.stdout == "done done\n", done.stderr
+    assert sorted(server.names) == ["chat m", "chat m", "invoke_agent tested", "invoke_agent tested"]
 
 
 async def test_nothing_is_exported_unless_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
