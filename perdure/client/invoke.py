@@ -124,8 +124,8 @@ async def invoke_agent_async(
 
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
-    say what models cost, `credentials` have the secrets that the agent names, and `tracer_provider` gets the run's spans
-    (see `create_worker`; without one, they go to the collector that OpenTelemetry's variables name). `more` are
+    say what models cost, `credentials` have the secrets that the agent names (see `create_worker`). `tracer_provider`
+    gets the run's spans; without one, they go to the collector that OpenTelemetry's variables name. `more` are
     further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
     Raises what `start_run` and `RunHandle.result` raise, and `ConfigurationError` when no server can be reached
