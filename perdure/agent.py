@@ -56,25 +56,40 @@ class ModelOptions(Node):
     """Sampling options under Prompty's names (§2.5); each provider translates those that it has (§7)."""
 
     temperature: float | None = None
+    """How varied the answers are."""
     max_output_tokens: int | None = None
+    """The most tokens of one answer."""
     top_p: float | None = None
+    """The share of probable tokens that are sampled from."""
     top_k: int | None = None
+    """How many of the most probable tokens are sampled from."""
     frequency_penalty: float | None = None
+    """How much a token counts less for each time that it was said."""
     presence_penalty: float | None = None
+    """How much a token counts less once it was said."""
     seed: int | None = None
+    """A number that makes answers repeatable, where the provider has that."""
     stop_sequences: list[str] | None = None
+    """Texts at which the answer ends."""
     allow_multiple_tool_calls: bool | None = None
+    """Whether one reply may ask for several tools."""
     additional_properties: dict[str, Any] | None = None
+    """Further parameters of the provider's own request, under its own names."""
 
 
 class Model(Node):
     """A model and its provider (§2.3)."""
 
     id: str = ""
+    """The model, or with Azure the deployment, as the provider's API names it."""
     provider: str | None = None
+    """Whose API it is; `openai` without one."""
     api_type: str = "chat"
+    """Which of its APIs: `chat` or, with `openai`, `azure` and `foundry`, `responses`."""
     connection: Connection | None = None
+    """Where it is, and the key to it."""
     options: ModelOptions | None = None
+    """Sampling, and what else goes along with each call."""
 
     @property
     def provider_key(self) -> str:
@@ -86,23 +101,29 @@ class FormatConfig(Node):
     """How the instructions are rendered (§2.7)."""
 
     kind: str = "jinja2"
+    """The template language: `jinja2` or `nunjucks`."""
     strict: bool = True
     """Whether role markers in the text of an input are refused (§6.3, ruling §18-5)."""
     options: dict[str, Any] | None = None
+    """Kept, and read by nothing."""
 
 
 class ParserConfig(Node):
     """How the rendered text is parsed into messages (§2.7)."""
 
     kind: str = "prompty"
+    """How roles are marked: `prompty`."""
     options: dict[str, Any] | None = None
+    """Kept, and read by nothing."""
 
 
 class Template(Node):
     """How the instructions become messages (§2.7)."""
 
     format: FormatConfig = Field(default_factory=FormatConfig)
+    """How the body is rendered."""
     parser: ParserConfig = Field(default_factory=ParserConfig)
+    """How the rendered text becomes messages."""
 
 
 @dataclass(frozen=True)
@@ -117,15 +138,25 @@ class Agent(Node):
     """A loaded `.prompty` file. Immutable by convention: change a copy (`model_copy`)."""
 
     name: str = ""
+    """Names the run, its activities and its traces."""
     display_name: str | None = None
+    """The name that people are shown."""
     description: str | None = None
+    """What it is for: a person reads it, and a model that may call this agent as a tool."""
     metadata: dict[str, Any] | None = None
+    """Anything else. `perdure` in it has settings of runs."""
     model: Model | None = None
+    """Which model answers."""
     inputs: list[Property] | None = None
+    """What the template needs."""
     outputs: list[Property] | None = None
+    """The fields of the answer, which is then an object; without them it is a text."""
     tools: list[Tool] | None = None
+    """What the model may call."""
     template: Template | None = None
+    """How the body becomes messages."""
     instructions: str = ""
+    """The body, after the front matter."""
 
     _references: dict[str, EnvReference] = PrivateAttr(default_factory=dict)
     """JSON pointer → the reference at that place; its text is recorded instead of the value."""

@@ -42,9 +42,13 @@ class ToolPolicy(Node):
 
 class _Tool(Node):
     name: str
+    """The name that the model calls; where a server offers several functions, what they are declared under."""
     description: str | None = None
+    """What the model is told of it."""
     bindings: dict[str, Binding] | None = None
+    """Parameter → the input whose value it gets; the model does not see it."""
     perdure: ToolPolicy | None = None
+    """How calls of it are executed."""
 
 
 class FunctionTool(_Tool):
@@ -52,15 +56,20 @@ class FunctionTool(_Tool):
 
     kind: Literal["function"] = "function"
     parameters: list[Property] | None = None
+    """The arguments; without them, the function's signature says them."""
     strict: bool | None = None
+    """Whether the provider holds the model's arguments to the schema."""
 
 
 class McpApprovalMode(Node):
     """Which tools of an MCP server need an approval (§2.8)."""
 
     kind: Literal["always", "never", "specify"]
+    """All of them, none, or those that the lists name."""
     always_require_approval_tools: list[str] | None = None
+    """Tools whose calls a person must approve."""
     never_require_approval_tools: list[str] | None = None
+    """Tools whose calls need nobody."""
 
 
 class McpTool(_Tool):
@@ -68,10 +77,15 @@ class McpTool(_Tool):
 
     kind: Literal["mcp"] = "mcp"
     connection: Connection | None = None
+    """The server, if it is reached over HTTP."""
     server_name: str | None = None
+    """The server's name; without one, that of the tool."""
     server_description: str | None = None
+    """What the model is told of the server."""
     approval_mode: McpApprovalMode | None = None
+    """Which calls wait for a person."""
     allowed_tools: list[str] | None = None
+    """Those of the server's tools that are offered; without it, all."""
     options: dict[str, Any] | None = None
     """How a server is started or reached, as far as `connection` does not say it."""
 
@@ -81,6 +95,7 @@ class OpenApiTool(_Tool):
 
     kind: Literal["openapi"] = "openapi"
     connection: Connection | None = None
+    """How calls are authorised, and another base URL."""
     specification: str | None = None
     """The URL of an OpenAPI document, or a path that is relative to the agent's file."""
     options: dict[str, Any] | None = None
@@ -94,8 +109,11 @@ class PromptyTool(_Tool):
 
     kind: Literal["prompty"] = "prompty"
     path: str
+    """The other agent's file, relative to this one."""
     mode: Literal["single", "agentic"] = "single"
+    """`single`: one model call. `agentic`: a run with its tools."""
     parameters: list[Property] | None = None
+    """What the model gives it: its inputs, without them."""
 
 
 class CustomTool(_Tool):
@@ -105,8 +123,11 @@ class CustomTool(_Tool):
 
     kind: str
     connection: Connection | None = None
+    """For the code of that kind."""
     options: dict[str, Any] | None = None
+    """For the code of that kind."""
     parameters: list[Property] | None = None
+    """What the model may say in a call."""
 
 
 OFFERED: Literal["perdure.offered"] = "perdure.offered"
