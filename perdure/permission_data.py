@@ -36,3 +36,5 @@ class PermissionCompletedData(TypedDict):
     """What ran in place of the model's arguments; None where nothing was edited."""
     answer: str | None
     """To a question; None where it was not answered, and for approvals."""
+    digest: str
+    """Of the call, as in `permission_requested`."""

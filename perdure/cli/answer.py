@@ -18,6 +18,7 @@ def answer(
     id: options.OpenRunId,
     call: Annotated[str, typer.Argument(metavar="CALL_ID", help="The id of the question, as status shows it.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.")],
+    digest: options.Digest = None,
     by: options.By = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -25,14 +26,16 @@ def answer(
 
     `perdure deny` leaves it unanswered, with a reason.
     """
-    execute(_answer(id, call, text, by, as_json))
+    execute(_answer(id, call, text, digest, by, as_json))
 
 
-async def _answer(run_id: str, call_id: str, text: str, by: str | None, as_json: bool) -> None:
+async def _answer(run_id: str, call_id: str, text: str, digest: str | None, by: str | None, as_json: bool) -> None:
     async with open_run(run_id) as (_, handle):
         run_id = handle.id
-        call = await call_to_decide(handle, call_id)
+        call = await call_to_decide(handle, call_id, digest)
         await call.run.answer(call.id, text, digest=call.digest, by=by or this_user())
         say(f"Answered {one_line(text)!r} to {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")
         if as_json:
-            console.answer({"id": call.run.id, "action": "answer", "callId": call.id, "text": text})
+            console.answer(
+                {"id": call.run.id, "action": "answer", "callId": call.id, "digest": call.digest, "text": text}
+            )

@@ -8,11 +8,13 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..excerpt import one_line
 from .console import describe_call
 from .problems import Failure, UsageProblem
 
 if TYPE_CHECKING:
     from ..client import RunHandle
+    from ..tool_calls import PendingApproval
 
 DENIED = "denied by a person"
 """The reason of a denial without one."""
@@ -28,40 +30,44 @@ class DecidedCall(NamedTuple):
     run: RunHandle
     """The run that takes the decision: this one, or one that it has called."""
 
+    def told(self, action: str) -> dict[str, Any]:
+        """What was done to which call, as JSON."""
+        return {"id": self.run.id, "action": action, "callId": self.id, "digest": self.digest}
 
-async def call_to_decide(handle: RunHandle, call_id: str | None) -> DecidedCall:
-    """The call of that id, None meaning the only one that waits for approval. Raises `Failure` when that is unclear.
 
-    A given id that does not wait is for the run to judge: the same decision may have been taken before.
+async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | None) -> DecidedCall:
+    """The call of that id and digest, None meaning the only one that waits. Raises `Failure` when that is unclear.
+
+    A given id that does not wait, or with another digest, is for the run to judge: the same decision may have been
+    taken before.
     """
     status = await handle.status()
-    pending = status.pending_approvals
-    found = [each for each in pending if call_id in (None, each.call_id)]
+    named = [each for each in status.pending_approvals if call_id in (None, each.call_id)]
+    found = [each for each in named if digest in (None, each.digest)]
     if len(found) == 1:
         [each] = found
-        run = handle.called(each.run_id) if each.run_id else handle
-        return DecidedCall(each.call_id, each.digest, describe_call(each.name, each.arguments), run)
+        return DecidedCall(each.call_id, each.digest, describe_call(each.name, each.arguments), _run_of(handle, each))
     if call_id is not None and not found:
-        return DecidedCall(call_id, None, call_id, handle)
+        run = _run_of(handle, named[0]) if named else handle
+        now = [f", not {describe_call(each.name, each.arguments)}, which waits now," for each in named]
+        return DecidedCall(call_id, digest, f"an earlier call {one_line(call_id)!r}{''.join(now)}", run)
     waiting = "".join(
-        f"\n  {each.call_id}  {describe_call(each.name, each.arguments)}  of run {each.run_id or handle.id}"
-        for each in found
+        f"\n  {each.call_id} (digest {each.digest})  {describe_call(each.name, each.arguments)}  "
+        f"of run {each.run_id or handle.id}"
+        for each in found or named
     )
     if status.status not in ("running", "waiting_for_approval"):
         raise Failure(
             f"run {handle.id} has ended, so nothing waits there: perdure show {handle.id} says what was decided"
         )
     raise Failure(
-        f"run {handle.id}: expected the id of a tool call that waits for approval, in the run that it waits in. "
+        f"run {handle.id}: expected the id, and --digest where two have one id, of a tool call that waits. "
         f"Waiting:{waiting or ' none'}"
     )
 
 
-def command_for(run_id: str, call_id: str, kind: str) -> str:
-    """What to type to decide about a call that waits."""
-    if kind == "question":
-        return f"perdure answer {run_id} {call_id} TEXT"
-    return f"perdure approve {run_id} {call_id}"
+def _run_of(handle: RunHandle, pending: PendingApproval) -> RunHandle:
+    return handle.called(pending.run_id) if pending.run_id else handle
 
 
 def times(pending: Mapping[str, Any]) -> str:

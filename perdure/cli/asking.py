@@ -7,9 +7,10 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any
 
+from ..decision_commands import decision_command
 from ..errors import ApprovalError
 from ..excerpt import one_line
-from .approvals import DENIED, command_for, read_arguments, this_user
+from .approvals import DENIED, read_arguments, this_user
 from .console import describe_call, say
 from .problems import UsageProblem
 from .terminal import Terminal
@@ -58,8 +59,7 @@ class Asker:
 
     def settle(self, completed: RunEvent) -> None:
         """Ask no longer about a call that was decided, here or elsewhere."""
-        asked = self._current
-        if asked and (asked.run_id, asked.call_id) == (completed.run_id, completed.call_id):
+        if self._current and _place(self._current) == _place(completed):
             self._settled.set()
 
     async def ask_all(self) -> None:
@@ -78,8 +78,8 @@ class Asker:
             if line is None:
                 if self._settled.is_set():
                     return
-                kind = data.get("kind", "approval")
-                say(f"    {command_for(self._run_of(requested).id, str(requested.call_id), kind)}")
+                named = (self._run_of(requested).id, str(requested.call_id), data["digest"])
+                say(f"    {decision_command(*named, kind=data.get('kind', 'approval'))}")
                 return
             if await self._answered(requested, line.strip()):
                 return
@@ -140,6 +140,10 @@ class Asker:
         run = self._run_of(requested)
         await run.answer(str(requested.call_id), choices[int(line) - 1] if is_number else line, **_named(requested))
         return True
+
+
+def _place(event: RunEvent) -> tuple[str | None, str | None, str]:
+    return event.run_id, event.call_id, event.data.get("digest", "")
 
 
 def _named(requested: RunEvent) -> dict[str, Any]:

@@ -17,6 +17,7 @@ def deny(
     id: options.OpenRunId,
     call: options.CallId = None,
     reason: Annotated[str, typer.Option(help="Why; the model reads it.")] = DENIED,
+    digest: options.Digest = None,
     by: options.By = None,
     as_json: options.AsJson = False,
 ) -> None:
@@ -24,14 +25,16 @@ def deny(
 
     The model is told why, and the run goes on.
     """
-    execute(_deny(id, call, reason, by, as_json))
+    execute(_deny(id, call, reason, digest, by, as_json))
 
 
-async def _deny(run_id: str, call_id: str | None, reason: str, by: str | None, as_json: bool) -> None:
+async def _deny(
+    run_id: str, call_id: str | None, reason: str, digest: str | None, by: str | None, as_json: bool
+) -> None:
     async with open_run(run_id) as (_, handle):
         run_id = handle.id
-        call = await call_to_decide(handle, call_id)
+        call = await call_to_decide(handle, call_id, digest)
         await call.run.deny(call.id, reason, digest=call.digest, by=by or this_user())
         say(f"Denied {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")
         if as_json:
-            answer({"id": call.run.id, "action": "deny", "callId": call.id, "reason": reason})
+            answer({**call.told("deny"), "reason": reason})

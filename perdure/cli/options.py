@@ -38,6 +38,10 @@ Scripted = Annotated[
 CallId = Annotated[
     str | None, typer.Argument(metavar="[CALL]", help="The id of the tool call; default: the one that waits.")
 ]
+Digest = Annotated[
+    str | None,
+    typer.Option(metavar="DIGEST", help="Decide only about the call of this digest; default: what waits now."),
+]
 By = Annotated[str | None, typer.Option("--by", metavar="NAME", help="Who decides; default: this system's user.")]
 AgentFile = Annotated[Path, typer.Argument(metavar="AGENT.prompty", help="The agent's file.")]
 OtherModel = Annotated[

@@ -56,7 +56,8 @@ def explain(error: Exception) -> Explanation | None:
 
 
 def _waiting(pending: PendingApproval) -> str:
-    return f"\n  waiting: {pending.call_id}  {describe_call(pending.name, pending.arguments)}"
+    shown = describe_call(pending.name, pending.arguments)
+    return f"\n  waiting: {pending.call_id} (digest {pending.digest})  {shown}"
 
 
 def _explain_temporal(error: Exception) -> Explanation | None:

@@ -7,9 +7,9 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from ..decision_commands import decision_command, denial_command
 from ..excerpt import counted, one_line
 from ..money import format_usd
-from .approvals import command_for
 from .console import describe_call, describe_decision, describe_progress, describe_step, describe_warning, say
 
 if TYPE_CHECKING:
@@ -113,8 +113,9 @@ def _show_request(event: RunEvent, run_id: str) -> None:
     reason = f" ({one_line(event.data['reason'])})" if event.data.get("reason") else ""
     what = "an answer" if kind == "question" else "approval"
     say(f"  {_call_of(event)} waits for {what}{reason}. In another terminal:", "strong")
-    say(f"    {command_for(run_id, str(event.call_id), kind)}")
-    say(f"    perdure deny {run_id} {event.call_id} --reason …")
+    named = (run_id, str(event.call_id), event.data.get("digest"))
+    say(f"    {decision_command(*named, kind=kind)}")
+    say(f"    {denial_command(*named)}")
 
 
 def _show_approval(event: RunEvent, run_id: str) -> None:

@@ -6,9 +6,10 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ..decision_commands import decision_command
 from ..excerpt import counted, one_line, visible
 from ..money import format_usd
-from .approvals import command_for, times
+from .approvals import times
 from .call_text import short_call
 from .console import describe_call, describe_decision, describe_seconds, describe_usage
 
@@ -47,7 +48,8 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
     yield from _relations(run)
     for pending in run["pending_approvals"]:
         call = describe_call(pending["name"], pending["arguments"])
-        how = command_for(pending.get("run_id") or run["id"], pending["call_id"], pending["kind"])
+        named = (pending.get("run_id") or run["id"], pending["call_id"], pending["digest"])
+        how = decision_command(*named, kind=pending["kind"])
         yield f"waits    {visible(call)} {times(pending)}: {visible(how)}"
     if run["queue_without_worker"]:
         yield f"waits    for a worker on the task queue {run['queue_without_worker']!r}"

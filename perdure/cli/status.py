@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from ..decision_commands import decision_command
 from ..excerpt import counted
 from ..money import format_usd
 from . import options
-from .approvals import command_for, times
+from .approvals import times
 from .console import answer, describe_call
 from .encrypted import tell_encrypted
 from .recorded import CommandMemo, read_memo
@@ -53,7 +54,7 @@ async def _status(id: str, as_json: bool) -> None:
         answer(f"the next model call waits for a permit: calls of {found.waits_for_rate} have a rate")
     for pending in found.pending_approvals:
         call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
-        how = command_for(pending.run_id or run_id, pending.call_id, pending.kind)
+        how = decision_command(pending.run_id or run_id, pending.call_id, pending.digest, kind=pending.kind)
         answer(f"{call} waits for {what} {times(pending.model_dump())}: {how}")
     if found.queue_without_worker:
         answer(waiting_text(run_id, found.queue_without_worker, memo))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from .approvals import command_for, times
+from ..decision_commands import decision_command
+from .approvals import times
 from .console import answer, describe_call, say
 from .session import Session
 
@@ -61,4 +62,5 @@ async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
 
 def _line(run_id: str, pending: dict[str, Any]) -> str:
     call = describe_call(pending["name"], pending["arguments"])
-    return f"{run_id}  {call}  {times(pending)}: {command_for(run_id, pending['call_id'], pending['kind'])}"
+    how = decision_command(run_id, pending["call_id"], pending["digest"], kind=pending["kind"])
+    return f"{run_id}  {call}  {times(pending)}: {how}"

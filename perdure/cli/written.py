@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from rich.text import Text
 
+from ..decision_commands import decision_command, denial_command
 from ..excerpt import counted, one_line, visible
 from ..money import format_usd
-from .approvals import command_for
 from .call_text import short_call
 from .console import describe_decision, describe_seconds, describe_usage, describe_warning
 from .flowing import FlowingText
@@ -177,8 +177,9 @@ class Written:
         reason = f" ({visible(one_line(event.data['reason']))})" if event.data.get("reason") else ""
         call = visible(short_call(event.data["name"], event.data.get("arguments"), 2000))
         yield Line(Text(f"    {call} waits for {what}{reason}. In another terminal:", style="bold"), is_cut=False)
-        yield Line(Text(f"      {visible(command_for(run_id, str(event.call_id), kind))}"), is_cut=False)
-        yield Line(Text(f"      perdure deny {visible(f'{run_id} {event.call_id}')} --reason …"), is_cut=False)
+        named = (run_id, str(event.call_id), event.data.get("digest"))
+        yield Line(Text(f"      {visible(decision_command(*named, kind=kind))}"), is_cut=False)
+        yield Line(Text(f"      {visible(denial_command(*named))}"), is_cut=False)
 
     def _decided(self, event: RunEvent) -> Iterator[Line]:
         self._under_way.decided(event)

@@ -86,6 +86,7 @@ class Persons:
             reason=approval.reason,
             arguments=approval.arguments if is_edited else None,
             answer=approval.answer,
+            digest=request.digest,
         )
         self._emit("permission_completed", completed, request)
         return approval

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from temporalio import workflow
 from temporalio.common import SearchAttributeUpdate
 
+from ..decision_commands import decision_command
 from ..event_data import StatusData
 from ..events import TERMINAL_EVENTS, EventLog, LogEntry
 from ..excerpt import counted
@@ -187,13 +188,13 @@ class Display:
 def _waiting(pending: PendingApproval, run_id: str) -> str:
     until = "" if pending.deadline is None else f", until {_date(pending.deadline)}"
     shown = code(call_text(pending.name, pending.arguments), 200)
-    run, call = shlex.quote(run_id), shlex.quote(pending.call_id)
+    how = decision_command(run_id, pending.call_id, pending.digest, kind=pending.kind)
     if pending.kind == "question":
         text = f"**asks** {code(pending.question or '', 300)} {_since(pending.since)}{until}"
-        return f"- {text}. Type {code(f'perdure answer {run} {call} TEXT', 400)}"
+        return f"- {text}. Type {code(how, 400)}"
     why = f" ({code(pending.reason, 200)})" if pending.reason else ""
     text = f"**waits for approval** of {shown}{why} {_since(pending.since)}{until}"
-    return f"- {text}. Type {code(f'perdure approve {run} {call}', 400)}, or `perdure deny`"
+    return f"- {text}. Type {code(how, 400)}, or `perdure deny`"
 
 
 def _since(time: float) -> str:

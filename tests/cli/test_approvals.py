@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import uuid
 
 import pytest
@@ -47,3 +48,20 @@ async def test_a_call_that_does_not_wait(cli: Cli, run_id: str, waiting: Started
     refused = await cli("approve", run_id, "nothing")
     assert refused.code == 1
     assert 'pay({"amount": 7})' in refused.stderr
+
+
+async def test_a_shown_command_counts_for_the_call_that_was_shown(cli: Cli, run_id: str) -> None:
+    run = await cli.start("run", "pay.prompty", "--tools", "paying.py", "--scripted", "paying.py:twice", "--id", run_id)
+    shown = shlex.split(await run.says("perdure approve"))
+    assert shown[:4] == ["perdure", "approve", run_id, "c 1;x"]
+    assert (await cli(*shown[1:])).code == 0
+    await run.says("999999")
+    denial = shlex.split((await run.says("perdure deny")).replace("…", "'far too much'"))
+
+    late = await cli(*shown[1:])  # A repetition succeeds, and changes nothing.
+    assert """an earlier call 'c 1;x', not pay({"amount": 999999}), which waits now,""" in late.stderr
+    for told in (await cli("status", run_id), await cli("ls", "--waiting"), await cli("show", run_id)):
+        [line] = [each for each in told.stdout.splitlines() if run_id in each and "999999" in each]
+        assert f"--digest {denial[denial.index('--digest') + 1]}" in line
+    assert (await cli(*denial[1:])).code == 0
+    assert (await run.finish()).stdout == "Tool denied: far too much\n"

@@ -50,7 +50,9 @@ async def test_what_a_person_decides(approval: Approval, result: str) -> None:
     )
     [requested] = stage.data("permission_requested")
     assert (requested["name"], requested["arguments"]) == ("pay", {"amount": 5})
-    assert stage.data("permission_completed") == [{"name": "pay", **approval.model_dump()}]
+    assert stage.data("permission_completed") == [
+        {"name": "pay", **approval.model_dump(), "digest": stage.data("permission_requested")[0]["digest"]}
+    ]
 
 
 async def test_the_run_waits_for_the_person() -> None:

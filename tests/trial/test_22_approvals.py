@@ -132,6 +132,7 @@ async def test_what_can_not_be_accepted_is_refused_at_once(stage: Stage, scripte
             "reason": None,
             "arguments": None,
             "answer": None,
+            "digest": pending.digest,
         },
     }
 

@@ -84,7 +84,15 @@ async def test_approve(stage: Stage, scripted: Scripted) -> None:
         ),
         (
             "permission_completed",
-            {"name": "delete", "approved": True, "by": None, "reason": None, "arguments": None, "answer": None},
+            {
+                "name": "delete",
+                "approved": True,
+                "by": None,
+                "reason": None,
+                "arguments": None,
+                "answer": None,
+                "digest": pending.digest,
+            },
         ),
     ]
 

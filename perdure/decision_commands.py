@@ -1,0 +1,28 @@
+"""The commands by which a person decides about a call that waits, as texts show them: ready to paste."""
+
+from __future__ import annotations
+
+import shlex
+
+
+def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str = "approval") -> str:
+    """What approves a call of a run or, where `kind` is `question`, answers it.
+
+    With the digest, it counts for nothing else that may wait under the same id later. "" and None stand for none.
+    """
+    if kind == "question":
+        return _command("answer", run_id, call_id, digest, "TEXT")
+    return _command("approve", run_id, call_id, digest)
+
+
+def denial_command(run_id: str, call_id: str, digest: str | None) -> str:
+    """What denies a call, or leaves a question unanswered."""
+    return f"{_command('deny', run_id, call_id, digest)} --reason …"
+
+
+def _command(verb: str, run_id: str, call_id: str, digest: str | None, *rest: str) -> str:
+    named = [run_id, call_id, *rest]
+    options = ["--digest", digest] if digest else []
+    # A model may write ids that look like options.
+    words = [*options, "--", *named] if any(each.startswith("-") for each in named) else [*named, *options]
+    return shlex.join(["perdure", verb, *words])
