@@ -35,9 +35,13 @@ class SchemaRules(NamedTuple):
     """A property that is not required may be null."""
     is_closed: bool = False
     """`additionalProperties: false`."""
+    has_defaults: bool = False
+    """What an absent property means is said as `default`."""
 
 
 PLAIN = SchemaRules()
+OFFERED = SchemaRules(has_defaults=True)
+"""For a function that is offered to a model."""
 CLOSED = SchemaRules(is_closed=True)
 STRICT = SchemaRules(requires_all=True, nullable_optionals=True, is_closed=True)
 LENIENT = SchemaRules(nullable_optionals=True)
@@ -64,6 +68,8 @@ def _schema(prop: Property, rules: SchemaRules, *, nullable: bool) -> Schema:
     schema = _union(prop, rules) if prop.kind == "union" else _typed(prop, rules)
     if prop.description:
         schema["description"] = prop.description
+    if rules.has_defaults and prop.default is not None:
+        schema["default"] = prop.default
     if prop.enum_values:
         schema["enum"] = list(prop.enum_values)
     return _with_null(schema) if nullable else schema

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from ..agent import Agent, CustomTool, FunctionTool, OfferedFunction, PromptyTool, Tool
 from ..messages import Message
-from ..schema import PLAIN, STRICT, object_schema, without_properties
+from ..schema import OFFERED, STRICT, object_schema, without_properties
 from .memo import Memo
 
 
@@ -54,7 +54,7 @@ def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
         ):
             strict = allow_strict and isinstance(tool, FunctionTool) and bool(tool.strict)
             visible = [prop for prop in tool.parameters or [] if prop.name not in _bound(tool)]
-            schema = object_schema(visible, STRICT if strict else PLAIN)
+            schema = object_schema(visible, STRICT if strict else OFFERED)
             definitions.append(FunctionDefinition(tool.name, tool.description, schema, strict))
     return definitions
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -41,9 +41,9 @@ def call_of(
     if handler.kind is not None:
         return _of_kind(handler, agent, arguments, inputs)
     assert handler.function is not None
-    function, bound = handler.function, _filled_in(handler, arguments, inputs)
-    signature = signature_of(function)
-    shared = resources.parameters(function)
+    function = handler.function
+    signature, shared = signature_of(function), resources.parameters(function)
+    bound = _filled_in(handler, arguments, inputs, shared)
     if handler.is_by_name:
         named = signature.fit(bound, hidden=(handler.tool.bindings or {}).keys(), elsewhere=shared)
         call = partial(function, **named)
@@ -85,14 +85,24 @@ def _of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], input
     return Call(with_context, is_async=True)
 
 
-def _filled_in(handler: Handler, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
+def _filled_in(
+    handler: Handler, arguments: Mapping[str, Any], inputs: Mapping[str, Any], elsewhere: Container[str]
+) -> dict[str, Any]:
     declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings or {}
     given = {name: value for name, value in arguments.items() if name not in hidden}
     if declared is not None:
         visible = [prop for prop in declared if prop.name not in hidden]
         given = without_absent(visible, given)
         if problems := find_problems(visible, given):
-            raise InvalidArguments(problems)
+            raise InvalidArguments([*_unexpected(handler, given, elsewhere), *problems])
     unseen = {name: value for name, value in arguments.items() if name in hidden}
     bound = apply_bindings(handler.tool, {**given, **unseen}, inputs)
     return bound if declared is None else without_absent(declared, bound)
+
+
+def _unexpected(handler: Handler, given: Mapping[str, Any], elsewhere: Container[str]) -> list[str]:
+    """What a function that is called by names does not have; it may have more than is declared."""
+    if handler.function is None or not handler.is_by_name:
+        return []
+    hidden = handler.tool.bindings or {}
+    return signature_of(handler.function).unexpected(given, hidden=hidden, elsewhere=elsewhere)

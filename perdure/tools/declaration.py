@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
 from ..agent import Agent, FunctionTool, Property, Tool
+from .docstrings import described
 from .properties import property_of
 from .signature import MISSING, Parameter, signature_of
 
@@ -18,8 +18,12 @@ Function = Callable[..., Any]
 
 def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:
     """What signature and docstring of the function say; `description` replaces the docstring's first paragraph."""
-    parameters = [_property(parameter) for parameter in signature_of(function).parameters.values()]
-    return FunctionTool(name=name, description=description or _first_paragraph(function), parameters=parameters)
+    said = described(function)
+    parameters = [
+        _property(parameter, said.parameters.get(parameter.name))
+        for parameter in signature_of(function).parameters.values()
+    ]
+    return FunctionTool(name=name, description=description or said.summary, parameters=parameters)
 
 
 def completed(tool: Tool, function: Function, *, without: Container[str] = ()) -> Tool:
@@ -119,18 +123,12 @@ def _place(function: Function) -> str:
     return getattr(function, "__module__", None) or "an unknown module"
 
 
-def _first_paragraph(function: Function) -> str | None:
-    while isinstance(function, partial):
-        function = function.func
-    text = inspect.getdoc(function) or ""
-    return " ".join(text.split("\n\n")[0].split()) or None
-
-
-def _property(parameter: Parameter) -> Property:
-    described = property_of(parameter.name, parameter.annotation, parameter.adapter)
+def _property(parameter: Parameter, text: str | None) -> Property:
+    of_type = property_of(parameter.name, parameter.annotation, parameter.adapter)
+    known = of_type.model_copy(update={"description": of_type.description or text})
     if parameter.default is MISSING:
-        return described.model_copy(update={"required": True})
-    return described.model_copy(update={"default": _plain_default(parameter.default)})
+        return known.model_copy(update={"required": True})
+    return known.model_copy(update={"default": _plain_default(parameter.default)})
 
 
 def _plain_default(value: Any) -> Any:

@@ -50,8 +50,9 @@ def tool(
     """Declare a function, plain or async, as a tool: `@tool` or `@tool(name=…, …)`.
 
     The function stays as it is and gains `__tool__`, a `FunctionTool` made from its signature (a parameter without a
-    default is required; `Annotated[str, "…"]` describes one), and `__tool_spec__`. It is registered under its name.
-    The model is offered what the `.prompty` file declares, and of this what the file leaves out.
+    default is required; `Annotated[str, "…"]`, or else the docstring, describes one), and `__tool_spec__`. It is
+    registered under its name. The model is offered what the `.prompty` file declares, and of this what the file leaves
+    out.
 
     Args:
         name: By default the function's own.

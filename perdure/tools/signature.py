@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial, reduce
 from operator import or_
@@ -70,8 +70,7 @@ class ToolSignature:
         ones, but UnfitInputError when only parameters are concerned that are `hidden` from the model.
         """
         own = {name: each for name, each in self.parameters.items() if name not in elsewhere}
-        known = [name for name in own if name not in hidden]
-        problems, unfit = self._unexpected(arguments, own, known), list[str]()
+        problems, unfit = self.unexpected(arguments, hidden=hidden, elsewhere=elsewhere), list[str]()
         for name in _missing(arguments, own):
             (unfit if name in hidden else problems).append(f"'{name}' is required")
         fitted = dict(arguments)
@@ -87,12 +86,14 @@ class ToolSignature:
             raise UnfitInputError(unfit)
         return fitted
 
-    def _unexpected(
-        self, arguments: Mapping[str, Any], own: Mapping[str, Parameter], known: Sequence[str]
+    def unexpected(
+        self, arguments: Iterable[str], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
     ) -> list[str]:
-        if self.takes_anything or arguments.keys() <= own.keys():
+        """The names of arguments that the function does not have, a sentence for each; for `fit`'s other parameters."""
+        if self.takes_anything:
             return []
-        shown = ", ".join(known) or "there are none"
+        own = [name for name in self.parameters if name not in elsewhere]
+        shown = ", ".join(name for name in own if name not in hidden) or "there are none"
         return [f"'{name}' is not a parameter ({shown})" for name in arguments if name not in own]
 
 

@@ -206,6 +206,13 @@ async def test_arguments_that_break_the_declaration_are_told_to_the_model() -> N
     assert (result.status, result.error_kind) == ("error", "UnfitInputError")
 
 
+async def test_an_unknown_argument_is_named_beside_a_missing_one() -> None:
+    assert await weather({"town": "Oslo"}) == (
+        "Error: Invalid arguments for tool 'get_weather': 'town' is not a parameter (city, days); "
+        "'city' is required (string)"
+    )
+
+
 async def test_null_for_an_optional_argument_means_its_default() -> None:
     assert await weather({"city": "Oslo", "days": None, "unit": None}) == "Oslo 1 celsius"
 
