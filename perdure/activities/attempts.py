@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextvars import copy_context
 from typing import Any
 
 from temporalio import activity
@@ -15,6 +18,16 @@ def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
     """The details that the attempt before this one has told last; where starts are counted, without the count."""
     details = tuple(activity.info().heartbeat_details)[1 if is_counted else 0 :]
     return details[:-1] if details and progress_of(details[-1]) else details
+
+
+def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
+    """`handed_on` of the current activity, for whatever thread, task or callback asks."""
+    context = copy_context()
+
+    async def ask() -> bool:
+        return await asyncio.get_running_loop().create_task(handed_on(), context=context)
+
+    return ask
 
 
 async def handed_on() -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 
 from temporalio import activity
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
@@ -18,6 +18,8 @@ _log = get_logger("perdure.runs")
 
 HEARTBEAT_SECONDS = 1.0
 """Between two heartbeats. An activity learns from the answer to one that it was cancelled."""
+HEART_FAILED = "HeartFailed"
+"""Error type: an attempt was ended because its heartbeat failed."""
 on_first_words: ContextVar[Callable[[], None] | None] = ContextVar("on_first_words", default=None)
 """Called once in an attempt, when the model begins to say something that is streamed."""
 MAX_SAID_CHARS = 250_000
@@ -50,7 +52,8 @@ async def heartbeats(details: Sequence[object] = ()) -> AsyncIterator[Heart]:
     The user's code in it may heartbeat, too, from wherever it runs.
 
     A block that is cancelled because its run is over raises an `ApplicationError` that nobody logs, instead of the
-    `CancelledError`: nothing went wrong.
+    `CancelledError`: nothing went wrong. One whose heartbeat fails raises an `ApplicationError` that says so, and that
+    Temporal may retry: without heartbeats it would be taken for lost in the middle of its work.
     """
     _heartbeat_from_anywhere()
     heart = Heart(details)
@@ -58,6 +61,8 @@ async def heartbeats(details: Sequence[object] = ()) -> AsyncIterator[Heart]:
     try:
         yield heart
     except asyncio.CancelledError:
+        if heart.failure is not None:
+            raise ApplicationError(f"Its heartbeat failed: {heart.failure!r}", type=HEART_FAILED) from heart.failure
         if _run_is_over():
             raise ApplicationError(
                 "The run is over", non_retryable=True, category=ApplicationErrorCategory.BENIGN
@@ -107,6 +112,8 @@ class Heart:
         self._first: asyncio.TimerHandle | None = None
         self._beating: asyncio.Task[None] | None = None
         self._on_first_words = on_first_words.get()
+        self.failure: BaseException | None = None
+        """Why it beats no more, and the attempt was cancelled; None while nothing is wrong."""
 
     def speak(self, iteration: int, attempt: int) -> None:
         """Tell watchers what the model says from now on: nothing so far, so what another attempt said is dropped."""
@@ -141,8 +148,12 @@ class Heart:
     def start(self) -> None:
         """Begin to beat in `HEARTBEAT_SECONDS`, or as soon as there is something to tell.
 
-        An activity that is done before has sent no beat at all: each one is a request to the server.
+        An activity that is done before has sent no beat at all: each one is a request to the server. Beats are sent in
+        the context of whoever calls this, for there may be none where something is told first: in a callback, in a
+        thread, or in a task that some other activity has started.
         """
+        self._context = copy_context()
+        self._attempt = asyncio.current_task()
         self._first = asyncio.get_running_loop().call_later(HEARTBEAT_SECONDS, self._begin)
 
     async def stop(self) -> None:
@@ -162,7 +173,15 @@ class Heart:
     def _begin(self) -> None:
         assert self._first is not None
         self._first.cancel()
-        self._beating = self._beating or asyncio.create_task(self._beat())
+        if self._beating is None:
+            self._beating = asyncio.get_running_loop().create_task(self._beat(), context=self._context)
+            self._beating.add_done_callback(self._end_attempt_if_failed)
+
+    def _end_attempt_if_failed(self, beating: asyncio.Task[None]) -> None:
+        if not beating.cancelled() and (failure := beating.exception()) is not None and self._attempt is not None:
+            _log.error("A heartbeat failed, which ends the attempt: %r", failure, exc_info=failure)
+            self.failure = failure
+            self._attempt.cancel()
 
     async def _beat(self) -> None:
         while True:

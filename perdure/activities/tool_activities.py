@@ -20,7 +20,7 @@ from ..tool_calls import ToolRequest
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..trace_ids import TraceIds
-from .attempts import handed_on, last_heartbeat
+from .attempts import asked_from_anywhere, last_heartbeat
 from .credentials import CredentialError, Credentials
 from .failures import typed_failures
 from .heartbeat import cancelled_meanwhile, heartbeats
@@ -179,7 +179,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int) -> ToolCo
         conversation=request.context,
         traceparent=ids.called(request.iteration, request.index),
         last_heartbeat=last_heartbeat(is_counted=input.offer is not None),
-        handed_on=handed_on,
+        handed_on=asked_from_anywhere(),
         kept_results=run_results(),
         max_result=run.options.max_result,
     )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import contextvars
 import inspect
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from functools import partial
@@ -104,7 +105,11 @@ class _Kept:
         self._loop = asyncio.get_running_loop()
         self._closing = asyncio.Event()
         self.value: asyncio.Future[Any] = self._loop.create_future()
-        self._task = asyncio.create_task(self._keep(), name=f"resource {kind.__name__}")
+        # In a context of its own: what is opened here serves all calls, and must not take itself for a part of the
+        # first one, its activity and its span.
+        self._task = self._loop.create_task(
+            self._keep(), name=f"resource {kind.__name__}", context=contextvars.Context()
+        )
 
     @property
     def is_usable(self) -> bool:

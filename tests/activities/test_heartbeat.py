@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from temporalio.activity import ActivityCancellationDetails
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.heartbeat import HEARTBEAT_SECONDS, MAX_SAID_CHARS, heartbeats
+from perdure.activities.heartbeat import HEART_FAILED, HEARTBEAT_SECONDS, MAX_SAID_CHARS, heartbeats
 from perdure.protocol.activities import StreamedText
 
 
@@ -81,6 +82,37 @@ async def test_tells_what_a_tool_says(environment: ActivityEnvironment, beats: l
 
     await environment.run(work)
     assert beats == [("half done", 0.5)]
+
+
+async def test_what_is_told_first_from_another_context_is_told_and_beats_go_on(
+    environment: ActivityEnvironment, beats: list[tuple[Any, ...]]
+) -> None:
+    async def work() -> None:
+        async with heartbeats() as heart:
+            contextvars.Context().run(heart.tell, "begun")
+            await asyncio.sleep(1.5 * HEARTBEAT_SECONDS)
+
+    await environment.run(work)
+    assert beats == [("begun",), ("begun",)]
+
+
+async def test_a_heartbeat_that_fails_ends_the_attempt(
+    environment: ActivityEnvironment, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*details: Any) -> None:
+        raise ConnectionError("no way out")
+
+    environment.on_heartbeat = refuse
+
+    async def work() -> None:
+        async with heartbeats() as heart:
+            heart.tell("begun")
+            await asyncio.sleep(60)
+
+    with pytest.raises(ApplicationError, match="no way out") as failed:
+        await asyncio.wait_for(environment.run(work), 10)
+    assert (failed.value.type, failed.value.non_retryable) == (HEART_FAILED, False)
+    assert "A heartbeat failed, which ends the attempt" in caplog.text
 
 
 async def test_news_at_the_very_end_do_not_keep_it_alive(environment: ActivityEnvironment) -> None:

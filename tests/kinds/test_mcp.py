@@ -210,6 +210,19 @@ async def test_a_cancelled_run_and_a_slow_tool_are_told_to_the_server(
     assert tool_texts(result) == ["Error: Tool 'wait' failed: timed out after 0.5 seconds"]
 
 
+async def test_progress_in_the_first_second_over_stdio_is_heard(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    """The task that reads the server's messages belongs to no activity."""
+    async with stage.worker(tool_loop=None):
+        run = await stage.start(
+            scripted_agent(scripted([asks(call("wait", text=str(tmp_path))), says("over")]), [on_stdio()])
+        )
+        await wait_for(lambda: _progress(stage, run))
+        (tmp_path / "go").touch()
+        assert tool_texts(await run.result()) == ["went after True"]
+
+
 async def test_tools_that_need_an_approval(stage: Stage, scripted: Scripted) -> None:
     mode = {"kind": "specify", "alwaysRequireApprovalTools": ["write.it"]}
     with serving(make_server().streamable_http_app()) as url:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -18,6 +19,7 @@ from perdure.tools.kind import Asking
 from perdure.tools.user_loop import UserLoop
 
 events: list[str] = []
+CALL: contextvars.ContextVar[str] = contextvars.ContextVar("call")
 
 
 class Database:
@@ -191,3 +193,18 @@ async def test_a_factory_that_ends_or_cancels_itself_is_an_error_and_the_loop_go
             assert why in result.text, result.text
         assert loop.get() is thread
         await box.close()
+
+
+async def test_a_resource_is_opened_in_no_calls_context() -> None:
+    """It serves all calls: the first one's activity and span are not its own."""
+    seen: list[str] = []
+
+    def open_database() -> Database:
+        seen.append(CALL.get("none"))
+        return Database()
+
+    CALL.set("the first call")
+    box = ToolBox([find], resources={Database: open_database}, registered=False)
+    result = await box.execute(agent("find"), "find", {"name": "x"}, {})
+    assert (result.text, seen) == ("row of x", ["none"])
+    await box.close()

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 import logging
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -22,6 +24,7 @@ from .agents import scripted_agent
 from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
+POOL = ThreadPoolExecutor(1)
 WORK: dict[str, Any] = {"name": "work", "kind": "function", "parameters": []}
 
 
@@ -66,6 +69,44 @@ async def test_progress_is_seen_while_the_tool_works(stage: Stage, scripted: Scr
         event.seq for event in recorded if event.type != "token"
     ]
     assert progress(recorded) == []
+
+
+CALLBACKS = {
+    "a thread": lambda work: threading.Thread(target=work).start(),
+    "an executor": lambda work: POOL.submit(work),
+    "a callback of another context": lambda work: asyncio.get_running_loop().call_soon(
+        work, context=contextvars.Context()
+    ),
+}
+
+
+@pytest.mark.parametrize("where", CALLBACKS)
+async def test_what_is_told_first_from_elsewhere_is_heard(stage: Stage, scripted: Scripted, where: str) -> None:
+    """From where there is no activity: the server hears of it, and so does not take the worker for lost."""
+    gate = asyncio.Event()
+
+    async def work(context: ToolContext) -> bool:
+        asked: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+
+        def tell() -> None:
+            context.progress(1, 3, "step 1")
+            question = context.handed_on()
+            asyncio.run_coroutine_threadsafe(question, loop).add_done_callback(
+                lambda answer: loop.call_soon_threadsafe(asked.set_result, answer.result())
+            )
+
+        CALLBACKS[where](tell)
+        await gate.wait()
+        return await asked
+
+    async with stage.worker([work]):
+        run = await stage.start(scripted_agent(scripted([asks(call("work")), says("over")]), [WORK]))
+        async with asyncio.timeout(20):
+            async for event in run.stream():
+                if event.type == "tool_progress":
+                    gate.set()
+        assert [message.text for message in (await run.result()).messages if message.role == "tool"] == ["False"]
 
 
 async def test_who_goes_on_from_progress_misses_nothing(stage: Stage, scripted: Scripted) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextvars
 from collections.abc import Callable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
@@ -76,7 +77,8 @@ async def client_of(kind: str, open_client: Callable[[], AbstractAsyncContextMan
     """
     clients = _opened.setdefault(asyncio.get_running_loop(), {})
     if kind not in clients:
-        clients[kind] = asyncio.create_task(_open(open_client))
+        # In a context of its own: the client is no part of the call that needs it first.
+        clients[kind] = asyncio.get_running_loop().create_task(_open(open_client), context=contextvars.Context())
     opening = clients[kind]
     try:
         client, _ = await asyncio.shield(opening)
