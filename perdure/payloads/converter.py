@@ -186,9 +186,8 @@ def with_converter(client: Client) -> Client:
     if client.data_converter != DataConverter.default:
         require_encrypting(client.data_converter)
         return client
-    settings = client.config(active_config=True)
+    settings = client.config()
     settings["data_converter"] = converter_from_environment()
-    settings["plugins"] = []
     return Client(**settings)
 
 

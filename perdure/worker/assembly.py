@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
@@ -15,6 +17,7 @@ from ..activities.run_cache import DEFAULT_CACHE_BYTES
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
+from ..tools.collect import collect_tools
 from ..tools.kind import ToolKind
 from .plugin import PerdurePlugin
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES
@@ -47,12 +50,14 @@ def create_worker(
     """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
 
     `worker_options` go to `temporalio.worker.Worker` and win over perdure's defaults. Use one client for each
-    worker: two workers on one client and task queue can hang when the first one stops.
+    worker: two workers on one client and task queue can hang when the first one stops. Where the client itself has a
+    `PerdurePlugin`, the worker has what that has, too; what is said here comes first.
 
     Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices or credentials that
     are none, for a rate that can't be, and for a storage in the environment that can't be used.
     """
-    plugin = PerdurePlugin(
+    client, of_client = _taken_apart(with_converter(client))
+    settings = dict(
         tools=tools,
         guardrails=guardrails,
         compactors=compactors,
@@ -69,5 +74,31 @@ def create_worker(
         mock=mock,
         credentials=credentials,
     )
+    plugin = PerdurePlugin(**_together(of_client, settings))
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]
-    return Worker(with_converter(client), task_queue=task_queue, **worker_options)
+    return Worker(client, task_queue=task_queue, **worker_options)
+
+
+def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:
+    """The client without perdure's plugin, of which a worker has one, and the settings of that."""
+    plugins = client.config()["plugins"]
+    ours = [plugin for plugin in plugins if isinstance(plugin, PerdurePlugin)]
+    if not ours:
+        return client, {}
+    settings = client.config()
+    settings["data_converter"] = client.data_converter
+    settings["plugins"] = [plugin for plugin in plugins if plugin not in ours]
+    return Client(**settings), ours[-1].settings
+
+
+def _together(of_client: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a worker: its own before those of its client's plugin, tables merged by their names."""
+    parameters, settings = inspect.signature(PerdurePlugin).parameters, {**of_client, **own}
+    for name in own.keys() & of_client.keys():
+        default, values = parameters[name].default, [of_client[name], own[name]]
+        if name == "tools":
+            values = [value if isinstance(value, Mapping) else collect_tools(value) for value in values]
+        said = [value for value in values if value is not default]
+        is_table = all(isinstance(value, Mapping) for value in said)
+        settings[name] = dict(ChainMap(*reversed(said))) if is_table and said else (said or values)[-1]
+    return settings

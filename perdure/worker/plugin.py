@@ -110,6 +110,7 @@ class PerdurePlugin(SimplePlugin):
         mock: bool = False,
         credentials: CredentialSource | None = None,
     ) -> None:
+        self.settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         self.rates = checked_rates(model_rate)
         self.runs = RunCache(conversation_cache_bytes)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)

@@ -8,10 +8,13 @@ from typing import Any
 
 import pytest
 from temporalio.client import Client
-from temporalio.worker import Worker
+from temporalio.plugin import SimplePlugin
+from temporalio.worker import Worker, WorkerConfig
 
+from perdure import invoke_agent_async
 from perdure.client import start_run
 from perdure.options import RunOptions
+from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.worker import PerdurePlugin, create_worker
 from perdure.worker.plugin import WORKER_DEFAULTS
@@ -23,6 +26,21 @@ TEXT = " ".join(f"word{number}" for number in range(40))
 
 def shout(text: str = "") -> str:
     return text.upper()
+
+
+def whisper(text: str = "") -> str:
+    return text.lower()
+
+
+class Namer(SimplePlugin):
+    """Somebody else's plugin, of clients and of workers."""
+
+    def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
+        return {**super().configure_worker(config), "identity": "named"}
+
+
+def results_of(result: RunResult[Any]) -> list[str]:
+    return [message.text for message in result.messages if message.role == "tool"]
 
 
 def plain_worker(client: Client, task_queue: str, **options: Any) -> Worker:
@@ -69,3 +87,40 @@ async def test_has_the_defaults_except_for_what_it_was_given(
 async def test_a_plugin_of_the_client_does_the_same(address: str, task_queue: str) -> None:
     client = await Client.connect(address, plugins=[PerdurePlugin()])
     assert options_of(Worker(client, task_queue=task_queue)) == WORKER_DEFAULTS
+
+
+async def test_a_worker_of_a_client_with_the_plugin_is_made_once_and_has_what_the_plugin_has(
+    address: str, task_queue: str
+) -> None:
+    client = await Client.connect(address, plugins=[PerdurePlugin(tools={"shout": shout}, registered_tools=False)])
+    both = asks(call("shout", "call_1", text="x"), call("whisper", "call_2", text="X"))
+    with ScriptedModel([both, says("done")]) as model:
+        agent = scripted_agent(model, ["shout", "whisper"])
+        async with create_worker(client, task_queue=task_queue, tools=[whisper]) as worker:
+            assert options_of(worker) == WORKER_DEFAULTS
+            run = await start_run(client, agent, messages=QUESTION, task_queue=task_queue, id=f"run-{uuid.uuid4()}")
+            assert results_of(await run.result()) == ["X", "x"]
+        assert await invoke_agent_async(agent, tools=[whisper], client=client, messages=QUESTION) == "done"
+
+
+async def test_arguments_of_a_worker_come_before_the_plugin_of_its_client(address: str, task_queue: str) -> None:
+    client = await Client.connect(address, plugins=[PerdurePlugin(tools={"shout": whisper})])
+    with ScriptedModel([asks(call("shout", text="x")), says("done")]) as model:
+        async with create_worker(client, task_queue=task_queue, tools=[shout]):
+            run = await start_run(
+                client,
+                scripted_agent(model, ["shout"]),
+                messages=QUESTION,
+                task_queue=task_queue,
+                id=f"run-{uuid.uuid4()}",
+            )
+            assert results_of(await run.result()) == ["X"]
+
+
+@pytest.mark.parametrize("plugins", [[Namer("namer")], [PerdurePlugin(), Namer("namer")]], ids=["plain", "with ours"])
+async def test_other_plugins_of_the_client_stay_those_of_the_worker(
+    address: str, task_queue: str, plugins: list[SimplePlugin]
+) -> None:
+    client = await Client.connect(address, plugins=plugins)
+    worker = create_worker(client, task_queue=task_queue)
+    assert worker.config(active_config=True).get("identity") == "named"
