@@ -173,6 +173,10 @@ class ToolResult(BaseModel):
         return cls(parts=[TextPart(value=text)], status=status, error_kind=kind, error_message=text)
 
 
+MAX_TOKENS = 10**12
+"""More than any call can use: such a count is a mistake."""
+
+
 class Usage(BaseModel):
     """The tokens that model calls have used, as the provider counts them."""
 
@@ -195,6 +199,15 @@ class Usage(BaseModel):
             reasoning_tokens=self.reasoning_tokens + other.reasoning_tokens,
             cache_write_tokens=self.cache_write_tokens + other.cache_write_tokens,
         )
+
+    def plausible(self) -> Usage:
+        """With counts from 0 to `MAX_TOKENS`, and a total of at least input and output: what limits look at.
+
+        A server may leave the total out, or say anything.
+        """
+        counts = {name: max(0, min(count, MAX_TOKENS)) for name, count in self}
+        counts["total_tokens"] = max(counts["total_tokens"], counts["input_tokens"] + counts["output_tokens"])
+        return Usage(**counts)
 
 
 class ModelReply(BaseModel):

@@ -74,6 +74,7 @@ async def _ask(
     call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **bound)
     response = await (_call(call, options, heart) if loop is None else _call_on(loop, call, options, heart))
     reply = provider.reply(agent, response)
+    reply.usage = reply.usage.plausible()
     if options.raw:
         reply.raw = redactor(agent).value(response)
     return _recordable(reply, provider)

@@ -57,6 +57,8 @@ class LoopState:
     """How many model calls are not in `cost_usd`. A called run that has not told its cost counts as one."""
     cost_told: CostNews = ""
     """What the run has said about `warn_cost_usd`."""
+    last_cost_usd: float | None = None
+    """What the run's own last model call has cost; None when that is not known."""
     prompted: bool = False
     """Whether the model is told of its tools in the prompt, and calls them by JSON in its text."""
     answering: bool = False
@@ -76,6 +78,7 @@ class LoopState:
         self.iterations += 1
         self.usage = self.usage + reply.usage
         self.iteration_usage.append(_counts(reply.usage))
+        self.last_cost_usd = reply.cost_usd
         self.add_cost(reply.cost_usd, unpriced=reply.cost_usd is None)
 
     @property

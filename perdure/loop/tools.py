@@ -24,7 +24,7 @@ from ..messages import Message, TextPart, ToolCall, ToolResult
 from ..options import RunOptions
 from ..recent_messages import recent_messages
 from ..tool_calls import ChildRun, Question, ToolRequest, ToolSpec
-from .allowance import Allowances, Spent
+from .allowance import LEAST_SHARE, Allowances, Spent
 from .effects import Cancelled, Effects
 from .persons import Admitted, Immediate, Persons, refused
 from .shown import ShownResults
@@ -56,7 +56,7 @@ class ToolRound:
         self._tools = tools
         self._guarded = guarded
         self._slots = asyncio.Semaphore(options.max_parallel_tools)
-        self._allowances = Allowances(options, state)
+        self._allowances = Allowances(options, state, lambda: effects.is_new(LEAST_SHARE))
         self._shown = ShownResults(tools, options.max_result)
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
@@ -184,7 +184,7 @@ class ToolRound:
         try:
             allowance = self._allowances.take(self._effects.now())
         except Spent as spent:
-            text = f"Error: Tool '{request.name}' failed: nothing is left of {spent} for another agent"
+            text = f"Error: Tool '{request.name}' failed: too little is left of {spent} for another agent"
             return ToolResult.failure(text, kind="limit")
         end = await self._effects.run_agent(request, allowance)
         self._allowances.settle(allowance, end)

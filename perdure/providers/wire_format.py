@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from ..agent import Agent, ModelOptions, Property
 from ..errors import ModelError
 from ..excerpt import excerpt
-from ..messages import Message, ModelReply, ToolCall, Usage
+from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
 from ..options import DEFAULT_ANSWER_BYTES
 from ..valid_text import bounded_text
 from .base import Delta, Provider, StreamAssembler
@@ -25,8 +25,6 @@ from .unexpected import UnexpectedFormatError, shown
 
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
-MAX_TOKENS = 10**12
-"""More than any call can use: such a count is a mistake."""
 MAX_WARNINGS = 20
 MAX_WARNING_CHARS = 1000
 

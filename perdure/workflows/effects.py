@@ -88,6 +88,9 @@ class TemporalEffects:
     def drain_steering(self) -> list[str]:
         return self._inbox.drain()
 
+    def is_new(self, change: str) -> bool:
+        return workflow.patched(change)
+
     def now(self) -> float:
         return workflow.time()
 

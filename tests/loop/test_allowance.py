@@ -7,7 +7,7 @@ import pytest
 from perdure.loop.allowance import Allowance, Allowances, ChildEnd, Spent
 from perdure.loop.called import child_options, too_deep
 from perdure.loop.state import LoopState
-from perdure.messages import ToolResult, Usage
+from perdure.messages import Message, ModelReply, ToolResult, Usage
 from perdure.options import RunOptions
 
 RESULT = ToolResult.of_text("done")
@@ -42,6 +42,16 @@ def test_together_they_share_equally_and_never_more_than_is_left(left: int, shar
         except Spent:
             taken.append(None)
     assert taken == shares
+
+
+def test_no_share_is_less_than_what_the_last_call_has_used() -> None:
+    state = LoopState()
+    state.count(ModelReply(message=Message.assistant("Hi"), usage=Usage(input_tokens=30, total_tokens=30)))
+    allowances = Allowances(RunOptions(max_total_tokens=100), state)
+    allowances.expect(4)
+    assert [allowances.take(0).total_tokens, allowances.take(0).total_tokens] == [35, 35]
+    with pytest.raises(Spent, match="max_total_tokens"):
+        allowances.take(0)
 
 
 def test_a_refused_call_leaves_its_share_to_the_others() -> None:

@@ -137,6 +137,31 @@ def test_nothing_is_left_when_the_limit_is_reached_or_reserved() -> None:
         shares.take(0)
 
 
+def test_no_share_is_less_than_what_the_last_call_has_cost() -> None:
+    state = LoopState()
+    state.count(saying(0.01))
+    shares = Allowances(RunOptions(max_cost_usd=0.0501), state)
+    shares.expect(100)
+    taken = [_share(shares) for _ in range(100)]
+    assert taken[:4] == [pytest.approx(0.010025)] * 4
+    assert taken[4:] == [None] * 96
+
+
+def test_a_run_that_began_with_an_earlier_version_keeps_its_shares() -> None:
+    state = LoopState()
+    state.count(saying(0.01))
+    shares = Allowances(RunOptions(max_cost_usd=0.0501), state, lambda: False)
+    shares.expect(100)
+    assert None not in [_share(shares) for _ in range(100)]
+
+
+def _share(shares: Allowances) -> float | None:
+    try:
+        return shares.take(0).cost_usd
+    except Spent:
+        return None
+
+
 def test_a_called_run_has_its_share_and_does_not_warn() -> None:
     options = RunOptions(max_cost_usd=1.0, warn_cost_usd=0.5)
     share = Allowances(options, LoopState(cost_usd=0.25)).take(0)

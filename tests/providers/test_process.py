@@ -7,12 +7,16 @@ from typing import Any
 
 import pytest
 
+from perdure.activities.heartbeat import Heart
+from perdure.activities.model import ask_model
 from perdure.errors import ModelError
 from perdure.messages import Message, ToolCall, ToolResult, Usage
+from perdure.options import RunOptions
 from perdure.providers import StructuredResult, cast, format_tool_messages, process_response, provider_for
 
 from .agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent
 from .conftest import recording
+from .recorded_server import Recorded, RecordedServer
 
 Api = tuple[str, str]
 NAMES = {CHAT: "chat", RESPONSES: "responses", ANTHROPIC: "anthropic"}
@@ -119,6 +123,27 @@ def test_usage(api: Api, usage: tuple[int, ...]) -> None:
         reasoning_tokens=reasoned,
         cache_write_tokens=kept,
     )
+
+
+@pytest.mark.parametrize(
+    ("told", "total"),
+    [
+        ({}, 30),
+        ({"total_tokens": 0}, 30),
+        ({"total_tokens": 7}, 30),
+        ({"total_tokens": 35.0}, 35),
+        ({"total_tokens": -1}, 30),
+        ({"total_tokens": 1e30}, 30),
+        ({"total_tokens": float("nan")}, 30),
+        ({"total_tokens": "many"}, 30),
+    ],
+)
+async def test_limits_count_at_least_input_and_output(told: Any, total: int, recorded: RecordedServer) -> None:
+    usage = {"prompt_tokens": 10, "completion_tokens": 20, **told}
+    recorded.answers(Recorded.of_json({**saying(CHAT, "Hi"), "usage": usage}))
+    asked = agent(CHAT, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "k"})
+    reply = await ask_model(asked, [Message.user("Hi")], RunOptions(llm_timeout=5), Heart())
+    assert reply.usage == Usage(input_tokens=10, output_tokens=20, total_tokens=total)
 
 
 @pytest.mark.parametrize(

@@ -131,6 +131,22 @@ async def test_called_runs_share_what_is_left_and_tell_what_they_have_cost(
         assert await shown_cost(stage, called) == 0.3
 
 
+async def test_of_many_at_once_only_so_many_are_started_as_the_limit_has_room_for(
+    stage: Stage, scripted: Scripted, tmp_path: Path
+) -> None:
+    chief_says = [asks(*(call("clerk", f"{n}") for n in range(20)), output_tokens=100), says("done", output_tokens=100)]
+    model = scripted(family_script({"chief": chief_says, "clerk": [says("looked", output_tokens=100)] * 20}))
+    chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
+    write_agent(tmp_path, "clerk.prompty", model)
+    async with stage.worker(prices=PRICES):
+        run = await stage.start(load(chief), parallel_tool_calls=True, max_cost_usd=0.5, on_limit="final_answer")
+        result = await run.result()
+    told = [message.text for message in result.messages if message.role == "tool"]
+    refused = "Error: Tool 'clerk' failed: too little is left of max_cost_usd for another agent"
+    assert told == ["looked"] * 4 + [refused] * 16
+    assert result.cost_usd == 0.6, "the answer that is asked for at the limit included"
+
+
 class WholeHistories(Interceptor):
     """Counts how often a client asks for all events of a history."""
 
