@@ -14,10 +14,10 @@ from ..schema import CLOSED, object_schema
 from .anthropic_stream import MessagesStream
 from .base import StreamAssembler
 from .calls import Call, arguments_object, arguments_text, call_id, calls_of, only_text, wire_id, wire_name
-from .clients import SdkNames
 from .functions import FunctionDefinition
 from .media import base64_data
 from .memo import Memo
+from .sdks import anthropic_sdk
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
 
 DEFAULT_MAX_TOKENS = 4096
@@ -34,14 +34,6 @@ class AnthropicMessages(WireFormat):
     """`provider: anthropic`."""
 
     api = "anthropic"
-    sdk = SdkNames(
-        module="anthropic",
-        client="AsyncAnthropic",
-        error="AnthropicError",
-        key_variables=("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"),
-        endpoint_variable="ANTHROPIC_BASE_URL",
-        options=(("open_telemetry", False),),
-    )
     expected = "a message with a list `content` of blocks"
     path = "/v1/messages"
     defaults = {"max_tokens": DEFAULT_MAX_TOKENS}
@@ -54,6 +46,10 @@ class AnthropicMessages(WireFormat):
     }
     merged = frozenset({"output_config"})
     has_strict_tools = False
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.sdk = anthropic_sdk(key)
 
     def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         request: dict[str, Any] = {"messages": _turns(messages)}

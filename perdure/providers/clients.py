@@ -7,7 +7,6 @@ import os
 import ssl
 from collections.abc import Callable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass, replace
 from functools import cache
 from importlib import import_module
 from inspect import iscoroutinefunction
@@ -19,6 +18,7 @@ from .._version import __version__
 from ..agent import Connection
 from ..errors import ModelError
 from ..redaction import know_client
+from .sdks import SdkNames
 
 NO_KEY = "no-key"
 """Sent to a server that needs no key: the SDKs refuse to start without one."""
@@ -27,54 +27,14 @@ MAX_ERROR_BYTES = 16 * 1024 * 1024
 """Of an error's body, unpacked. So much is read because what decides about a retry may be at its end."""
 _OF_THE_BODY = frozenset({"content-encoding", "content-length", "transfer-encoding"})
 
+MAX_REDIRECTS = 5
+_KEYS = frozenset({"api_key", "auth_token"})
+_AMBIENT = ("organization", "project", "admin_api_key", "webhook_secret", "webhook_key")
+
 _ClientKey = tuple[str | None, ...]
-_imported: set[str] = set()
 _lock = Lock()
 _known_connections: dict[str, Any] = {}
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = WeakKeyDictionary()
-
-
-@dataclass(frozen=True)
-class SdkNames:
-    """What is known of an SDK before it is imported."""
-
-    module: str
-    client: str
-    """The class of its asynchronous client."""
-    error: str
-    """The class that all its errors derive from."""
-    key_variables: tuple[str, ...]
-    """Environment variables that the SDK itself reads its credentials from."""
-    endpoint_variable: str
-    own_key_variable: str | None = None
-    """Another variable for the key, which the SDK does not read; it takes precedence."""
-    options: tuple[tuple[str, Any], ...] = ()
-    """Further arguments of the client."""
-
-    async def load(self) -> None:
-        """Imports the SDK in a thread: that takes seconds on a busy machine, and heartbeats must go on.
-
-        Raises ImportError when the SDK is not installed.
-        """
-        # sys.modules would not do: it also holds modules whose import has only begun.
-        if self.module not in _imported:
-            await asyncio.to_thread(import_module, self.module)
-            _imported.add(self.module)
-
-
-_OPENAI = SdkNames(
-    module="openai",
-    client="AsyncOpenAI",
-    error="OpenAIError",
-    key_variables=("OPENAI_API_KEY",),
-    endpoint_variable="OPENAI_BASE_URL",
-)
-_AZURE = replace(_OPENAI, own_key_variable="AZURE_OPENAI_API_KEY")
-
-
-def openai_sdk(key: str) -> SdkNames:
-    """The SDK for a provider key; Azure has a variable of its own for the key."""
-    return _AZURE if key in ("azure", "foundry") else _OPENAI
 
 
 def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
@@ -86,14 +46,19 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
         return _registered(connection, sdk, provider)
     if connection is not None and connection.kind == "oauth":
         raise _misconfigured(f"A model's connection can't be of kind {connection.kind!r}; use kind: key", provider)
-    endpoint = _endpoint(connection, provider)
-    api_key = _api_key(sdk, connection, endpoint, provider)
-    ambient = tuple(os.environ.get(variable) for variable in (*sdk.key_variables, sdk.endpoint_variable))
-    key = (sdk.module, endpoint, api_key, *ambient)
+    endpoint = _endpoint(sdk, connection, provider)
+    argument, secret = _key(sdk, connection, endpoint, provider)
+    is_own = sdk.is_own(endpoint)
+    key = (sdk.module, str(is_own), endpoint, os.environ.get(sdk.endpoint_variable), argument, secret)
     clients = _clients.setdefault(asyncio.get_running_loop(), {})
     if key not in clients:
-        clients[key] = _new_client(sdk, endpoint, api_key)
+        clients[key] = _new_client(sdk, endpoint, {argument: secret}, is_own=is_own)
     return clients[key]
+
+
+def is_without_key(client: Any) -> bool:
+    """Whether a client of perdure's sends a placeholder in the place of a key."""
+    return getattr(client, "api_key", None) == NO_KEY
 
 
 async def close_clients() -> None:
@@ -140,26 +105,27 @@ def _registered(connection: Connection, sdk: SdkNames, provider: str) -> Any:
     return client
 
 
-def _endpoint(connection: Connection | None, provider: str) -> str | None:
+def _endpoint(sdk: SdkNames, connection: Connection | None, provider: str) -> str | None:
     endpoint = connection.endpoint if connection else None
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise _misconfigured(f"The endpoint {endpoint!r} has to start with http:// or https://", provider)
+    if not endpoint and not sdk.endpoint_variable:
+        text = f"No endpoint for {provider!r}: write `endpoint`, the URL of its API, in the agent's connection"
+        raise _misconfigured(text, provider)
     return endpoint or None
 
 
-def _api_key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> str | None:
-    """The key for the client; None lets the SDK read its environment variables."""
+def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> tuple[str, str]:
+    """The client's argument for the key, and the key; a key of the environment only for whom it is meant."""
     if connection is not None and connection.kind == "anonymous":
-        return NO_KEY
+        return "api_key", NO_KEY
     if connection is not None and connection.api_key:
-        return connection.api_key
-    if sdk.own_key_variable and os.environ.get(sdk.own_key_variable):
-        return os.environ[sdk.own_key_variable]
-    if any(os.environ.get(variable) for variable in sdk.key_variables):
-        return None
+        return "api_key", connection.api_key
+    if ambient := sdk.ambient_key(endpoint):
+        return ambient.argument, ambient.value
     if endpoint or os.environ.get(sdk.endpoint_variable):
-        return NO_KEY
-    variable = sdk.own_key_variable or sdk.key_variables[0]
+        return "api_key", NO_KEY
+    variable = sdk.keys[0].variable
     raise _misconfigured(
         f"No API key for {provider!r}: set {variable} in the worker's environment, "
         f"or write `apiKey: ${{env:{variable}}}` in the agent's connection",
@@ -167,29 +133,43 @@ def _api_key(sdk: SdkNames, connection: Connection | None, endpoint: str | None,
     )
 
 
-def _new_client(sdk: SdkNames, endpoint: str | None, api_key: str | None) -> Any:
-    client_class = getattr(import_module(sdk.module), sdk.client)
-    return client_class(
-        api_key=api_key,
+def _new_client(sdk: SdkNames, endpoint: str | None, key: dict[str, str], *, is_own: bool) -> Any:
+    headers = {"User-Agent": f"perdure/{__version__}"}
+    client = getattr(import_module(sdk.module), sdk.client)(
+        **key,
         base_url=endpoint,
         max_retries=0,
-        default_headers={"User-Agent": f"perdure/{__version__}"},
+        default_headers=headers,
         http_client=_http_client_class(sdk.module)(verify=tls_context()),
         **dict(sdk.options),
     )
+    if not is_own:
+        # What the SDK has read of the environment besides is not for this server.
+        client._custom_headers = headers
+        for name in {*_AMBIENT, *_KEYS} - key.keys():
+            if getattr(client, name, None):
+                setattr(client, name, None)
+    return client
 
 
 @cache
 def _http_client_class(module: str) -> Callable[..., Any]:
-    """The SDK's own kind of HTTP client, except that it reads of an error's body no more than `MAX_ERROR_BYTES`.
+    """The SDK's own kind of HTTP client, which follows redirects within a server alone, and reads less of errors.
 
-    The SDKs read such bodies themselves, whatever they unpack to.
+    Of a redirected request's keys, httpx leaves out no more than `Authorization`. The SDKs read the body of an error
+    themselves, whatever that unpacks to; here at most `MAX_ERROR_BYTES`.
     """
     default: Any = import_module(module).DefaultAsyncHttpxClient
 
     class HttpClient(default):  # type: ignore[misc]
         async def send(self, request: Any, **options: Any) -> Any:
+            options["follow_redirects"] = False
             response = await super().send(request, **options)
+            for _ in range(MAX_REDIRECTS):
+                if response.next_request is None or not _is_same_server(request.url, response.next_request.url):
+                    break
+                await response.aclose()
+                response = await super().send(response.next_request, **options)
             return response if response.is_success or response.is_closed else await _readable(response)
 
         def __del__(self) -> None:
@@ -199,6 +179,13 @@ def _http_client_class(module: str) -> Callable[..., Any]:
                     asyncio.get_running_loop().create_task(self.aclose())
 
     return HttpClient
+
+
+def _is_same_server(url: Any, other: Any) -> bool:
+    """Whether a redirect stays on the server, or leads to its encrypted form."""
+    ports = {"http": 80, "https": 443}
+    here, there = ((each.scheme, each.host, each.port or ports.get(each.scheme)) for each in (url, other))
+    return bool(here == there or (here == ("http", url.host, 80) and there == ("https", url.host, 443)))
 
 
 @cache

@@ -13,6 +13,7 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ..errors import ModelError, ModelErrorKind
+from ..hosts import server_in
 from ..valid_text import bounded_text, valid_text
 from .refusals import refuses_tools
 
@@ -86,6 +87,8 @@ def error_from_http(
     the kind; the error holds so much of it as `bounded_text` leaves.
     """
     codes, message = _read_body(body)
+    if status is not None and 300 <= status < 400:
+        return ModelError(_redirected(headers), kind="configuration", provider=provider, status=status)
     return ModelError(
         bounded_text(message or fallback or f"HTTP status {status}"),
         kind=_kind(status, codes, message),
@@ -94,6 +97,12 @@ def error_from_http(
         request_id=request_id(headers, body),
         retry_after=retry_after_seconds(headers),
     )
+
+
+def _redirected(headers: Mapping[str, str]) -> str:
+    server = server_in(headers.get("location"))
+    where = f"another server, {server.scheme}://{server}" if server else "something that is no URL of a server"
+    return f"It redirects to {where}, where no request goes: if it should, write that in `endpoint` of the connection"
 
 
 def error_from_exception(error: Exception, *, provider: str) -> ModelError:

@@ -13,11 +13,11 @@ from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, 
 from ..schema import STRICT, object_schema
 from .base import BLOCK_SIZE, Delta, StreamAssembler
 from .calls import arguments_text, call_id, only_text, wire_name
-from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition
 from .media import as_url, input_audio
 from .memo import Memo
+from .sdks import openai_sdk
 from .wire_format import Answer, WireFormat, count
 
 _INTERNAL_METADATA = frozenset({"provider_content", "status", "sent_as"})

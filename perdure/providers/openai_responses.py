@@ -13,11 +13,11 @@ from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, 
 from ..schema import STRICT, object_schema
 from .base import Delta, StreamAssembler
 from .calls import Call, arguments_text, call_id, calls_of, compact_json, only_text, wire_name
-from .clients import openai_sdk
 from .errors import error_from_http
 from .functions import FunctionDefinition
 from .media import as_url, base64_data, input_audio
 from .memo import Memo
+from .sdks import openai_sdk
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
 
 _TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}

@@ -15,9 +15,9 @@ from ..errors import ModelError, ModelErrorKind
 from ..options import DEFAULT_ANSWER_BYTES
 from ..valid_text import bounded_text, valid_json
 from .base import Delta, StreamAssembler
-from .clients import SdkNames
 from .errors import UNEXPECTED_FORMAT, error_from_exception, request_id
 from .memo import encode
+from .sdks import SdkNames
 from .stream_reader import StreamReader, TooLargeError
 from .unexpected import UnexpectedFormatError, shown
 

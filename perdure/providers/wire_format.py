@@ -16,15 +16,20 @@ from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
 from ..options import DEFAULT_ANSWER_BYTES
 from ..valid_text import bounded_text
 from .base import Delta, Provider, StreamAssembler
-from .clients import SdkNames, client_for
+from .clients import client_for, is_without_key
 from .errors import MAX_NAME_CHARS, error_from_http, short_word
 from .functions import FunctionDefinition, offered_functions
 from .sdk_call import SdkCall
+from .sdks import SdkNames
 from .structured import read_answer, structured_value
 from .unexpected import UnexpectedFormatError, shown
 
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")
+_NO_KEY_SENT = (
+    "no key was sent to {}: write `apiKey: ${{env:NAME}}` in the agent's connection; a key of the worker's environment "
+    "goes by itself only to its provider, and where OPENAI_BASE_URL, AZURE_OPENAI_ENDPOINT or ANTHROPIC_BASE_URL say"
+)
 MAX_WARNINGS = 20
 MAX_WARNING_CHARS = 1000
 
@@ -163,6 +168,8 @@ class WireFormat(Provider):
             return await call.post({key: request[key] for key in request if key not in _STREAMING_ONLY})
         except ModelError as error:
             error.address, error.model = call.address, short_word(request.get("model"))
+            if error.kind == "authentication" and is_without_key(client):
+                error.message = f"{error.message} ({_NO_KEY_SENT.format(call.address)})"
             raise
 
     def _require_answer(self, response: Mapping[str, Any]) -> None:

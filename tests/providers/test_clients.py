@@ -10,16 +10,22 @@ import pytest
 
 from perdure.errors import ModelError
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
+from perdure.providers.sdks import OPENAI_KEY
 
 from .agents import ANTHROPIC, APIS, CHAT, agent
 from .conftest import recording
-from .recorded_server import Recorded, RecordedServer
+from .recorded_server import Recorded, RecordedServer, recorded_server
 
 Api = tuple[str, str]
 VARIABLES = (
     "OPENAI_API_KEY",
     "OPENAI_BASE_URL",
+    "OPENAI_ORG_ID",
+    "OPENAI_PROJECT_ID",
+    "OPENAI_CUSTOM_HEADERS",
     "AZURE_OPENAI_API_KEY",
+    "AZURE_OPENAI_ENDPOINT",
+    "ANTHROPIC_CUSTOM_HEADERS",
     "ANTHROPIC_API_KEY",
     "ANTHROPIC_AUTH_TOKEN",
     "ANTHROPIC_BASE_URL",
@@ -45,24 +51,97 @@ async def sent_key(api: Api, recorded: RecordedServer, **connection: Any) -> str
 
 
 @pytest.mark.parametrize(
-    ("api", "variable"),
+    ("api", "variable", "named_by"),
     [
-        (CHAT, "OPENAI_API_KEY"),
-        (("azure", "chat"), "AZURE_OPENAI_API_KEY"),
-        (("foundry", "chat"), "OPENAI_API_KEY"),
-        (ANTHROPIC, "ANTHROPIC_API_KEY"),
-        (ANTHROPIC, "ANTHROPIC_AUTH_TOKEN"),
+        (CHAT, "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+        (("azure", "chat"), "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_ENDPOINT"),
+        (("foundry", "chat"), "OPENAI_API_KEY", "OPENAI_BASE_URL"),
+        (ANTHROPIC, "ANTHROPIC_API_KEY", "ANTHROPIC_BASE_URL"),
+        (ANTHROPIC, "ANTHROPIC_AUTH_TOKEN", "ANTHROPIC_BASE_URL"),
     ],
 )
 async def test_the_connections_key_then_the_environments_then_none(
-    api: Api, variable: str, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
+    api: Api, variable: str, named_by: str, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert await sent_key(api, recorded, kind="key") == "no-key", "a local server needs none"
     monkeypatch.setenv(variable, "sk-env")
+    assert await sent_key(api, recorded, kind="key") == "no-key", "it is not the provider's server"
+    monkeypatch.setenv(named_by, recorded.url + "/some/path")
     assert await sent_key(api, recorded, kind="key") == "sk-env"
     assert await sent_key(api, recorded, kind="key", apiKey="sk-own") == "sk-own"
     assert await sent_key(api, recorded, kind="foundry") == "sk-env"
     assert await sent_key(api, recorded, kind="anonymous") == "no-key", "an anonymous connection tells no secret"
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_nothing_of_the_environment_goes_to_a_stranger(
+    api: Api, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in VARIABLES:
+        if not name.endswith(("_URL", "_ENDPOINT")):
+            monkeypatch.setenv(name, "x-gateway: planted" if name.endswith("HEADERS") else "planted")
+    recorded.answers(Recorded.of_json({"error": {"message": "who are you?"}}, status=401))
+    calling = agent(api, connection={"kind": "key", "endpoint": recorded.url})
+    with pytest.raises(ModelError) as caught:
+        await provider_for(calling).call(calling, {}, timeout=5)
+    assert caught.value.kind == "authentication"
+    assert "(no key was sent to 127.0.0.1:" in caught.value.message
+    assert "planted" not in str(recorded.last.headers)
+    monkeypatch.setenv("ANTHROPIC_BASE_URL" if api == ANTHROPIC else "OPENAI_BASE_URL", recorded.url)
+    with pytest.raises(ModelError):
+        await provider_for(calling).call(calling, {}, timeout=5)
+    assert recorded.last.headers["x-gateway"] == "planted", "the owner has named this server"
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_provider_that_resembles_another_gets_none_of_its_keys(
+    api: Api, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY"):
+        monkeypatch.setenv(name, "planted")
+    for name in ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL"):
+        monkeypatch.setenv(name, recorded.url)
+    recorded.answers(Recorded(b"{}"))
+    alike = type("Alike", (type(provider_for(agent(api))),), {})("alike")
+    with pytest.raises(ModelError):
+        await alike.call(agent(api, connection={"kind": "key", "endpoint": recorded.url}), {}, timeout=5)
+    assert "planted" not in str(recorded.last.headers)
+    with pytest.raises(ModelError, match="No endpoint for 'alike'"):
+        await alike.call(agent(api), {}, timeout=5)
+
+
+@pytest.mark.parametrize("api", APIS)
+async def test_a_redirect_to_another_server_is_not_followed(api: Api, recorded: RecordedServer) -> None:
+    async with recorded_server() as other:
+        to_other = {"location": f"{other.url}/elsewhere?key=1"}
+        recorded.answers(Recorded(b"", status=307, headers=to_other))
+        calling = agent(api, connection={"kind": "key", "endpoint": recorded.url, "apiKey": "sk-own"})
+        with pytest.raises(ModelError, match=f"redirects to another server, {other.url}, where") as caught:
+            await provider_for(calling).call(calling, {}, timeout=5)
+        assert (caught.value.kind, caught.value.status) == ("configuration", 307)
+        assert not other.received
+    recorded.answers(Recorded(b"", status=308, headers={"location": "/here"}), Recorded(b"{}"))
+    with pytest.raises(ModelError, match="Unexpected"):
+        await provider_for(calling).call(calling, {}, timeout=5)
+    assert recorded.last.path == "/here"
+    assert "sk-own" in str(recorded.last.headers)
+
+
+def test_which_servers_a_key_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example:8443/openai")
+    fits = ("https://api.openai.com/v1", "https://EU.api.openai.com", "https://gateway.example:8443/v1")
+    others = (
+        "http://api.openai.com/v1",
+        "https://api.openai.com:8443/v1",
+        "https://api.openai.com.evil.example/v1",
+        "https://evil-api.openai.com/v1",
+        "https://api.openai.com@evil.example/v1",
+        "https://evil.example\\@api.openai.com/v1",
+        "https://evil.example#@api.openai.com/v1",
+        "https://gateway.example/v1",
+        "https://resource.openai.azure.com/openai/v1",
+    )
+    assert [url for url in (*fits, *others) if OPENAI_KEY.fits(url)] == list(fits)
 
 
 @pytest.mark.parametrize(

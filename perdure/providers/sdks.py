@@ -1,0 +1,119 @@
+"""What is known of the providers' SDKs, and where the keys in this process's environment may be sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
+
+from ..hosts import is_listed, server_in
+
+_imported: set[str] = set()
+
+
+@dataclass(frozen=True)
+class AmbientKey:
+    """An environment variable that holds a provider's key, and the servers that the key is for."""
+
+    variable: str
+    hosts: tuple[str, ...]
+    """The provider's own hosts, which are called over TLS."""
+    endpoint_variables: tuple[str, ...]
+    """Variables by which the owner of the environment names another server that gets the key."""
+    argument: str = "api_key"
+    """The argument of the SDK's client that takes the key."""
+
+    @property
+    def value(self) -> str:
+        """The key; "" for none."""
+        return os.environ.get(self.variable, "")
+
+    def fits(self, endpoint: str | None) -> bool:
+        """Whether the key may be sent there; None is where the SDK itself goes."""
+        if endpoint is None:
+            return True
+        server = server_in(endpoint)
+        if server is None:
+            return False
+        if server.scheme == "https" and server.port == 443 and is_listed(server, self.hosts):
+            return True
+        return server in (server_in(os.environ.get(variable)) for variable in self.endpoint_variables)
+
+
+OPENAI_KEY = AmbientKey("OPENAI_API_KEY", ("api.openai.com", "*.api.openai.com"), ("OPENAI_BASE_URL",))
+AZURE_KEY = AmbientKey(
+    "AZURE_OPENAI_API_KEY",
+    ("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
+    ("AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL"),
+)
+_ANTHROPIC = ("api.anthropic.com", "*.api.anthropic.com"), ("ANTHROPIC_BASE_URL",)
+ANTHROPIC_KEYS = (
+    AmbientKey("ANTHROPIC_API_KEY", *_ANTHROPIC),
+    AmbientKey("ANTHROPIC_AUTH_TOKEN", *_ANTHROPIC, argument="auth_token"),
+)
+PROVIDER_KEYS = (OPENAI_KEY, AZURE_KEY, *ANTHROPIC_KEYS)
+"""All that perdure sends without being told to."""
+
+
+@dataclass(frozen=True)
+class SdkNames:
+    """What is known of an SDK before it is imported."""
+
+    module: str
+    client: str
+    """The class of its asynchronous client."""
+    error: str
+    """The class that all its errors derive from."""
+    keys: tuple[AmbientKey, ...] = ()
+    """Where the environment may have the provider's key, the first that is set going before the others."""
+    endpoint_variable: str = ""
+    """The variable in which the SDK looks for its server; "" for an API that has no server of its own."""
+    options: tuple[tuple[str, Any], ...] = ()
+    """Further arguments of the client."""
+
+    async def load(self) -> None:
+        """Imports the SDK in a thread: that takes seconds on a busy machine, and heartbeats must go on.
+
+        Raises ImportError when the SDK is not installed.
+        """
+        # sys.modules would not do: it also holds modules whose import has only begun.
+        if self.module not in _imported:
+            await asyncio.to_thread(import_module, self.module)
+            _imported.add(self.module)
+
+    def is_own(self, endpoint: str | None) -> bool:
+        """Whether the endpoint is the provider's, or the owner's: what the SDK reads of the environment is for it."""
+        return any(key.fits(endpoint) for key in self.keys)
+
+    def ambient_key(self, endpoint: str | None) -> AmbientKey | None:
+        """The key of the environment for that endpoint."""
+        return next((key for key in self.keys if key.value and key.fits(endpoint)), None)
+
+
+_OPENAI = SdkNames("openai", "AsyncOpenAI", "OpenAIError", (OPENAI_KEY,), "OPENAI_BASE_URL")
+_AZURE = replace(_OPENAI, keys=(AZURE_KEY, OPENAI_KEY))
+_ANTHROPIC_SDK = SdkNames(
+    "anthropic",
+    "AsyncAnthropic",
+    "AnthropicError",
+    ANTHROPIC_KEYS,
+    "ANTHROPIC_BASE_URL",
+    options=(("open_telemetry", False),),
+)
+
+
+def openai_sdk(key: str) -> SdkNames:
+    """The SDK of OpenAI for a provider key. Nothing of OpenAI's or Azure's is for other providers of that format."""
+    known = {"openai": _OPENAI, "azure": _AZURE, "foundry": _AZURE}
+    return known.get(key) or _of_others(_OPENAI)
+
+
+def anthropic_sdk(key: str) -> SdkNames:
+    """The SDK of Anthropic for a provider key. Nothing of Anthropic's is for other providers of that format."""
+    return _ANTHROPIC_SDK if key == "anthropic" else _of_others(_ANTHROPIC_SDK)
+
+
+def _of_others(sdk: SdkNames) -> SdkNames:
+    return replace(sdk, keys=(), endpoint_variable="")
