@@ -19,6 +19,8 @@ INTRODUCTION = """\
 
 The answer of a command is on stdout and nothing else; progress, thinking and errors are on stderr. `--json` is for
 programs. Exit codes: 0 done, 1 failed, 2 wrong usage, 130 interrupted (a service that is sent SIGTERM ends with 0).
+Control characters in what models, tools and others have written are escaped, in JSON and logs too; a run's answer is
+left as it is where stdout is no terminal. Commands in messages are quoted for a shell.
 
 The server is the one that Temporal's own configuration names (`TEMPORAL_ADDRESS`, `TEMPORAL_NAMESPACE`,
 `TEMPORAL_API_KEY`, `TEMPORAL_TLS_…`, or a profile of `temporal.toml`), so Temporal Cloud works without code. Without

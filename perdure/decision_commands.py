@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shlex
+from .shell import command_line, shell_word
 
 
 def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str = "approval") -> str:
@@ -17,12 +17,9 @@ def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str
 
 def denial_command(run_id: str, call_id: str, digest: str | None) -> str:
     """What denies a call, or leaves a question unanswered."""
-    return f"{_command('deny', run_id, call_id, digest)} --reason …"
+    return _command("deny", run_id, call_id, digest, more="--reason …")
 
 
-def _command(verb: str, run_id: str, call_id: str, digest: str | None, *rest: str) -> str:
-    named = [run_id, call_id, *rest]
-    options = ["--digest", digest] if digest else []
-    # A model may write ids that look like options.
-    words = [*options, "--", *named] if any(each.startswith("-") for each in named) else [*named, *options]
-    return shlex.join(["perdure", verb, *words])
+def _command(verb: str, run_id: str, call_id: str, digest: str | None, *rest: str, more: str = "") -> str:
+    options = [f"--digest {shell_word(digest)}" if digest else "", more]
+    return command_line(verb, run_id, call_id, *rest, more=" ".join(filter(None, options)))

@@ -28,6 +28,11 @@ def visible(text: str) -> str:
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
+def visible_json(text: str) -> str:
+    """JSON text with what would act on a terminal escaped as JSON does; the value is the same."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
 def counted(number: float, noun: str) -> str:
     """The number with its noun, such as `1 day` and `1.5 days`."""
     return f"{number:g} {noun}" if number == 1 else f"{number:,.10g} {noun}s"

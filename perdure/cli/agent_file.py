@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from ..shell import command_line, shell_word
 from .console import say
 from .problems import Failure, UsageProblem
 
@@ -47,10 +48,11 @@ def load_checked(
     errors = [problem for problem in problems if problem.severity == "error"]
     old = [problem for problem in problems if problem.message.endswith(FIRST_FORMAT)]
     tell(path, errors if quiet else [problem for problem in problems if problem not in old])
+    validate = command_line("validate", str(path))
     if old and not quiet:
-        say(f"{path}: warning: of the first format: {len(old)} of its properties; `perdure validate {path}` lists them")
+        say(f"{path}: warning: of the first format: {len(old)} of its properties; `{validate}` lists them")
     if errors:
-        raise Failure(f"no run was started: correct {str(path)!r} first; `perdure validate {path}` checks it again")
+        raise Failure(f"no run was started: correct {str(path)!r} first; `{validate}` checks it again")
     return agent
 
 
@@ -65,7 +67,8 @@ def tell(path: Path, problems: Sequence[Problem]) -> None:
 def require_file(path: Path) -> None:
     """Raises `UsageProblem`, which says what agents are here, unless the path is a file that may be an agent's."""
     if path.suffix in (".py", ".pyi", ".pyc"):
-        raise UsageProblem(f"{str(path)!r} is Python code. Expected an agent's .prompty file; tools: --tools {path}")
+        option = f"--tools {shell_word(str(path))}"
+        raise UsageProblem(f"{str(path)!r} is Python code. Expected an agent's .prompty file; tools: {option}")
     if path.is_file():
         return
     folder = path if path.is_dir() else Path()

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from ..excerpt import one_line
+from ..shell import command_line
 from . import console, options
 from .approvals import call_to_decide, this_user
 from .console import say
@@ -34,7 +35,8 @@ async def _answer(run_id: str, call_id: str, text: str, digest: str | None, by: 
         run_id = handle.id
         call = await call_to_decide(handle, call_id, digest)
         await call.run.answer(call.id, text, digest=call.digest, by=by or this_user())
-        say(f"Answered {one_line(text)!r} to {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")
+        watch = command_line("watch", run_id)
+        say(f"Answered {one_line(text)!r} to {call.shown} of run {call.run.id}. Watch it: {watch}")
         if as_json:
             console.answer(
                 {"id": call.run.id, "action": "answer", "callId": call.id, "digest": call.digest, "text": text}

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ..excerpt import one_line
+from ..shell import command_line
 from .console import describe_call
 from .problems import Failure, UsageProblem
 
@@ -58,7 +59,8 @@ async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | N
     )
     if status.status not in ("running", "waiting_for_approval"):
         raise Failure(
-            f"run {handle.id} has ended, so nothing waits there: perdure show {handle.id} says what was decided"
+            f"run {handle.id} has ended, so nothing waits there: "
+            f"{command_line('show', handle.id)} says what was decided"
         )
     raise Failure(
         f"run {handle.id}: expected the id, and --digest where two have one id, of a tool call that waits. "

@@ -6,6 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..shell import command_line
 from . import options
 from .approvals import call_to_decide, read_arguments, this_user
 from .console import answer, say, to_json
@@ -45,7 +46,7 @@ async def _approve(
         call = await call_to_decide(handle, call_id, digest)
         await call.run.approve(call.id, arguments=changed, digest=call.digest, by=by or this_user())
         shown = call.shown if changed is None else f"{call.shown}, with {to_json(changed, indent=None)} instead,"
-        say(f"Approved {shown} of run {call.run.id}. Watch it: perdure watch {run_id}")
+        say(f"Approved {shown} of run {call.run.id}. Watch it: {command_line('watch', run_id)}")
         if as_json:
             answer(
                 {"id": call.run.id, "action": "approve", "callId": call.id, "digest": call.digest, "arguments": changed}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..shell import shell_word
 from .agent_file import load_checked
 from .inputs import read_inputs
 from .problems import Failure, UsageProblem
@@ -137,7 +138,7 @@ async def begin_after(session: Session, handle: RunHandle, request: RunRequest) 
     if not recorded.has_ended:
         raise Failure(
             f"run {handle.id} is still under way, expected one that has ended. Send it a message instead: "
-            f'perdure steer {handle.id} "…"'
+            f'perdure steer {shell_word(handle.id)} "…"'
         )
     memo = memo_for(recorded, sources)
     code = sources.load() if sources else memo.load()

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..shell import command_line, shell_word
 from . import options
 from .console import answer, say
 from .problems import Failure
@@ -30,10 +31,10 @@ async def _cancel(id: str, reason: str, as_json: bool) -> None:
         run_id = handle.id
         if await session.has_ended(run_id):
             raise Failure(
-                f"run {run_id} has already ended: perdure result {run_id} shows how"
-                + (f". Close its session: perdure chat --session {id} --close" if id != run_id else "")
+                f"run {run_id} has already ended: {command_line('result', run_id)} shows how"
+                + (f". Close its session: perdure chat --session {shell_word(id)} --close" if id != run_id else "")
             )
         await handle.cancel(reason)
-        say(f"Cancellation of run {run_id} requested. See how it ends: perdure watch {run_id}")
+        say(f"Cancellation of run {run_id} requested. See how it ends: {command_line('watch', run_id)}")
         if as_json:
             answer({"id": run_id, "action": "cancel", "reason": reason})

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 
 import typer
 
-from ..excerpt import counted, one_line, visible
+from ..excerpt import counted, one_line, visible, visible_json
 from ..money import format_usd
 
 if TYPE_CHECKING:
@@ -50,13 +50,15 @@ def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
     print(f"{styled}{end}", end="", file=sys.stderr, flush=True)
 
 
-def answer(value: Any) -> None:
-    """Write a part of the command's result to stdout: text as it is, anything else as JSON."""
-    print(
-        value if isinstance(value, str) else to_json(value),
-        file=_answers.stream if _answers else sys.stdout,
-        flush=True,
-    )
+def answer(value: Any, *, exact: bool = False) -> None:
+    """Write a part of the command's result to stdout: text on a line, anything else as JSON.
+
+    Control characters are escaped, as `say` does it. Text that is `exact`, such as a run's answer, is left as it is
+    where stdout is no terminal.
+    """
+    stream = _answers.stream if _answers else sys.stdout
+    text = value if isinstance(value, str) else to_json(value)
+    print(text if exact and not stream.isatty() else visible(text), file=stream, flush=True)
 
 
 def keep_stdout_for_answers() -> None:
@@ -100,8 +102,8 @@ class _Answers:
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
-    """The value as JSON; what JSON has no form for becomes its `str`."""
-    return json.dumps(value, ensure_ascii=False, indent=indent, default=str)
+    """The value as JSON, which no terminal acts on; what JSON has no form for becomes its `str`."""
+    return visible_json(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
 
 
 def describe_call(name: str, arguments: Any, limit: int = 100) -> str:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..shell import command_line
 from . import options
 from .approvals import DENIED, call_to_decide, this_user
 from .console import answer, say
@@ -35,6 +36,6 @@ async def _deny(
         run_id = handle.id
         call = await call_to_decide(handle, call_id, digest)
         await call.run.deny(call.id, reason, digest=call.digest, by=by or this_user())
-        say(f"Denied {call.shown} of run {call.run.id}. Watch it: perdure watch {run_id}")
+        say(f"Denied {call.shown} of run {call.run.id}. Watch it: {command_line('watch', run_id)}")
         if as_json:
             answer({**call.told("deny"), "reason": reason})

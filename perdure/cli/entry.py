@@ -48,5 +48,5 @@ def _report(error: Exception) -> int:
     if explanation := explain(error):
         say(f"perdure: {explanation.text}")
         return explanation.exit_code
-    traceback.print_exception(error)
+    say("".join(traceback.format_exception(error)).rstrip())
     return FAILED

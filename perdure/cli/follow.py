@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..errors import RunError
+from ..shell import command_line, shell_word
 from .asking import asking
 from .console import answer, describe_spending, say
 from .going_on import say_how_to_go_on
@@ -117,12 +118,12 @@ def _print_result(handle: RunHandle, result: RunResult, *, quiet: bool, as_json:
     if as_json:
         answer({"id": handle.id, "status": "done", **result.model_dump(mode="json", by_alias=True)})
         return
-    answer(result.output)
+    answer(result.output, exact=True)
     if not quiet:
         say(f"Run {handle.id} is done: {describe_spending(result)}", "faint")
     if result.is_incomplete:
         say(f"Run {handle.id} reached a limit: this result is incomplete.", "bad")
-        say(f'  go on from there: perdure run --continue {handle.id} "go on"')
+        say(f'  go on from there: perdure run --continue {shell_word(handle.id)} "go on"')
 
 
 def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
@@ -130,7 +131,8 @@ def _print_failure(handle: RunHandle, error: RunError, *, as_json: bool) -> int:
         status = "cancelled" if error.kind == "cancelled" else "failed"
         answer({"id": handle.id, "status": status, "kind": error.kind, "reason": error.reason, "message": str(error)})
     say(f"Run {handle.id} ended without a result ({error.kind}): {error}", "bad")
-    say(f"  what it did: perdure show {handle.id}    what was said: perdure messages {handle.id}", "faint")
+    did, said = command_line("show", handle.id), command_line("messages", handle.id)
+    say(f"  what it did: {did}    what was said: {said}", "faint")
     return FAILED
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..shell import command_line
 from . import options
 from .agent_file import load_agent
 from .beginning import Beginning, CodeSources, RunRequest, hooks_of, memo_for, shared_queue
@@ -108,5 +109,5 @@ def _require_tools(fork: Fork, code: UserCode, run_id: str) -> None:
     if missing := [name for name in needed if name not in code.tools]:
         raise UsageProblem(
             f"a fork of run {run_id} needs {', '.join(missing)}, expected their functions. "
-            f"Type: perdure fork {run_id} … --tools file.py"
+            f"Type: {command_line('fork', run_id, more='… --tools file.py')}"
         )

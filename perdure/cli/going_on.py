@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from ..shell import shell_word
 from .console import say
 from .run_options import option_name
 
@@ -30,4 +31,4 @@ async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None
     options = (await read_recorded(client, run_id)).input.options
     limit = getattr(options, field or "max_repeated_calls")
     more = f" {option_name(field or 'max_repeated_calls')} {2 * limit:g}" if limit else ""
-    say(f'  go on from there: perdure run --continue {run_id}{more} "go on"')
+    say(f'  go on from there: perdure run --continue {shell_word(run_id)}{more} "go on"')

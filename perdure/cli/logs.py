@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import logging.config
 import os
@@ -10,6 +9,7 @@ import sys
 from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, get_args
 
+from ..excerpt import visible
 from . import console
 from .problems import UsageProblem
 
@@ -26,6 +26,13 @@ _CORE: dict[str, str] = {"debug": "INFO", "info": "WARN", "warning": "WARN", "er
 """perdure's level → that of Temporal's core."""
 
 
+class TextFormatter(logging.Formatter):
+    """A record as lines of text, in which control characters are escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
 class JsonFormatter(logging.Formatter):
     """A record as a JSON object on one line."""
 
@@ -38,7 +45,7 @@ class JsonFormatter(logging.Formatter):
         }
         about = {name: value for name in ABOUT if (value := getattr(record, name, None)) not in (None, "")}
         exception = {"exception": record.exc_text} if record.exc_text else {}
-        return json.dumps({**fields, **about, **exception}, ensure_ascii=False, default=str)
+        return console.to_json({**fields, **about, **exception}, indent=None)
 
 
 class StderrHandler(logging.StreamHandler[TextIO]):
@@ -72,7 +79,7 @@ def configure(default: Level, *, metrics: str | None = None) -> None:
             "disable_existing_loggers": False,
             "filters": {"without secrets": {"()": "perdure.logs.WithoutSecrets"}},
             "formatters": {
-                "text": {"format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+                "text": {"()": TextFormatter, "format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
                 "json": {"()": JsonFormatter},
             },
             "handlers": {"stderr": handler},

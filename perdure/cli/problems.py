@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from ..client.sessions.error import SessionError
 from ..errors import ApprovalError, ConfigurationError, InvokerError, LoadError, RenderError, RunError, RunNotFound
 from ..kept_results import UnknownCallError
+from ..shell import command_line
 from .console import describe_call
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _explain_temporal(error: Exception) -> Explanation | None:
         run = error.workflow_id
         return Explanation(
             f"a run {run!r} is under way, expected an unused id: choose another --id, or follow that one: "
-            f"perdure watch {run}",
+            f"{command_line('watch', run)}",
             FAILED,
         )
     if isinstance(error, ApplicationError):  # A value that is lost, changed or refused, where it is read.

@@ -51,7 +51,7 @@ async def _tool_result(run_id: str, call_id: str, iteration: int | None, *, as_j
     if as_json:
         answer(found.model_dump(mode="json", by_alias=True))
         return DONE
-    answer(found.text)
+    answer(found.text, exact=True)
     if media := [part for part in found.parts if part.kind != "text"]:
         say(f"{counted(len(media), 'part')} besides the text: --json has all", "faint")
     return DONE

@@ -6,6 +6,7 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
+from ..shell import command_line, shell_word
 from . import options
 from .agent_file import script_at
 from .beginning import CodeSources
@@ -48,8 +49,8 @@ async def _resume(run_id: str, sources: CodeSources, *, quiet: bool, as_json: bo
         recorded = await read_recorded(session.client, run_id)
         if recorded.has_ended:
             raise Failure(
-                f"run {run_id} has ended: perdure result {run_id} shows how. "
-                f'Go on from there: perdure run --continue {run_id} "…"'
+                f"run {run_id} has ended: {command_line('result', run_id)} shows how. "
+                f'Go on from there: perdure run --continue {shell_word(run_id)} "…"'
             )
         code = _load(recorded, sources)
         queue = recorded.description.task_queue
@@ -81,7 +82,7 @@ def _require_tools(recorded: RecordedRun, code: UserCode) -> None:
     if missing := [name for name in needed if name not in code.tools]:
         raise UsageProblem(
             f"run {recorded.description.id} needs {', '.join(missing)}, expected their functions. "
-            f"Type: perdure resume {recorded.description.id} --tools file.py"
+            f"Type: {command_line('resume', recorded.description.id, more='--tools file.py')}"
         )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from ..shell import command_line
 from . import options
 from .agent_file import scripted_agent
 from .beginning import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
@@ -146,7 +147,8 @@ def telling_if_interrupted(run_id: str) -> Iterator[None]:
     try:
         yield
     except asyncio.CancelledError:
-        say(f"Run {run_id} may have been started: perdure status {run_id}    end it: perdure cancel {run_id}")
+        status, cancel = command_line("status", run_id), command_line("cancel", run_id)
+        say(f"Run {run_id} may have been started: {status}    end it: {cancel}")
         raise
 
 
@@ -187,7 +189,7 @@ async def _report_detached(session: Session, handle: RunHandle, queue: str, code
     answer({"id": handle.id, "taskQueue": queue, "uiUrl": url} if request.as_json else handle.id)
     if request.quiet:
         return DONE
-    say(f"Run {handle.id} is started: perdure result {handle.id} waits for its answer.")
+    say(f"Run {handle.id} is started: {command_line('result', handle.id)} waits for its answer.")
     if url:
         say(f"Temporal UI: {url}")
     if not await somebody_polls(session.client, queue):

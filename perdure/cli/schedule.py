@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from ..shell import command_line, shell_word
 from . import options
 from .console import answer, say
 from .problems import UsageProblem
@@ -130,7 +131,7 @@ def pause(name: Name, reason: Annotated[str, typer.Option(help="Why, for those w
     """Start no more runs, until it is resumed."""
     from ..client.schedules import pause_schedule
 
-    told = f"Paused {name}. Go on: perdure schedule resume {name}"
+    told = f"Paused {name}. Go on: {command_line('schedule resume', name)}"
     execute(_do(lambda client: pause_schedule(client, name, reason), told))
 
 
@@ -147,7 +148,7 @@ def run(name: Name) -> None:
     """Start a run now, beside the usual times."""
     from ..client.schedules import run_schedule
 
-    told = f"Started a run of {name}. See it: perdure ls --origin schedule:{name}"
+    told = f"Started a run of {name}. See it: perdure ls --origin {shell_word(f'schedule:{name}')}"
     execute(_do(lambda client: run_schedule(client, name), told))
 
 

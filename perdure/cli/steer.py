@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ..shell import command_line, shell_word
 from . import options
 from .console import answer, say
 from .problems import Failure
@@ -30,10 +31,10 @@ async def _steer(id: str, text: str, as_json: bool) -> None:
         run_id = handle.id
         if await session.has_ended(run_id):
             raise Failure(
-                f"run {run_id} has ended and reads no more messages: perdure result {run_id} shows how"
-                + (f'. Say it to the session: perdure chat --session {id} -m "…"' if id != run_id else "")
+                f"run {run_id} has ended and reads no more messages: {command_line('result', run_id)} shows how"
+                + (f'. Say it to the session: perdure chat --session {shell_word(id)} -m "…"' if id != run_id else "")
             )
         await handle.steer(text)
-        say(f"Sent to run {run_id}. Watch it: perdure watch {run_id}")
+        say(f"Sent to run {run_id}. Watch it: {command_line('watch', run_id)}")
         if as_json:
             answer({"id": run_id, "action": "steer", "text": text})

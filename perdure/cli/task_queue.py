@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING
 
+from ..shell import command_line, shell_word
 from .console import say
 from .recorded import CommandMemo, read_memo
 from .session import Session
@@ -88,10 +89,10 @@ def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: 
 
 def resume_command(run_id: str) -> str:
     """What to type to start a worker for one run, with the code that the run's own command was given."""
-    return f"perdure resume {run_id}"
+    return command_line("resume", run_id)
 
 
 def worker_command(task_queue: str, code: UserCode | None = None) -> str:
     """What to type to start a worker for the queue."""
-    queue = "" if task_queue == DEFAULT_QUEUE else f" --task-queue {task_queue}"
+    queue = "" if task_queue == DEFAULT_QUEUE else f" --task-queue {shell_word(task_queue)}"
     return f"perdure worker{queue}{code.as_options() if code else ' --tools module:functions'}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
+from ..shell import command_line
 from .console import say
 from .follow import follow
 from .menu import Detached
@@ -36,7 +37,7 @@ async def follow_to_the_end(session: Session, handle: RunHandle, *, inside: bool
 
 def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
     if code == DONE:
-        say(f"What it did: perdure show {handle.id}", "faint")
+        say(f"What it did: {command_line('show', handle.id)}", "faint")
     if url := session.ui_url(handle.id):
         hint = "   (the UI runs while a server does: perdure dev)" if session.embedded else ""
         say(f"Temporal UI: {url}{hint}", "faint")
@@ -46,4 +47,4 @@ def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:
     say(f"Run {handle.id} goes on without this command." if not inside else f"Run {handle.id} waits for a worker.")
     if inside:
         say(f"  go on: {resume_command(handle.id)}")
-    say(f"  watch it: perdure watch {handle.id}    end it: perdure cancel {handle.id}")
+    say(f"  watch it: {command_line('watch', handle.id)}    end it: {command_line('cancel', handle.id)}")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.text import Text
 
 from ..trace.text import Row, column_widths, rows
+from .visible_console import VisibleConsole
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -18,7 +18,7 @@ _STYLES = {"agent": "bold", "model": "cyan", "tool": "", "wait": "yellow", "retr
 
 def print_tree(spans: Sequence[ReadableSpan]) -> None:
     """Print it on stdout, in colours where that is a terminal."""
-    console = Console(highlight=False, markup=False, emoji=False)
+    console = VisibleConsole(stderr=False)
     found = list(rows(spans))
     widths = column_widths(found)
     for row in found:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ..shell import shell_word
 from .console import say
 from .problems import Failure
 
@@ -20,7 +21,7 @@ async def last_turn(client: Client, session: WorkflowExecutionDescription) -> st
         return under_way
     runs = await conversation_of(client, None, session.id).runs()
     if not runs:
-        raise Failure(f"session {session.id} has no run yet: perdure chat --session {session.id}")
+        raise Failure(f"session {session.id} has no run yet: perdure chat --session {shell_word(session.id)}")
     say(f"Session {session.id}: no run is under way; the last one is {runs[-1].id}", "faint")
     return runs[-1].id
 

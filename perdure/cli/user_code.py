@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, LoadError
+from ..shell import shell_word
 from .console import keep_stdout_for_answers
 from .problems import UsageProblem
 
@@ -36,7 +37,8 @@ class UserCode:
 
     def as_options(self) -> str:
         """The options, as text to append to a command."""
-        return "".join(f" {option} {source}" for option, sources in self.sources.items() for source in sources)
+        named = [(option, source) for option, sources in self.sources.items() for source in sources]
+        return "".join(f" {option} {shell_word(source)}" for option, source in named)
 
 
 def load_user_code(

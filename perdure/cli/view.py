@@ -8,12 +8,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from rich.console import Console, Group
+from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from .flowing import FlowingText
 from .under_way import UnderWay
+from .visible_console import VisibleConsole
 from .written import Line, Written
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ class View:
     """
 
     def __init__(self, run_id: str, model: str = "") -> None:
-        self._console = Console(stderr=True, highlight=False, markup=False, emoji=False)
+        self._console = VisibleConsole()
         self._under_way = UnderWay()
         self._written = self._writer(run_id, model)
         self._live: Live | None = None

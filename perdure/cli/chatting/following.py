@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING
 
 from ...errors import RunError
+from ...shell import command_line
 from ..console import answer, describe_spending, say
 from ..follow import alongside, shown_to_the_end
 from ..menu import Detached, Menu
@@ -170,7 +171,7 @@ class Following:
                 return
         _show_result(handle, result, view)
         if self._on_stdout:
-            answer(result.output)
+            answer(result.output, exact=True)
 
 
 async def _shown(handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> RunResult:
@@ -186,7 +187,7 @@ def _say_failure(handle: RunHandle, error: RunError) -> None:
         say(f"    {handle.id} was cancelled", "bad")
         return
     say(f"    {handle.id} ended without an answer ({error.kind}): {error}", "bad")
-    say(f"    what it did: perdure show {handle.id}", "faint")
+    say(f"    what it did: {command_line('show', handle.id)}", "faint")
 
 
 def opening(input: RunInput) -> list[Message]:

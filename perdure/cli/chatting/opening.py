@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ...shell import command_line, shell_word
 from ..agent_file import load_checked, script_at, scripted_agent
 from ..beginning import CodeSources, hooks_of
 from ..inputs import read_given
@@ -75,7 +76,7 @@ class Opened:
 
 def chat_command(session: str) -> str:
     """What to type to go on with a session."""
-    return f"perdure chat --session {session}"
+    return f"perdure chat --session {shell_word(session)}"
 
 
 @asynccontextmanager
@@ -156,12 +157,13 @@ def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:
     if found is None:
         raise Failure(
             f"there is no session {request.session!r}: name the agent that it is to begin with: "
-            f"perdure chat AGENT.prompty --session {request.session}"
+            f"perdure chat AGENT.prompty --session {shell_word(request.session)}"
         )
     if found.has_ended:
         raise Failure(
             f"session {request.session} is closed: name the agent that a new one is to begin with: perdure chat "
-            f"AGENT.prompty --session {request.session}. What was said: perdure messages {request.session}"
+            f"AGENT.prompty --session {shell_word(request.session)}. "
+            f"What was said: {command_line('messages', request.session)}"
         )
     if request.fields or request.inputs or request.inputs_json:
         raise UsageProblem("options and inputs are for an agent that is named: expected its .prompty file with them")

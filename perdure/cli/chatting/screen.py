@@ -18,6 +18,7 @@ from rich.console import Console, Group
 from rich.text import Text
 
 from ...excerpt import visible
+from ..visible_console import VisibleConsole
 from .above import Above
 
 PROMPT = "> "
@@ -144,7 +145,7 @@ def write(text: str, style: str = "") -> None:
 
 
 def _console() -> Console:
-    return Console(stderr=True, highlight=False, markup=False, emoji=False)
+    return VisibleConsole()
 
 
 class _Asked:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING
 
 from ...excerpt import counted, one_line
+from ...shell import command_line
 from ..console import keep_stdout_for_answers, say
 from ..problems import DONE
 from ..waiting import waiting_shown
@@ -104,6 +105,6 @@ def _say_how_to_go_on(opened: Opened, following: Following, unsent: Sequence[str
         )
         say(f"Run {following.unfinished} {goes_on}.")
     if following.is_closing:
-        say(f"Session {opened.id} is closed. What was said: perdure messages {opened.id}")
+        say(f"Session {opened.id} is closed. What was said: {command_line('messages', opened.id)}")
     else:
         say(f"Session {opened.id} stays. Go on with it: {opened.command}")
