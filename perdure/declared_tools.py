@@ -122,6 +122,7 @@ class CustomTool(_Tool):
     model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="allow")
 
     kind: str
+    """What executes it: `function`, `mcp`, `openapi`, `prompty`, `a2a`, `builtin`, … or a kind of your own."""
     connection: Connection | None = None
     """For the code of that kind."""
     options: dict[str, Any] | None = None

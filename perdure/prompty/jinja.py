@@ -20,6 +20,8 @@ MAX_SOURCE = 2**20
 """Characters of a template."""
 MAX_TAGS = 20_000
 """`{{` and `{%` in a template: each costs time, read and rendered."""
+HISTORY_ROLES = ("user", "assistant")
+"""Roles that a value may name in a template's `{{item.role}}:`; instructions are the template's own (§6.3)."""
 _GLOBALS = frozenset(DEFAULT_NAMESPACE)
 
 
@@ -100,11 +102,19 @@ class _ValueMarking(NodeTransformer):
     def __init__(self, token: str) -> None:
         self._token = token
 
-    def visit_Output(self, node: nodes.Output) -> nodes.Output:
-        children: list[nodes.Expr] = []
-        for child in node.nodes:
-            children += [child] if isinstance(child, nodes.TemplateData) else [self._mark(), child, self._mark()]
-        return nodes.Output(children, lineno=node.lineno)
+    def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
+        return [self._marked(child, node.lineno) for child in node.nodes]
+
+    def _marked(self, child: nodes.Expr, line: int) -> nodes.Node:
+        """What prints an expression between two tokens. The role of a history's message, `{{item.role}}`, has none."""
+        if isinstance(child, nodes.TemplateData):
+            return nodes.Output([child], lineno=line)
+        between = nodes.Output([self._mark(), child, self._mark()], lineno=line)
+        if not _is_role(child):
+            return between
+        roles = nodes.Tuple([nodes.Const(role) for role in HISTORY_ROLES], "load")
+        is_known = nodes.Compare(child, [nodes.Operand("in", roles)])
+        return nodes.If(is_known, [nodes.Output([child], lineno=line)], [], [between], lineno=line)
 
     def visit_FilterBlock(self, node: nodes.Node) -> list[nodes.Node]:
         return [nodes.Output([self._mark()]), node, nodes.Output([self._mark()])]
@@ -118,6 +128,16 @@ class _ValueMarking(NodeTransformer):
 
     def _mark(self) -> nodes.TemplateData:
         return nodes.TemplateData(self._token)
+
+
+def _is_role(printed: nodes.Expr) -> bool:
+    """Whether it is `NAME.role` or `NAME["role"]`: what the template's author writes to say whose message follows."""
+    match printed:
+        case nodes.Getattr(node=nodes.Name(), attr="role"):
+            return True
+        case nodes.Getitem(node=nodes.Name(), arg=nodes.Const(value="role")):
+            return True
+    return False
 
 
 class _NamesIn(meta.TrackingCodeGenerator):

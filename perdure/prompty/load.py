@@ -13,7 +13,7 @@ from ..errors import LoadError
 from ..json_values import json_value
 from .asset_file import WrittenAsset, read_asset
 from .known_fields import is_ignored
-from .migration import Migration, Note
+from .migration import Migration, Note, refuse_promptflow
 from .octopus import with_octopus_names
 from .places import Place, strings
 from .references import References, is_unset, not_set
@@ -73,8 +73,9 @@ class Canonical(NamedTuple):
 def canonical(written: WrittenAsset, references: References) -> Canonical:
     """The asset in canonical form: references resolved, the first format migrated, shorthands expanded.
 
-    What is wrong with names of Octopus goes where the references' faults go.
+    What is wrong with names of Octopus, and what only promptflow understands, goes where the references' faults go.
     """
+    refuse_promptflow(written.data, references.fail)
     shorthands, migration = Shorthands(), Migration()
     data = migration.apply(references.resolve(written.data))
     asset = with_octopus_names(shorthands.expand(data), references.fail)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..errors import LoadError
 from .places import Place, dotted
 from .property_kinds import kind_of
 from .schema_properties import described_properties, tool_of
@@ -34,6 +35,26 @@ _TO_METADATA = ("authors", "tags", "version")
 
 FIRST_FORMAT = "(the first format of .prompty files)"
 """What the text of each note ends with."""
+
+
+def refuse_promptflow(data: Mapping[str, Any], fail: Callable[[LoadError, Place], object]) -> None:
+    """Tell `fail` of keys that promptflow alone gives a meaning, in its dialect of the first format."""
+    model = data.get("model")
+    configuration = model.get("configuration") if isinstance(model, Mapping) else None
+    if isinstance(configuration, Mapping) and isinstance(name := configuration.get("connection"), str):
+        text = (
+            f"{name!r:.60} is a connection of promptflow, whose store of connections is not known here: write "
+            "azure_endpoint and api_key (`${env:NAME}`), or `model.connection: {kind: reference, name: …}`"
+        )
+        fail(LoadError(text), ("model", "configuration", "connection"))
+    inputs = data.get("inputs")
+    for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
+        for key in sorted({"is_chat_history", "is_chat_input"} & (spec.keys() if isinstance(spec, Mapping) else set())):
+            text = f"a key of promptflow, for its chat window: write `{_CHAT[key]}`, and give its value with each run"
+            fail(LoadError(text), ("inputs", name, key))
+
+
+_CHAT = {"is_chat_history": "kind: thread", "is_chat_input": "kind: string"}
 
 
 class Note(NamedTuple):

@@ -18,7 +18,11 @@ from .nunjucks import differences, word_differences
 
 _MUSTACHE = re.compile(r"\{\{[#^/]")
 _MUSTACHE_HINT = ". It looks like Mustache, which is not rendered here: write it in Jinja2"
-_ROLE_OF_A_VALUE = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+\{\{[^{}\n]*+\}\}[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
+_HISTORY_ROLE = r"-?\s*+\w++(?:\.role|\[['\"]role['\"]\])\s*+-?\}\}"
+_ROLE_OF_A_VALUE = re.compile(
+    rf"^[^\S\n]*+#?+[^\S\n]*+\{{\{{(?!{_HISTORY_ROLE})[^{{}}\n]*+\}}\}}[^\S\n]*+:[^\S\n]*+$", re.MULTILINE
+)
+"""A role that a value names, except `{{item.role}}:` of a history."""
 _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$", re.MULTILINE)
 
 
@@ -100,7 +104,7 @@ def _roles(asset: Mapping[str, Any], text: str, first_line: int) -> Iterator[Fin
     if _setting(asset, "format", "strict", True) is True:
         for match in _ROLE_OF_A_VALUE.finditer(text):
             line = first_line + text.count("\n", 0, match.start())
-            advice = "declare an input of kind thread for messages, or write `strict: false` in template.format"
+            advice = "declare an input of kind thread, or loop over a history with `{{item.role}}:` (user, assistant)"
             yield warning((), f"{match[0].strip()!r}: a role that a value names is refused (§6.3): {advice}", line)
     for match in _LONE_WORD.finditer(text):
         word = match[1].lower()
