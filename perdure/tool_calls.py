@@ -8,9 +8,9 @@ from collections.abc import Iterable
 from hashlib import blake2b
 from typing import Annotated, Any, Literal
 
-from pydantic import ConfigDict, Discriminator, Field, ValidationError
+from pydantic import ConfigDict, Discriminator, Field, ValidationError, field_serializer
 
-from .agent import Agent, OfferedFunction, RecordedAgents
+from .agent import Agent, OfferedFunction, Property, RecordedAgents
 from .exchanged import Exchanged
 from .json_types import JsonObject
 from .messages import Message, Part, ToolResult
@@ -92,6 +92,19 @@ class PreparedRun(ToolResult):
     """The inputs that the bindings of its own tools refer to."""
 
 
+class RecordedSignature(Exchanged):
+    """What a tool's function took when a run began."""
+
+    parameters: list[Property] = []
+    """Without their descriptions and defaults."""
+    takes_anything: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether it took any arguments."""
+
+    @field_serializer("parameters")
+    def _as_in_files(self, parameters: list[Property]) -> list[JsonObject]:
+        return [each.model_dump(mode="json", by_alias=True, exclude_defaults=True) for each in parameters]
+
+
 class ToolSpec(Exchanged):
     """What the loop needs to know of a function that the model is offered."""
 
@@ -122,6 +135,9 @@ class ToolSpec(Exchanged):
     """How many of the conversation's last messages go along with a call."""
     built_in: str | None = Field(default=None, exclude_if=operator.not_)
     """Which of perdure's own tools it is (`kind: builtin`)."""
+    signature: RecordedSignature | None = Field(default=None, exclude_if=operator.not_)
+    """What its function takes, so that a worker whose function takes something else lacks the tool; None for a tool
+    without a function, and in inventories of earlier versions."""
     description: str | None = None
     """What it does, as the model is told; for tools about which a person may be asked."""
     parameters: JsonObject | None = None

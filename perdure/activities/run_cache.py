@@ -22,7 +22,7 @@ from ..prompty.portable import credentials_in, resolve_environment
 from ..protocol.activities import Beginning
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
-from ..tool_calls import agents_in
+from ..tool_calls import RecordedSignature, agents_in
 from .run_sizes import HEADS_SHARE, bytes_of_run
 
 Value = TypeVar("Value")
@@ -72,12 +72,15 @@ class KnownRun:
         self.mock_responses: list[str] | None = None
         """The answers that stand for the model's (`Inventory.mock_responses`)."""
         self.offered: Sequence[Tool] = ()
+        self.signatures: Mapping[str, RecordedSignature] = {}
+        """What the tools' functions took when the run began, by name."""
         self._agent: Agent | None = None
 
     def offer(self, inventory: Inventory) -> None:
         """Complete the agent's declarations as the run's inventory says: the model is offered them in this form."""
         self.offered = inventory.offered
         self.mock_responses = inventory.mock_responses
+        self.signatures = {tool.name: tool.signature for tool in inventory.tools if tool.signature}
         self.agents.update(agents_in(inventory.tools))
         if self._agent is not None:
             self._agent = self._agent.with_declarations(self.offered)

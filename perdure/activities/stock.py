@@ -165,6 +165,16 @@ def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> 
     return _lacking_tools([name], toolbox.names, str(error))
 
 
+def changed_tool(name: str, change: str) -> Lacking:
+    """A tool whose function takes other arguments than those of the run's calls (`ToolBox.signature_change`)."""
+    return Lacking(
+        what=[f"tool {name} with the arguments that it took when the run began"],
+        kind=ToolNotRegisteredError.kind,
+        text=f"{change}. Start a worker with a function that takes what it took then",
+        task_queue=activity.info().task_queue,
+    )
+
+
 def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) -> Lacking | None:
     """The guardrail that this worker does not have, although the run's first worker had it."""
     asked = options.model_copy(update={"compactor": None})

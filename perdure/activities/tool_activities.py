@@ -28,7 +28,7 @@ from .offered import count_start, refusal, starts_so_far
 from .results import recordable, result_limits, run_results
 from .run_cache import KnownRun, RunCache, current_link
 from .said_by_tools import Cancellation, Telling
-from .stock import lacking_tool
+from .stock import changed_tool, lacking_tool
 from .with_credentials import agent_for_tool
 
 
@@ -140,9 +140,11 @@ class ToolActivities:
 
     def _require_tool(self, run: KnownRun, name: str, offer: activities.Offer | None) -> None:
         try:
-            self._toolbox.resolve(name, run.agent)
+            handler = self._toolbox.resolve(name, run.agent)
         except ToolNotRegisteredError as error:
             raise refusal(lacking_tool(name, error, self._toolbox), offer) from None
+        if change := self._toolbox.signature_change(handler, run.signatures.get(name)):
+            raise refusal(changed_tool(name, change), offer)
 
     async def _execute_heard(
         self, run: KnownRun, agent: Agent, input: activities.ToolInput, attempt: int, telling: Telling

@@ -34,7 +34,7 @@ def completed(tool: Tool, function: Function, *, without: Container[str] = ()) -
     """
     if not isinstance(tool, FunctionTool):
         return tool
-    written = _declaration_of(function, without)
+    written = declaration_of(function, without)
     fields = ("description", "parameters")
     missing = {field: getattr(written, field) for field in fields if getattr(tool, field) is None}
     found = {field: value for field, value in missing.items() if value}
@@ -48,16 +48,16 @@ def contradiction(tool: Tool, function: Function, *, without: Container[str] = (
     """
     if not isinstance(tool, FunctionTool):
         return None
-    written = _declaration_of(function, without)
+    written = declaration_of(function, without)
     problems = list(_problems(tool, written.parameters or [], takes_anything=signature_of(function).takes_anything))
     if not problems:
         return None
-    declared = "no parameters of its own" if tool.parameters is None else _shown(tool.name, tool.parameters)
+    declared = "no parameters of its own" if tool.parameters is None else shown(tool.name, tool.parameters)
     bound = f", with {', '.join(tool.bindings)} bound to inputs" if tool.bindings else ""
-    taken = _shown(_name(function), written.parameters or [])
+    taken = shown(_name(function), written.parameters or [])
     return (
         f"The declaration of tool '{tool.name}' contradicts its function: {'; '.join(problems)}. The file declares "
-        f"{declared}{bound}; the function is {taken} in {_place(function)}. "
+        f"{declared}{bound}; the function is {taken} in {place_of(function)}. "
         "Make the two agree, or leave out `parameters` in the file: then those of the function are offered"
     )
 
@@ -68,7 +68,8 @@ def offering(agent: Agent, names: Iterable[str]) -> Agent:
     return agent.model_copy(update={"tools": [*(agent.tools or []), *added]}) if added else agent
 
 
-def _declaration_of(function: Function, without: Container[str] = ()) -> FunctionTool:
+def declaration_of(function: Function, without: Container[str] = ()) -> FunctionTool:
+    """The declaration that the function itself makes; parameters that are in `without` are none of the model's."""
     declared = getattr(function, "__tool__", None)
     if not isinstance(declared, FunctionTool):
         try:
@@ -110,7 +111,8 @@ def _kinds(prop: Property) -> set[str]:
     return {"array" if prop.kind == "thread" else _ALIKE.get(prop.kind, prop.kind)}
 
 
-def _shown(name: str, parameters: Sequence[Property]) -> str:
+def shown(name: str, parameters: Sequence[Property]) -> str:
+    """A declaration in one line, such as `pay(claim: string, euros?: float)`."""
     listed = (f"{prop.name}{'' if prop.required else '?'}: {prop.kind}" for prop in parameters)
     return f"{name}({', '.join(listed)})"
 
@@ -119,7 +121,8 @@ def _name(function: Function) -> str:
     return getattr(function, "__name__", None) or type(function).__name__
 
 
-def _place(function: Function) -> str:
+def place_of(function: Function) -> str:
+    """The module that the function is defined in."""
     return getattr(function, "__module__", None) or "an unknown module"
 
 

@@ -16,6 +16,7 @@ from ..logs import get_logger
 from ..messages import ToolResult
 from ..questions import CHECK_FAILED
 from ..result_sizes import SHOWN_BYTES, SizeLimits
+from ..tool_calls import RecordedSignature
 from .approval import approval_check, check_call, verdict_of
 from .binding import apply_bindings
 from .calls import Call, call_of, kind_call
@@ -28,6 +29,7 @@ from .registry import KindHandler
 from .resources import Factory, Resources
 from .results import to_result
 from .signature import InvalidArguments, is_async, signature_of
+from .signature_change import signature_change
 from .threads import Ended
 from .under_way import under_way
 from .user_loop import ThisLoop, UserLoop, why_unheard
@@ -75,6 +77,13 @@ class ToolBox:
     def resolve(self, name: str, agent: Agent) -> Handler:
         """The handler of a function that the model calls. Raises as `Handlers.of_call` does."""
         return self._handlers.of_call(name, agent)
+
+    def signature_change(self, handler: Handler, recorded: RecordedSignature | None) -> str | None:
+        """Why calls that a run has recorded need not fit the handler's function; None if they do, or nobody knows."""
+        if recorded is None or handler.function is None or not handler.is_by_name:
+            return None
+        shared, bound = self._resources.parameters(handler.function), handler.tool.bindings or {}
+        return signature_change(handler.tool.name, recorded, handler.function, without=shared, bound=bound)
 
     async def inventory(self, asking: Asking, *, may_ask: bool = True) -> ToolInventory:
         """How each declared tool is to be run; see `take_inventory`, also for what it raises."""

@@ -19,6 +19,7 @@ from .handlers import Handler, Handlers
 from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
 from .policy import with_policy
 from .resources import Resources
+from .signature_change import recorded_signature
 from .user_loop import UserLoop
 
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -109,13 +110,14 @@ def _take_function(handler: Handler, found: ToolInventory, resources: Resources)
     assert function is not None
     declared = getattr(function, "__tool_spec__", None) if handler.is_by_name else None
     spec = (declared or ToolSpec(name=tool.name)).model_copy(update={"name": tool.name})
-    found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))
     if handler.is_by_name:
         shared = resources.parameters(function)
+        spec.signature = recorded_signature(function, without=shared)
         if (full := completed(tool, function, without=shared)) is not tool:
             found.offered.append(full)
         if text := contradiction(tool, function, without=shared):
             found.problems.append(text)
+    found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))
 
 
 def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: ToolInventory, taken: set[str]) -> None:

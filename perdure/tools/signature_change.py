@@ -1,0 +1,103 @@
+"""Compares what a tool's function takes with what it took when a run began, so that no recorded call loses its code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterator, Sequence
+from typing import Any
+
+from ..agent import Property
+from ..tool_calls import RecordedSignature
+from .declaration import declaration_of, place_of, shown
+from .signature import signature_of
+
+Function = Callable[..., Any]
+
+
+def recorded_signature(function: Function, *, without: Container[str] = ()) -> RecordedSignature:
+    """What the function takes now, for the inventory of a run; `without` as in `completed`."""
+    parameters = [_bare(prop) for prop in declaration_of(function, without).parameters or []]
+    return RecordedSignature(parameters=parameters, takes_anything=signature_of(function).takes_anything)
+
+
+def signature_change(
+    name: str,
+    recorded: RecordedSignature,
+    function: Function,
+    *,
+    without: Container[str] = (),
+    bound: Container[str] = (),
+) -> str | None:
+    """Why calls that fit the recorded signature need not fit the function, with both; None if all of them do.
+
+    `bound` has the parameters that inputs of the run fill in.
+    """
+    now = recorded_signature(function, without=without)
+    if recorded.takes_anything and not now.takes_anything:
+        problems = ["it took any arguments"]
+    else:
+        problems = list(_problems(recorded.parameters, now.parameters, bound, takes_anything=now.takes_anything))
+    if not problems:
+        return None
+    return (
+        f"The function of tool '{name}' takes other arguments here than when the run began: {'; '.join(problems)}. "
+        f"Then it was {shown(name, recorded.parameters)}, here it is {shown(name, now.parameters)} in "
+        f"{place_of(function)}"
+    )
+
+
+def _problems(
+    then: Sequence[Property], now: Sequence[Property], bound: Container[str] = (), *, takes_anything: bool = False
+) -> Iterator[str]:
+    here, before = {prop.name: prop for prop in now}, {prop.name for prop in then}
+    for prop in then:
+        found = here.get(prop.name)
+        if found is None:
+            if not takes_anything:
+                yield f"'{prop.name}' is gone"
+        elif not _takes(found, prop):
+            yield f"'{prop.name}' was {prop.kind}, and is now {_narrowed(found, prop)}"
+        elif found.required and not prop.required:
+            yield f"'{prop.name}' is required now"
+    for prop in now:
+        if prop.required and prop.name not in before and prop.name not in bound:
+            yield f"'{prop.name}' is new and required"
+
+
+def _narrowed(now: Property, then: Property) -> str:
+    return now.kind if now.kind != then.kind else "one that takes less"
+
+
+def _takes(now: Property, then: Property) -> bool:
+    """Whether every value that fits `then` fits `now`."""
+    if then.nullable and not now.nullable:
+        return False
+    if then.kind == "union":
+        return all(_takes(now, each) for each in _options(then))
+    if now.kind == "union":
+        return any(_takes(each, then) for each in _options(now))
+    if now.kind != then.kind and (then.kind, now.kind) != ("integer", "float"):
+        return False
+    if now.enum_values:
+        return bool(then.enum_values) and all(value in now.enum_values for value in then.enum_values or ())
+    if now.kind == "array":
+        return now.items is None or (then.items is not None and _takes(now.items, then.items))
+    return not now.properties or not any(_problems(then.properties or [], now.properties))
+
+
+def _options(union: Property) -> Sequence[Property]:
+    return union.one_of or union.any_of or []
+
+
+def _bare(prop: Property) -> Property:
+    """Without what only tells of it."""
+    return Property(
+        name=prop.name,
+        kind=prop.kind,
+        required=prop.required,
+        nullable=prop.nullable,
+        enum_values=prop.enum_values,
+        items=prop.items and _bare(prop.items),
+        properties=prop.properties and [_bare(each) for each in prop.properties],
+        one_of=prop.one_of and [_bare(each) for each in prop.one_of],
+        any_of=prop.any_of and [_bare(each) for each in prop.any_of],
+    )

@@ -1,0 +1,93 @@
+"""Which functions take every call that an earlier one has taken."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, NotRequired
+
+import pytest
+from typing_extensions import TypedDict
+
+from perdure.tool_calls import RecordedSignature
+from perdure.tools.signature_change import recorded_signature, signature_change
+
+
+class Claim(TypedDict):
+    number: int
+
+
+class LongerClaim(TypedDict):
+    number: int
+    note: NotRequired[str]
+
+
+class OtherClaim(TypedDict):
+    number: int
+    year: int
+
+
+def then(a: str, b: int = 1) -> None: ...
+def same(a: str, b: int = 2) -> None:
+    """Another text and another default."""
+
+
+def more(a: str, b: int = 1, *, c: str = "") -> None: ...
+def anything(**given: Any) -> None: ...
+def untyped(a, b=1) -> None: ...  # type: ignore[no-untyped-def]
+def wider(a: str | None, b: float = 1) -> None: ...
+def renamed(a: str, c: int = 1) -> None: ...
+def demanding(a: str, b: int) -> None: ...
+def narrower(a: Literal["x", "y"], b: int = 1) -> None: ...
+def other_kind(a: list[str], b: int = 1) -> None: ...
+def new_and_required(a: str, c: str, b: int = 1) -> None: ...
+def of_a_claim(claim: Claim) -> None: ...
+def of_a_longer_claim(claim: LongerClaim) -> None: ...
+def of_another_claim(claim: OtherClaim) -> None: ...
+def of_texts(them: list[str]) -> None: ...
+def of_numbers(them: list[int]) -> None: ...
+def of_some(them: Literal["x", "y"]) -> None: ...
+def of_fewer(them: Literal["x"]) -> None: ...
+
+
+def change(before: Callable[..., Any], after: Callable[..., Any]) -> str | None:
+    recorded = RecordedSignature.model_validate_json(recorded_signature(before).model_dump_json())
+    return signature_change("t", recorded, after)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        *((then, after) for after in (then, same, more, anything, untyped, wider)),
+        (anything, anything),
+        (of_a_claim, of_a_longer_claim),
+        (of_fewer, of_some),
+    ],
+)
+def test_takes_what_the_earlier_one_took(before: Callable[..., Any], after: Callable[..., Any]) -> None:
+    assert change(before, after) is None
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "why"),
+    [
+        (then, renamed, "'b' is gone"),
+        (then, demanding, "'b' is required now"),
+        (then, narrower, "'a' was string, and is now one that takes less"),
+        (then, other_kind, "'a' was string, and is now array"),
+        (then, new_and_required, "'c' is new and required"),
+        (wider, then, "'a' was string, and is now one that takes less; 'b' was float, and is now integer"),
+        (anything, then, "it took any arguments"),
+        (of_a_claim, of_another_claim, "'claim' was object, and is now one that takes less"),
+        (of_texts, of_numbers, "'them' was array, and is now one that takes less"),
+        (of_some, of_fewer, "'them' was string, and is now one that takes less"),
+    ],
+)
+def test_does_not(before: Callable[..., Any], after: Callable[..., Any], why: str) -> None:
+    changed = change(before, after)
+    assert changed is not None
+    assert f": {why}. Then it was t(" in changed
+
+
+def test_what_inputs_fill_in_may_be_new() -> None:
+    recorded = recorded_signature(then)
+    assert signature_change("t", recorded, new_and_required, bound={"c"}) is None
