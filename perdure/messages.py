@@ -229,3 +229,5 @@ class ModelReply(BaseModel):
     """Why the answer does not fit the agent's `outputs`; [] when it does, or when there are none."""
     cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)
     """What the call has cost, in US dollars, as the worker's prices say; None where they do not know the model."""
+    thinking: str = Field(default="", exclude_if=operator.not_)
+    """What the model has thought aloud, where the call was streamed (`RunOptions.stream`)."""

@@ -69,34 +69,38 @@ async def _ask(
     *,
     with_tools: bool,
 ) -> ModelReply:
+    thoughts: list[str] = []
+
+    def on_delta(delta: Delta) -> None:
+        text = valid_text(delta.text)
+        heart.add(delta.kind, text)
+        if delta.kind == "thinking":
+            thoughts.append(text)
+
     request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
     bound = _bound(type(provider).call, options)
     call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **bound)
-    response = await (_call(call, options, heart) if loop is None else _call_on(loop, call, options, heart))
+    told = on_delta if options.stream else None
+    response = await (call(on_delta=told) if loop is None else _call_on(loop, call, told))
     reply = provider.reply(agent, response)
     reply.usage = reply.usage.plausible()
+    reply.thinking = "".join(thoughts)
     if options.raw:
         reply.raw = redactor(agent).value(response)
     return _recordable(reply, provider)
 
 
-Call = Callable[..., Coroutine[Any, Any, Any]]
-
-
-async def _call(call: Call, options: RunOptions, heart: Heart) -> Any:
-    def on_delta(delta: Delta) -> None:
-        heart.add(delta.kind, valid_text(delta.text))
-
-    return await call(on_delta=on_delta if options.stream else None)
-
-
-async def _call_on(loop: UserLoop, call: Call, options: RunOptions, heart: Heart) -> Any:
+async def _call_on(
+    loop: UserLoop, call: Callable[..., Coroutine[Any, Any, Any]], told: Callable[[Delta], None] | None
+) -> Any:
+    """What the call returns, which is made on that loop; pieces are told on this one."""
     here = asyncio.get_running_loop()
 
     def on_delta(delta: Delta) -> None:
-        here.call_soon_threadsafe(heart.add, delta.kind, valid_text(delta.text))
+        if told:
+            here.call_soon_threadsafe(told, delta)
 
-    calling = partial(call, on_delta=on_delta if options.stream else None)
+    calling = partial(call, on_delta=on_delta if told else None)
     return (await loop.end_of(calling, "model call", is_async=True)).result()
 
 
@@ -121,6 +125,10 @@ def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:
         size = size_of(reply)
     except PydanticSerializationError:
         reply, size = _repaired(reply, provider)
+    if size > MAX_RESULT_BYTES and reply.thinking:
+        # Only watchers miss it: what the provider wants back is in the message.
+        reply.thinking = ""
+        size = size_of(reply)
     if size > MAX_RESULT_BYTES:
         text = f"the model's reply is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are possible"
         raise ModelError(text, kind="invalid_response", provider=provider.key)

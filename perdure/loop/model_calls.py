@@ -7,7 +7,7 @@ from typing import Literal
 
 from ..conversation import Conversation
 from ..errors import ExecuteError, ModelError
-from ..event_data import EventType, LlmCompleteData, LlmStartData, LoggedData, StatusData, TokenData
+from ..event_data import EventType, LlmCompleteData, LlmStartData, LoggedData, StatusData, ThinkingData, TokenData
 from ..messages import Message, ModelReply
 from ..options import RunOptions
 from .effects import Calling, Cancelled, Effects
@@ -97,8 +97,11 @@ class ModelCalls:
         return reply.model_copy(update={"message": Message.assistant(draft), "warnings": warnings})
 
     def _tell(self, reply: ModelReply, is_act: bool) -> None:
+        # Watchers saw both in parts, or the beginning; the events have them as a whole.
+        if self._options.stream and reply.thinking:
+            self._emit("thinking", ThinkingData(token=reply.thinking))
         if self._options.stream and reply.message.text and not reply.message.tool_calls and not is_act:
-            # Watchers saw it in parts; the event has it as a whole. Text with tool calls has no event (§9.3).
+            # Text with tool calls has no event (§9.3).
             self._emit("token", TokenData(token=reply.message.text))
         usage = usage_data(reply.usage)
         self._emit(

@@ -77,7 +77,7 @@ class _Player:
 def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
     """The reply as a provider reads it from a response. Raises `ModelError` when the script says that the call fails.
 
-    Tokens that the script does not count are 0; `thinking` and what only HTTP has are ignored.
+    Tokens that the script does not count are 0; what only HTTP has is ignored.
     """
     _raise_fault(reply)
     is_structured = agent.outputs and not reply.tool_calls
@@ -88,6 +88,7 @@ def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
         finish_reason=reply.finish_reason,
         output=output,
         faults=faults,
+        thinking=reply.thinking or "",
     )
 
 

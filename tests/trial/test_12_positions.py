@@ -131,6 +131,42 @@ def test_what_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
     assert list(Cursor(reset.position).recorded(recorded)) == [recorded]
 
 
+def test_the_rest_of_the_thinking_comes_from_the_record() -> None:
+    (piece,) = Cursor("3").live(speech("", "hm, "))
+    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4")
+    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "So"}, position="5")
+    cursor = Cursor(piece.position)
+    (rest,) = cursor.recorded(thought)
+    assert (rest.data, rest.seq) == ({"token": "well"}, 4)
+    assert list(cursor.recorded(said)) == list(Cursor(rest.position).recorded(said)) == [said]
+    assert list(Cursor("3@1.7-1.4.0." + "0" * 16).recorded(thought))[-1].data["token"] == "well"
+
+
+def test_thinking_that_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
+    first, _ = Cursor("3").live(speech("Yes, b", "hm, "))
+    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "Well"}, position="4")
+    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
+    cursor = Cursor(first.position)
+    reset, whole = cursor.recorded(thought)
+    assert (reset.type, whole.data) == ("text_reset", thought.data)
+    assert list(Cursor(reset.position).recorded(thought))[-1].data == thought.data
+    assert list(cursor.recorded(said)) == [said]
+
+
+def test_where_only_the_text_is_of_another_attempt_the_thinking_comes_again_after_the_reset() -> None:
+    *_, piece = Cursor("3").live(speech("Yes, b", "hm, "))
+    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4")
+    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
+    cursor = Cursor(piece.position)
+    events = [event for recorded in (thought, said) for event in cursor.recorded(recorded)]
+    assert [(event.type, event.data.get("token")) for event in events] == [
+        ("thinking", "well"),
+        ("text_reset", None),
+        ("thinking", "hm, well"),
+        ("token", "No"),
+    ]
+
+
 async def test_a_closed_run_is_not_replayed_at_each_call(stage: Stage, scripted: Scripted) -> None:
     async with stage.worker({"echo": echo}):
         run = await stage.start(scripted_agent(scripted([asks(call("echo", text="x")), says("done")]), ["echo"]))

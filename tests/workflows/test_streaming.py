@@ -84,7 +84,24 @@ async def test_thinking_is_watched_too(stage: Stage, scripted: Scripted) -> None
         run = await stage.start(scripted_agent(model, wire="anthropic"), stream=True)
         events = [event async for event in run.stream()]
     assert text_of(events) == TEXT
-    assert text_of(events, "thinking").startswith("hm, hm, ")
+    assert text_of(events, "thinking") == "hm, " * 30
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_thinking_is_complete_when_an_answer_or_a_tool_call_follows_at_once(
+    stage: Stage, scripted: Scripted, wire: str
+) -> None:
+    asked, said = ", ".join(["where"] * 20), ", ".join(["there"] * 20)
+    script = [asks(call("echo", text="x"), thinking=asked), says("Yes.", thinking=said)]
+    async with stage.worker({"echo": echo}):
+        run = await stage.start(scripted_agent(scripted(script), ["echo"], wire=wire), stream=True)
+        events = [event async for event in run.stream()]
+        unwatched = await stage.start(scripted_agent(scripted(script), ["echo"], wire=wire))
+        await unwatched.result()
+    for seen in (events, await get_run(stage.client, run.id).events()):
+        thoughts = [text_of([event for event in seen if event.iteration == each], "thinking") for each in (1, 2)]
+        assert thoughts == [asked, said]
+    assert not [event for event in await unwatched.events() if event.type == "thinking"]
 
 
 async def test_a_retried_call_begins_anew(stage: Stage, scripted: Scripted) -> None:

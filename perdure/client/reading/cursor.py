@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Generator, Iterator
 from dataclasses import dataclass, replace
 from hashlib import blake2b
 from typing import Any, Literal
@@ -16,7 +16,8 @@ from .live_text import Speech
 _POSITION = re.compile(
     r"(?P<seq>\d{1,18})"
     r"(?:@(?P<iteration>\d{1,18})\.(?P<call>[\w-]{1,100})"
-    r"\.(?P<thinking>\d{1,18})\.(?P<text>\d{1,18})\.(?P<digest>[0-9a-f]{16}))?"
+    r"\.(?P<thinking>\d{1,18})\.(?P<text>\d{1,18})\.(?P<digest>[0-9a-f]{16})"
+    r"(?:-(?P<thought>[0-9a-f]{16}))?)?"
 )
 
 
@@ -32,13 +33,20 @@ class Shown:
     text: int = 0
     digest: str = ""
     """Of the text that was shown: what another attempt says differs from it, sooner or later."""
+    thought: str = ""
+    """The same of the thinking; "" when none was shown."""
 
     def begins(self, text: str) -> bool:
         """Whether what was shown is the beginning of this text."""
         return len(text) >= self.text and _digest(text[: self.text]) == self.digest
 
+    def begins_thinking(self, text: str) -> bool:
+        """Whether the thinking that was shown is the beginning of this one."""
+        return len(text) >= self.thinking and self.thought in ("", _digest(text[: self.thinking]))
+
     def __str__(self) -> str:
-        return f"@{self.iteration}.{self.call}.{self.thinking}.{self.text}.{self.digest}"
+        thought = f"-{self.thought}" if self.thought else ""
+        return f"@{self.iteration}.{self.call}.{self.thinking}.{self.text}.{self.digest}{thought}"
 
 
 class Cursor:
@@ -50,6 +58,7 @@ class Cursor:
     def __init__(self, after: int | str = 0) -> None:
         self.seq, self._shown = _parsed(after)
         self._told: tuple[ToolProgress, ...] = ()
+        self._thinking: RunEvent | None = None
 
     @property
     def position(self) -> str:
@@ -62,6 +71,8 @@ class Cursor:
         if shown is None or event.iteration != shown.iteration or event.type == "llm_complete":
             self.seq = event.seq
             yield event
+        elif event.type == "thinking":
+            yield from self._whole_thinking(event, shown)
         elif event.type != "token":
             # The call is under way, or made again: the text is still on the reader's screen.
             self.seq, self._shown = event.seq, shown
@@ -97,11 +108,29 @@ class Cursor:
         if shown.begins(text):
             rest = text[shown.text :]
         else:
-            rest, self._shown = text, Shown(shown.iteration, shown.call, digest=_digest(""))
-            yield self._event("text_reset", event.iteration)
+            yield from self._reset(shown, event.iteration)
+            rest = text
+            if self._thinking and self._thinking.iteration == event.iteration:
+                yield self._event("thinking", event.iteration, **self._thinking.data)
         self.seq, self._shown = event.seq, None
         if rest:
             yield event.model_copy(update={"data": {"token": rest}})
+
+    def _whole_thinking(self, event: RunEvent, shown: Shown) -> Iterator[RunEvent]:
+        """The recorded thinking, of which a part was shown, or a part of what an earlier attempt thought."""
+        text, self._thinking = event.data["token"], event
+        if not shown.begins_thinking(text):
+            shown = yield from self._reset(shown, event.iteration)
+        rest = text[shown.thinking :]
+        self.seq, self._shown = event.seq, replace(shown, thinking=len(text), thought=_digest(text))
+        if rest:
+            yield event.model_copy(update={"data": {"token": rest}, "position": self.position})
+
+    def _reset(self, shown: Shown, iteration: int) -> Generator[RunEvent, None, Shown]:
+        """Say that what was shown is void; returns what has taken its place: nothing."""
+        self._shown = nothing = Shown(shown.iteration, shown.call, digest=_digest(""))
+        yield self._event("text_reset", iteration)
+        return nothing
 
     def _more(self, type: Literal["thinking", "token"], speech: Speech) -> Iterator[RunEvent]:
         assert self._shown is not None
@@ -110,7 +139,7 @@ class Cursor:
         if len(said) <= known:
             return
         if type == "thinking":
-            self._shown = replace(self._shown, thinking=len(said))
+            self._shown = replace(self._shown, thinking=len(said), thought=_digest(said))
         else:
             self._shown = replace(self._shown, text=len(said), digest=_digest(said))
         yield self._event(type, speech.said.iteration, token=said[known:])
@@ -137,4 +166,5 @@ def _parsed(after: int | str) -> tuple[int, Shown | None]:
     if match["call"] is None:
         return int(match["seq"]), None
     thinking, text = int(match["thinking"]), int(match["text"])
-    return int(match["seq"]), Shown(int(match["iteration"]), match["call"], thinking, text, match["digest"])
+    said, thought = match["digest"], match["thought"] or ""
+    return int(match["seq"]), Shown(int(match["iteration"]), match["call"], thinking, text, said, thought)
