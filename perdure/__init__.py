@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from .errors import RunNotFound as RunNotFound
     from .errors import ToolArgumentError as ToolArgumentError
     from .errors import ToolNotRegisteredError as ToolNotRegisteredError
+    from .errors import UnsupportedMediaError as UnsupportedMediaError
     from .events import RunEvent as RunEvent
     from .guardrails import GuardrailResult as GuardrailResult
     from .guardrails import Guardrails as Guardrails
@@ -80,7 +81,7 @@ else:
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
             " LoadError MaxIterationsError ModelError OutputError PayloadTooLargeError RenderError RunCancelled"
-            " RunError RunNotFound ToolArgumentError ToolNotRegisteredError",
+            " RunError RunNotFound ToolArgumentError ToolNotRegisteredError UnsupportedMediaError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",
             ".kept_results": "UnknownCallError",

@@ -4,6 +4,7 @@ Exception
 ├── LoadError (ValueError)            a file is wrong; names file, field, line (§2, §4)
 │   └── ReferencedFileNotFoundError   a `${file:…}` does not exist; a FileNotFoundError too
 ├── RenderError (ValueError)          a template is wrong, or an input forges a role marker (§5, §6)
+├── UnsupportedMediaError (ValueError)    the model's API takes no such image, file or recording
 ├── InvokerError                      no renderer, parser or provider has that key (§11)
 ├── ToolArgumentError (ValueError)    the model's tool arguments are not a JSON object (§9.8)
 ├── ModelError                        a model call failed, for one of the listed reasons
@@ -61,6 +62,10 @@ class RenderError(ValueError):
         """The line of the template, from 1; None if the error is not about one line."""
 
 
+class UnsupportedMediaError(ValueError):
+    """The API of the agent's model takes no such image, file or recording; the text says what it takes."""
+
+
 class InvokerError(Exception):
     """The agent names a key under which nothing is registered (§11)."""
 
@@ -103,6 +108,7 @@ ModelErrorKind = Literal[
     "bad_request",
     "not_found",
     "no_tools",
+    "unsupported",
     "quota_exhausted",
     "context_length",
     "refusal",

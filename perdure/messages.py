@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Any, Literal
+from os import PathLike
+from typing import IO, Annotated, Any, Literal, Self
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
 from .exchanged import Exchanged
 from .json_types import JsonObject
+from .media import described_content, read_content
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 DELEGATED = "task-delegation"
@@ -30,6 +32,24 @@ class _Media(_Part):
     """A URL, a `data:` URI, or plain base64 data, whose type is then in `media_type`."""
     media_type: str | None = Field(default=None, alias="mediaType")
 
+    @classmethod
+    def from_bytes(cls, content: bytes, *, media_type: str | None = None, name: str = "", **more: Any) -> Self:
+        """The part that holds this content, whose type is recognized if it is not told; `more` are further fields.
+
+        Raises ValueError for content that is empty, too large, or evidently of another kind.
+        """
+        kind = cls.model_fields["kind"].default
+        return cls.model_validate({**described_content(kind, content, media_type=media_type, name=name), **more})
+
+    @classmethod
+    def from_file(cls, file: str | PathLike[str] | IO[bytes], *, media_type: str | None = None, **more: Any) -> Self:
+        """The part that holds this file, given as a path or open in binary mode, read at once.
+
+        Raises OSError for a file that can't be read, and ValueError like `from_bytes`.
+        """
+        content, name = read_content(file)
+        return cls.from_bytes(content, media_type=media_type, name=name, **more)
+
 
 class ImagePart(_Media):
     kind: Literal["image"] = "image"
@@ -42,6 +62,8 @@ class AudioPart(_Media):
 
 class FilePart(_Media):
     kind: Literal["file"] = "file"
+    filename: str | None = Field(default=None, exclude_if=lambda name: name is None)
+    """What the model is told that the file is called."""
 
 
 Part = Annotated[TextPart | ImagePart | AudioPart | FilePart, Field(discriminator="kind")]

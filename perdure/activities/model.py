@@ -23,7 +23,7 @@ from ..providers.prices import Prices
 from ..providers.registry import provider_for
 from ..redaction import redact, redactor
 from ..tools.user_loop import UserLoop
-from ..valid_text import valid_json, valid_text
+from ..valid_text import bounded_text, valid_json, valid_text
 from .heartbeat import Heart
 
 PRICE_SECONDS = 10.0
@@ -77,7 +77,10 @@ async def _ask(
         if delta.kind == "thinking":
             thoughts.append(text)
 
-    request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
+    try:
+        request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
+    except ValueError as error:
+        raise ModelError(bounded_text(str(error)), kind="unsupported", provider=provider.key) from error
     bound = _bound(type(provider).call, options)
     call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **bound)
     told = on_delta if options.stream else None

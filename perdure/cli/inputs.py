@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import json
-import mimetypes
 import os
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..media import described_content
 from ..spelling import did_you_mean
 from .problems import UsageProblem
 
@@ -75,7 +74,7 @@ def _value(pair: str, kind: str, text: str) -> Any:
     if text.startswith("@"):
         path = Path(text[1:])
         if kind in _MEDIA:
-            return _data_uri(pair, path)
+            return _media(pair, kind, path)
         text = _text(pair, _read(f"--input {pair!r}", path))
     else:
         text = _text(pair, os.fsencode(text))
@@ -115,9 +114,12 @@ def _text(pair: str, content: bytes) -> str:
         ) from None
 
 
-def _data_uri(pair: str, path: Path) -> str:
-    media_type = mimetypes.guess_type(path.name)[0] or "application/octet-stream"
-    return f"data:{media_type};base64,{base64.b64encode(_read(f'--input {pair!r}', path)).decode()}"
+def _media(pair: str, kind: str, path: Path) -> dict[str, Any]:
+    name = "" if str(path) == "-" else path.name
+    try:
+        return described_content(kind, _read(f"--input {pair!r}", path), name=name)
+    except ValueError as error:
+        raise UsageProblem(f"--input {pair!r}: {error}") from error
 
 
 def _read(option: str, path: Path) -> bytes:

@@ -6,7 +6,16 @@ import sys
 from typing import TYPE_CHECKING, NamedTuple
 
 from ..client.sessions.error import SessionError
-from ..errors import ApprovalError, ConfigurationError, InvokerError, LoadError, RenderError, RunError, RunNotFound
+from ..errors import (
+    ApprovalError,
+    ConfigurationError,
+    InvokerError,
+    LoadError,
+    RenderError,
+    RunError,
+    RunNotFound,
+    UnsupportedMediaError,
+)
 from ..kept_results import UnknownCallError
 from ..shell import command_line
 from .console import describe_call
@@ -39,6 +48,7 @@ _EXIT_CODES: dict[type[Exception], int] = {
     LoadError: FAILED,
     RenderError: FAILED,
     InvokerError: FAILED,
+    UnsupportedMediaError: FAILED,
     RunError: FAILED,
     RunNotFound: FAILED,
     UnknownCallError: FAILED,

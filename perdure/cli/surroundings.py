@@ -37,8 +37,8 @@ def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck
 
 
 def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
-    from ..agent import DEFAULT_PROVIDER
-    from ..providers.availability import model_problem
+    from ..agent import DEFAULT_PROVIDER, RICH_KINDS
+    from ..providers.availability import media_problem, model_problem
 
     model = asset.get("model")
     fields = model if isinstance(model, Mapping) else {}
@@ -47,6 +47,11 @@ def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
         return
     if problem := model_problem(provider, api_type):
         yield Finding(("model", problem.field), problem.text)
+        return
+    for place, declared in maps_in(asset.get("inputs"), ("inputs",)):
+        kind = declared.get("kind")
+        if kind in RICH_KINDS and kind != "thread" and (text := media_problem(provider, api_type, kind)):
+            yield Finding((*place, "kind"), text)
 
 
 def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:

@@ -15,6 +15,7 @@ from ..agent_settings import options_for
 from ..messages import Message
 from ..options import RunOptions
 from ..peers import as_started
+from ..prompty.given_media import with_media_read
 from ..prompty.load import load
 from ..prompty.portable import credentials_in, portable
 from ..prompty.prepare import prepare
@@ -54,7 +55,7 @@ def new_run(
     """The same as a model. Raises like `run_input`."""
     environment = {} if workflow.in_workflow() else os.environ
     loaded = as_started(agent if isinstance(agent, Agent) else load(agent, defer_environment=True), environment)
-    given = {name: valid_json(value) for name, value in (inputs or {}).items()}
+    given = {name: valid_json(value) for name, value in with_media_read(loaded, inputs or {}).items()}
     known = redactor(loaded)
     chosen = options_for(loaded, options, environment)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]

@@ -23,7 +23,7 @@ from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
 from ..protocol.shown import details_of, shown_name, summary_of
-from ..providers.availability import require_model
+from ..providers.availability import require_media, require_model
 from ..redaction import redactor
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
 from .caller_span import current_traceparent
@@ -99,6 +99,7 @@ async def prepare(
     known = redactor(input.agent)
     require_no_secret(known, start, id=id or "", task_queue=task_queue)
     require_model(input.agent)
+    require_media(input.agent, input.messages)
     if output_type is not None:
         input.agent = with_output_type(input.agent, output_type)
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))

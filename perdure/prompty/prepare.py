@@ -9,6 +9,7 @@ from typing import Any
 from ..agent import Agent
 from ..errors import RenderError
 from ..messages import Message
+from .given_media import with_media_read
 from .jinja import parse_jinja, used_variables
 from .parse import parse
 from .render import render
@@ -34,9 +35,15 @@ def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
 def prepare(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
     """The messages that the agent's instructions make of these inputs.
 
-    A thread that the template does not mention comes last. Raises RenderError, and InvokerError when the agent names a
-    template format or a parser that does not exist.
+    Images, files and recordings may be paths, bytes and open files, which are read. A thread that the template does not
+    mention comes last. Raises RenderError, and InvokerError when the agent names a template format or a parser that
+    does not exist.
     """
+    return first_messages(agent, with_media_read(agent, validate_inputs(agent, inputs)))
+
+
+def first_messages(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
+    """The same for inputs that a model may have written: no file is read. Raises like `prepare`."""
     complete = validate_inputs(agent, inputs)
     rendered = render(agent, complete)
     messages = parse(agent, rendered)

@@ -14,12 +14,12 @@ from ..agent import Agent
 from ..errors import RenderError
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, Role, TextPart
 
-_MEDIA: Mapping[str, type[ImagePart | AudioPart | FilePart]] = {
+MEDIA: Mapping[str, type[ImagePart | AudioPart | FilePart]] = {
     "image": ImagePart,
     "audio": AudioPart,
     "file": FilePart,
 }
-_SOURCES = ("source", "value", "url")
+SOURCES = ("source", "value", "url")
 _NONCE = re.compile(r"__PROMPTY_THREAD_[0-9a-f]+_(.*)__", re.DOTALL)
 
 
@@ -64,7 +64,7 @@ class RichValues:
         for nonce, value in rich.items():
             name = nonce_name(nonce)
             kind = kinds.get(name, "thread")
-            if kind in _MEDIA:
+            if kind in MEDIA:
                 values.media[nonce] = media_parts(name, kind, value)
             elif (messages := thread_messages(name, value)) is not None:
                 values.threads[nonce] = messages
@@ -109,15 +109,15 @@ def media_parts(name: str, kind: str, value: Any) -> list[Part]:
     """The parts of an image, audio or file input.
 
     The value is a URL, a `data:` URI or base64 text, a map of `source`, `mediaType` and, for images, `detail`, a part,
-    or a list of these. Raises RenderError when it is none of them.
+    or a list of these. Raises RenderError when it is none of them. No file is read: see `with_media_read`.
     """
     if isinstance(value, list | tuple):
         return [part for item in value for part in media_parts(name, kind, item)]
-    part = _MEDIA[kind]
+    part = MEDIA[kind]
     if isinstance(value, part):
         return [value]
     fields = dict(value) if isinstance(value, Mapping) else {"source": value}
-    source = next((fields[key] for key in _SOURCES if key in fields), None)
+    source = next((fields[key] for key in SOURCES if key in fields), None)
     try:
         return [part.model_validate({**fields, "kind": kind, "source": source})]
     except ValidationError:

@@ -5,6 +5,7 @@ https://docs.anthropic.com/en/api/messages
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -15,7 +16,7 @@ from .anthropic_stream import MessagesStream
 from .base import StreamAssembler
 from .calls import Call, arguments_object, arguments_text, call_id, calls_of, only_text, wire_id, wire_name
 from .functions import FunctionDefinition
-from .media import base64_data
+from .media import Taken, base64_data, sendable_parts
 from .memo import Memo
 from .sdks import anthropic_sdk
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
@@ -36,6 +37,11 @@ class AnthropicMessages(WireFormat):
     api = "anthropic"
     expected = "a message with a list `content` of blocks"
     path = "/v1/messages"
+    title = "Anthropic"
+    media = {
+        "image": Taken(url=True, types=("image/png", "image/jpeg", "image/gif", "image/webp")),
+        "file": Taken(url=True, types=("application/pdf", "text/")),
+    }
     defaults = {"max_tokens": DEFAULT_MAX_TOKENS}
     options = {
         "max_output_tokens": "max_tokens",
@@ -116,12 +122,16 @@ def _blocks(message: Message) -> list[Block]:
     if message.role == "tool":
         return [_tool_result(message)]
     if message.role != "assistant":
-        return _content(message.parts)
+        return _content(_sendable(message))
     original = original_content(message, "anthropic")
     if original is not None:
         return _restored(message, original)
     text = only_text(message.parts)
     return _rebuilt(message.text if text is None else text, calls_of(message))
+
+
+def _sendable(message: Message) -> list[Part]:
+    return sendable_parts(message, AnthropicMessages.media, AnthropicMessages.title)
 
 
 def _content(parts: Sequence[Part]) -> list[Block]:
@@ -135,25 +145,30 @@ def _part(part: Part) -> Block:
         case ImagePart():
             return {"type": "image", "source": _source(part, "image/png")}
         case FilePart():
-            return {"type": "document", "source": _source(part, "application/pdf")}
+            titled = {"title": part.filename} if part.filename else {}
+            return {"type": "document", "source": _source(part, "application/pdf"), **titled}
         case AudioPart():
-            raise ValueError("Anthropic takes no audio; send its transcript, or choose another provider")
+            raise AssertionError("`media` has no audio")
 
 
 def _source(part: ImagePart | FilePart, media_type: str) -> dict[str, str]:
     content = base64_data(part)
     if content is None:
         return {"type": "url", "url": part.source}
+    if content.media_type and content.media_type.startswith("text/"):
+        text = base64.b64decode(content.data).decode(errors="replace")
+        return {"type": "text", "media_type": "text/plain", "data": text}
     return {"type": "base64", "media_type": content.media_type or media_type, "data": content.data}
 
 
 def _tool_result(message: Message) -> Block:
     """All texts are one string (§9.5); a result other than a success is marked as an error."""
-    text = only_text(message.parts)
+    parts = _sendable(message)
+    text = only_text(parts)
     block: Block = {
         "type": "tool_result",
         "tool_use_id": wire_id(message.metadata.get("tool_call_id") or ""),
-        "content": _content(message.parts) if text is None else text,
+        "content": _content(parts) if text is None else text,
     }
     if message.metadata.get("status", "success") != "success":
         block["is_error"] = True

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from importlib.metadata import entry_points
 from typing import Literal, NamedTuple
 
 from ..agent import Agent, Model
 from ..errors import ConfigurationError, InvokerError, LoadError
+from ..messages import Message
 from ..spelling import did_you_mean
+from .media import kind_problem, sendable_parts
 from .registry import ENTRY_POINT_GROUP, PROVIDERS, provider_for
 
 _API_TYPES = ("chat", "responses")
@@ -51,6 +54,19 @@ def require_model(agent: Agent) -> None:
     if problem.field == "provider":
         raise InvokerError(problem.text)
     raise LoadError(problem.text, field="model.apiType")
+
+
+def media_problem(provider: str, api_type: str, kind: str) -> str | None:
+    """Why such a model can't be sent inputs of this kind; None when it can, and for one that nothing is known of."""
+    found = provider_for(Agent(), provider=provider, api_type=api_type)
+    return None if found.media is None else kind_problem(kind, found.media, found.title)
+
+
+def require_media(agent: Agent, messages: Iterable[Message]) -> None:
+    """Raises UnsupportedMediaError for an image, recording or file that the agent's model can't be sent."""
+    provider = provider_for(agent)
+    for message in messages if provider.media is not None else ():
+        sendable_parts(message, provider.media or {}, provider.title)
 
 
 def require_provider(provider: str) -> None:

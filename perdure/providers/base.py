@@ -5,11 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from ..agent import Agent
 from ..messages import Message, ModelReply
 from ..options import DEFAULT_ANSWER_BYTES
+from .media import TakenMedia
 
 BLOCK_SIZE = 500
 """What a tool call or a content block counts for in `StreamAssembler.size`, besides its text: so much it takes."""
@@ -30,6 +31,11 @@ class Provider(ABC):
     the entry-point group `perdure.providers`. One object serves every call, in any thread: it keeps no state of
     a call. All methods except `call` are pure.
     """
+
+    title: ClassVar[str] = "this API"
+    """The API's name for people."""
+    media: ClassVar[TakenMedia | None] = None
+    """The images, recordings and files that the API takes, so that a run with others is not started; None: unknown."""
 
     def __init__(self, key: str) -> None:
         self.key = key

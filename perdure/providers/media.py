@@ -1,39 +1,106 @@
-"""Reads the source of an image, audio or file part: a URL, a `data:` URI or bare base64 (§6.1, §7).
+"""Writes images, recordings and files as the APIs want them: as a URL, a `data:` URI or bare base64 (§6.1, §7).
 
-What the OpenAI APIs accept: https://platform.openai.com/docs/guides/images-vision and
-https://platform.openai.com/docs/guides/audio. No function here raises.
+What the OpenAI APIs accept: https://platform.openai.com/docs/guides/images-vision,
+https://platform.openai.com/docs/guides/pdf-files and https://platform.openai.com/docs/guides/audio.
 """
 
 from __future__ import annotations
 
-import re
+import mimetypes
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from ..messages import AudioPart, FilePart, ImagePart
+from ..errors import UnsupportedMediaError
+from ..media import Base64Data, base64_of, source_problem, told_type
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart
 
-_DATA_URI = re.compile(r"data:([^;,]*)(?:;[^;,]*)*;base64,", re.IGNORECASE)
-_SCHEME = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE)
+Media = ImagePart | AudioPart | FilePart
+
+
+class Taken(NamedTuple):
+    """What an API takes of one kind of media."""
+
+    url: bool
+    """Whether it fetches a URL itself."""
+    types: tuple[str, ...] = ()
+    """The beginnings of the media types that it takes; () for those that nobody has to list."""
+
+
+TakenMedia = Mapping[str, Taken]
+"""Kind of part → what an API takes of it. A kind that is absent is not taken at all."""
+
 _AUDIO_FORMATS = {"x-wav": "wav", "wave": "wav", "mpeg": "mp3"}
+_NAMES = {"image": "images", "audio": "audio", "file": "files"}
+_INSTEAD = {
+    "audio": "send its transcript, or choose a model that listens",
+    "image": "describe it, or choose a model that sees",
+    "file": "send its text, or choose another API",
+}
 
 
-class Base64Data(NamedTuple):
-    media_type: str | None
-    data: str
+def sendable_parts(message: Message, taken: TakenMedia, api: str) -> list[Part]:
+    """The parts of a message as the API, which `api` names in words, can be sent them.
+
+    Of a tool's result, what can't be sent becomes a text that says so: the tool has done its work, and the run goes on.
+    Raises UnsupportedMediaError for such a part of any other message.
+    """
+    problems = [None if isinstance(part, TextPart) else part_problem(part, taken, api) for part in message.parts]
+    if not any(problems):
+        return message.parts
+    if message.role != "tool":
+        raise UnsupportedMediaError(next(filter(None, problems)))
+    return [
+        part if problem is None else TextPart(value=f"[{part.kind}, not shown: {problem}]")
+        for part, problem in zip(message.parts, problems, strict=True)
+    ]
 
 
-def base64_data(part: ImagePart | AudioPart | FilePart) -> Base64Data | None:
-    """The part's bytes in base64; None when the source is a URL."""
-    found = _DATA_URI.match(part.source)
-    if found:
-        return Base64Data(found[1] or part.media_type, part.source[found.end() :])
-    return None if _SCHEME.match(part.source) else Base64Data(part.media_type, part.source)
+def part_problem(part: Media, taken: TakenMedia, api: str) -> str | None:
+    """Why the API can't be sent this part; None when it can. Never raises."""
+    if problem := source_problem(part.source):
+        return f"{part.kind}: {problem}"
+    if problem := kind_problem(part.kind, taken, api):
+        return problem
+    url, types = taken[part.kind]
+    content = base64_data(part)
+    if content is None:
+        return None if url else f"{api} takes no URL of {_NAMES[part.kind]}: {_CONTENT}{_OR.get(part.kind, '')}"
+    if types and content.media_type and not content.media_type.startswith(types):
+        listed = ", ".join(f"{type}*" if type.endswith("/") else type for type in types)
+        return f"{api} takes no {_NAMES[part.kind]} of type {content.media_type}: expected {listed}"
+    return None
 
 
-def as_url(part: ImagePart | FilePart) -> str:
-    """The source as a URL: unchanged, except that bare base64 of a known media type becomes a `data:` URI."""
-    if part.media_type and not _SCHEME.match(part.source):
-        return f"data:{part.media_type};base64,{part.source}"
-    return part.source
+def kind_problem(kind: str, taken: TakenMedia, api: str) -> str | None:
+    """Why the API can't be sent any part of this kind; None when it can. Never raises."""
+    return None if kind in taken else f"{api} takes no {_NAMES[kind]}: {_INSTEAD[kind]}"
+
+
+_CONTENT = "give the content itself, from Python as pathlib.Path, on the command line as NAME=@FILE"
+_OR = {"file": ", or choose `apiType: responses`, which takes such URLs"}
+
+
+def base64_data(part: Media) -> Base64Data | None:
+    """The part's bytes in base64, with their type as far as that is known; None when the source is a URL."""
+    found = base64_of(part.source, part.media_type)
+    return found and found._replace(media_type=found.media_type or told_type(found.data))
+
+
+def as_url(part: Media, unknown: str | None = None) -> str:
+    """The source as a URL: unchanged, but for bare base64 of a known type, or else `unknown`: a `data:` URI."""
+    content = base64_data(part)
+    if content is None or part.source != content.data:
+        return part.source
+    media_type = content.media_type or unknown
+    return f"data:{media_type};base64,{part.source}" if media_type else part.source
+
+
+def file_data(part: FilePart) -> dict[str, str]:
+    """`{filename, file_data}` as both OpenAI APIs require them of a file that is no URL."""
+    content = base64_data(part)
+    media_type = (content and content.media_type) or "application/pdf"
+    name = part.filename or f"file{mimetypes.guess_extension(media_type) or ''}"
+    return {"filename": name, "file_data": as_url(part, "application/pdf")}
 
 
 def input_audio(part: AudioPart) -> dict[str, str]:

@@ -15,7 +15,7 @@ from .base import BLOCK_SIZE, Delta, StreamAssembler
 from .calls import arguments_text, call_id, only_text, wire_name
 from .errors import error_from_http
 from .functions import FunctionDefinition
-from .media import as_url, input_audio
+from .media import Taken, as_url, file_data, input_audio, sendable_parts
 from .memo import Memo
 from .sdks import openai_sdk
 from .wire_format import Answer, WireFormat, count
@@ -30,6 +30,8 @@ class OpenAIChat(WireFormat):
     api = "chat"
     expected = "a completion with a list `choices` whose first has a `message`"
     path = "/chat/completions"
+    title = "OpenAI Chat Completions"
+    media = {"image": Taken(url=True), "audio": Taken(url=False), "file": Taken(url=False)}
     options = {
         "temperature": "temperature",
         "max_output_tokens": "max_completion_tokens",
@@ -110,6 +112,7 @@ def _content(message: Message) -> str | list[dict[str, Any]]:
     parts = message.parts
     if len(parts) == 1 and isinstance(parts[0], TextPart):
         return parts[0].value
+    parts = sendable_parts(message, OpenAIChat.media, OpenAIChat.title)
     text = only_text(parts) if message.role == "tool" or not parts else None
     return [_part(part) for part in parts] if text is None else text
 
@@ -124,7 +127,7 @@ def _part(part: Part) -> dict[str, Any]:
         case AudioPart():
             return {"type": "input_audio", "input_audio": input_audio(part)}
         case FilePart():
-            return {"type": "file", "file": {"url": as_url(part)}}
+            return {"type": "file", "file": file_data(part)}
 
 
 def _call(call: dict[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from .base import Delta, StreamAssembler
 from .calls import Call, arguments_text, call_id, calls_of, compact_json, only_text, wire_name
 from .errors import error_from_http
 from .functions import FunctionDefinition
-from .media import as_url, base64_data, input_audio
+from .media import Taken, as_url, base64_data, file_data, input_audio, sendable_parts
 from .memo import Memo
 from .sdks import openai_sdk
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
@@ -29,6 +29,8 @@ class OpenAIResponses(WireFormat):
     api = "responses"
     expected = "a response with a list `output`"
     path = "/responses"
+    title = "OpenAI Responses"
+    media = {"image": Taken(url=True), "audio": Taken(url=False), "file": Taken(url=True)}
     options = {"temperature": "temperature", "top_p": "top_p", "max_output_tokens": "max_output_tokens"}
     merged = frozenset({"text"})
 
@@ -83,14 +85,16 @@ def _items_of(message: Message) -> Iterator[dict[str, Any]]:
     if message.role in INSTRUCTION_ROLES:
         return
     if message.role == "tool":
-        output = only_text(message.parts)
-        content = [_part(part) for part in message.parts] if output is None else output
+        parts = sendable_parts(message, OpenAIResponses.media, OpenAIResponses.title)
+        output = only_text(parts)
+        content = [_part(part) for part in parts] if output is None else output
         yield {"type": "function_call_output", "call_id": message.metadata.get("tool_call_id"), "output": content}
     elif message.role == "assistant":
         original = original_content(message, "responses")
         yield from _rebuilt(message) if original is None else _restored(message, original)
     else:
-        yield {"role": message.role, "content": _content(message.parts)}
+        parts = sendable_parts(message, OpenAIResponses.media, OpenAIResponses.title)
+        yield {"role": message.role, "content": _content(parts)}
 
 
 _items = Memo[Message, dict[str, Any]](lambda message: list(_items_of(message)))
@@ -152,7 +156,7 @@ def _part(part: Part) -> dict[str, Any]:
         case AudioPart():
             return {"type": "input_audio", "input_audio": input_audio(part)}
         case FilePart():
-            return {"type": "input_file", "file_data" if base64_data(part) else "file_url": as_url(part)}
+            return {"type": "input_file", **(file_data(part) if base64_data(part) else {"file_url": part.source})}
 
 
 def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:

@@ -22,6 +22,7 @@ from ..loop.outputs import Outcome
 from ..loop.state import LoopState
 from ..messages import Message
 from ..options import RunOptions
+from ..prompty.given_media import with_media_read
 from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..protocol.activities import CONFIGURATION_ERROR
@@ -87,13 +88,14 @@ class InProcessRun:
         self._output_type = output_type
         if output_type is not None:
             loaded = with_output_type(loaded, output_type)
-        self.conversation = Conversation(prepare(loaded, inputs or {}) if messages is None else messages)
+        inputs = with_media_read(loaded, inputs or {})
+        self.conversation = Conversation(prepare(loaded, inputs) if messages is None else messages)
         self.effects = self.effects_type(
             agent=loaded,
             conversation=self.conversation,
             model=with_prices(model_function(model), prices),
             toolbox=ToolBox(tools if threads else without_threads(tools), kinds=tool_kinds, resources=resources),
-            inputs=_with_defaults(loaded, inputs or {}),
+            inputs=_with_defaults(loaded, inputs),
             options=options_for(loaded, options, os.environ),
             guardrails=guardrails,
             compactor=compactor,

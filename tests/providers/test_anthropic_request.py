@@ -63,11 +63,6 @@ def test_parts(part: dict[str, Any], block: dict[str, Any]) -> None:
     assert turns(message("user", [part])) == [{"role": "user", "content": [block]}]
 
 
-def test_audio_is_refused_with_a_reason() -> None:
-    with pytest.raises(ValueError, match="Anthropic takes no audio"):
-        turns(message("user", [{"kind": "audio", "source": "AAAA"}]))
-
-
 def test_all_results_are_in_one_user_turn() -> None:
     assert turns(
         message("user", "Q"),

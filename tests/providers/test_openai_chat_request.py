@@ -43,9 +43,14 @@ def wire(*messages: dict[str, Any]) -> Any:
             id="bare base64 becomes a data URI",
         ),
         pytest.param(
-            [{"kind": "file", "source": "https://x/y.pdf"}],
-            [{"type": "file", "file": {"url": "https://x/y.pdf"}}],
-            id="file",
+            [{"kind": "file", "source": "JVBERi0xLjQ=", "filename": "y.pdf"}],
+            [{"type": "file", "file": {"filename": "y.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjQ="}}],
+            id="a PDF goes with its name and its content",
+        ),
+        pytest.param(
+            [{"kind": "file", "source": "data:text/csv;base64,YTti"}],
+            [{"type": "file", "file": {"filename": "file.csv", "file_data": "data:text/csv;base64,YTti"}}],
+            id="a file without a name gets one",
         ),
     ],
 )

@@ -45,7 +45,7 @@ def test_system_and_developer_become_instructions() -> None:
         ({"kind": "file", "source": "https://x/y.pdf"}, {"type": "input_file", "file_url": "https://x/y.pdf"}),
         (
             {"kind": "file", "source": "AAAA", "mediaType": "application/pdf"},
-            {"type": "input_file", "file_data": "data:application/pdf;base64,AAAA"},
+            {"type": "input_file", "filename": "file.pdf", "file_data": "data:application/pdf;base64,AAAA"},
         ),
         (
             {"kind": "audio", "source": "AAAA", "mediaType": "audio/wav"},

@@ -11,6 +11,7 @@ from ...agent import Agent
 from ...errors import RenderError
 from ...messages import Message
 from ...options import RunOptions
+from ...prompty.given_media import with_media_read
 from ...prompty.load import load
 from ...prompty.prepare import prepare
 from ...protocol.session import SessionSetup
@@ -29,7 +30,7 @@ def setup_of(agent: Agent, inputs: Mapping[str, Any] | None, options: RunOptions
 
     Raises what `start_run` raises before it asks the server, and RenderError for an input that is missing.
     """
-    given = {name: valid_json(value) for name, value in (inputs or {}).items()}
+    given = {name: valid_json(value) for name, value in with_media_read(agent, inputs or {}).items()}
     run = new_run(agent, given, options, instructions(agent, given))
     require_model(run.agent)
     return SessionSetup(

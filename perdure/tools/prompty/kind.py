@@ -11,7 +11,7 @@ from ...child_agents import key_of
 from ...errors import ConfigurationError, LoadError
 from ...messages import Message
 from ...payloads.limits import require_recordable
-from ...prompty.prepare import prepare
+from ...prompty.prepare import first_messages
 from ...schema import object_schema
 from ...tool_calls import ChildRun, PreparedRun
 from ..binding import bound_inputs
@@ -98,7 +98,7 @@ def _prepared(tool: PromptyTool, child: Agent, arguments: Mapping[str, Any], bef
     messages: list[Message] = []
     if said is not None and all(prop.name != said for prop in child.inputs or []):
         messages = [Message.user(str(inputs.pop(said, "")))]
-    messages = [*prepare(child, inputs), *messages]
+    messages = [*first_messages(child, inputs), *messages]
     at = len(messages) - (1 if messages and not messages[-1].instructs else 0)
     messages[at:at] = before
     run = PreparedRun(messages=messages, inputs=bound_inputs(child, inputs))

@@ -63,7 +63,7 @@ async def test_what_an_agent_answers(binding: str, streams: bool) -> None:
     assert isinstance(image, ImagePart)
     assert (image.source, image.media_type) == ("iVBORw==", "image/png")
     assert isinstance(file, FilePart)
-    assert (file.media_type, file.model_extra) == ("a/b", {"filename": "f"})
+    assert (file.media_type, file.filename) == ("a/b", "f")
     assert isinstance(url_part, FilePart)
     assert url_part.source == "https://x.example/f.pdf"
     assert local.value == "[a file at file:///etc/passwd]"  # type: ignore[union-attr]
