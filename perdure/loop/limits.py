@@ -17,11 +17,7 @@ PARTIAL_TEXT = "I was unable to complete this task within the allowed steps."
 def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError | None:
     """The error of the limit that forbids another model call; None when the run may go on."""
     if state.steps >= options.max_iterations and not state.answering:
-        return MaxIterationsError(
-            f"Agent loop exceeded {options.max_iterations} iterations",
-            reason=_repetition(state)
-            or f"max_iterations={options.max_iterations} is used up: raise it, or look at what the tools answer",
-        )
+        return no_step_left(options, state)
     if options.max_repeated_calls and state.repeated >= options.max_repeated_calls:
         return LimitExceededError(
             f"The same tool call was repeated {state.repeated} times in a row", reason=_repetition(state)
@@ -33,6 +29,15 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
         if limit is not None and (used := measure(state, now)) >= limit:
             return LimitExceededError(f"Budget exhausted: {name} ({limit}) reached", reason=f"{name}: {used:g} used")
     return None
+
+
+def no_step_left(options: RunOptions, state: LoopState) -> RunError:
+    """The error of `max_iterations`."""
+    return MaxIterationsError(
+        f"Agent loop exceeded {options.max_iterations} iterations",
+        reason=_repetition(state)
+        or f"max_iterations={options.max_iterations} is used up: raise it, or look at what the tools answer",
+    )
 
 
 _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (

@@ -23,7 +23,7 @@ from ..tool_calls import ToolSpec
 from ..trimming import plan_trim, summarize_dropped, summary_message
 from .compaction import compactor_summary
 from .effects import Cancelled, Effects
-from .limits import partial_text, reached_limit
+from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
 from .outputs import Outcome, outcome_of, output_error, send_back
 from .state import LoopState
@@ -106,11 +106,18 @@ class AgentLoop:
                 return await self._stop_at(limit)
             if self.state.acts_no_more(reply):
                 continue
+            if self._acts_too_late(reply):
+                return await self._stop_at(no_step_left(self._options, self.state))
             reply = await self._check_output(reply)
             if calls := reply.message.tool_calls:
                 await self._run_tools(reply.message, calls)
             elif not self._goes_on_after(reply):
                 return self._answer(reply)
+
+    def _acts_too_late(self, reply: ModelReply) -> bool:
+        """Whether the model has written an action in the place of its answer, and no step is left for it."""
+        is_beyond = self.state.steps > self._options.max_iterations and bool(reply.message.tool_calls)
+        return is_beyond and self._effects.is_new("no-action-beyond-the-steps")
 
     def _check_cancellation(self) -> None:
         """§13.2"""

@@ -10,10 +10,11 @@ import pytest
 from perdure.agent import Agent
 from perdure.errors import ExecuteError, GuardrailError, MaxIterationsError, ModelError, OutputError, RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.loop.limits import PARTIAL_TEXT
 from perdure.loop.model_calls import EMPTY_ANSWER, NO_ANSWER, NO_NATIVE_TOOLS
 from perdure.messages import Message
 from perdure.providers.prompted.actions import SECOND
-from perdure.providers.prompted.call import ACTS_LATE, FINAL
+from perdure.providers.prompted.call import ACTS_LATE, ACTS_TOO_LATE, FINAL
 from perdure.testing import ScriptedReply, asks, call, says
 
 from .stage import Stage
@@ -159,6 +160,20 @@ async def test_an_action_in_the_place_of_an_answer_is_carried_out() -> None:
     result = await stage.play()
     assert (result.output, stage.results(), stage.said()) == ("Done", ["Echo: hello"], [ACTS_LATE])
     assert texts(stage.seen[2])[-1] == ("user", '[Step 2/5] Tool result: "Echo: hello"')
+
+
+@pytest.mark.parametrize("before", ["{}", "So far."])
+async def test_an_action_in_the_place_of_an_answer_is_not_carried_out_when_no_step_is_left(before: str) -> None:
+    stage = prompted(ECHO, before, ECHO, "{}", "Done", max_iterations=2, on_limit="partial")
+    result = await stage.play()
+    said = "" if before == "{}" else f"\n\n{before}"
+    assert (result.output, result.is_incomplete, result.iterations) == (f"{PARTIAL_TEXT}{said}", True, 3)
+    assert (stage.results(), stage.said()) == (["Echo: hello"], [ACTS_TOO_LATE])
+    assert [message.role for message in result.messages] == ["system", "user", "assistant", "tool"]
+    with pytest.raises(MaxIterationsError, match="Agent loop exceeded 2 iterations"):
+        await prompted(ECHO, "{}", ECHO, max_iterations=2).play()
+    final = prompted(ECHO, "{}", ECHO, "It is hello.", max_iterations=2, on_limit="final_answer")
+    assert (await final.play()).output == "It is hello."
 
 
 async def test_an_answer_may_speak_of_an_action() -> None:

@@ -13,6 +13,7 @@ from .rendering import API, as_text
 
 FINAL = "Now provide your final response to the user."
 ACTS_LATE = "The model was asked for its final response and has written an action, which is carried out"
+ACTS_TOO_LATE = "The model was asked for its final response and has written an action, for which no step is left"
 MAX_RAW = 64 * 1024
 """Characters of a reply that are recorded as the model wrote them, beside the calls that were read in them."""
 
@@ -61,7 +62,8 @@ class PromptedCall:
             return reply
         reading = read_actions(text)
         if reading.actions and not reading.before:
-            acted = reply.model_copy(update={"warnings": [*reply.warnings, ACTS_LATE], "faults": [], "output": None})
+            warning = ACTS_LATE if self._step <= self._max_steps else ACTS_TOO_LATE
+            acted = reply.model_copy(update={"warnings": [*reply.warnings, warning], "faults": [], "output": None})
             return self._with_calls(acted, reading)
         return _saying(reply, "") if text and is_nothing(text) else reply
 
