@@ -24,7 +24,8 @@ def child_options(
     """The options of a called run: the caller's, and what the called agent's file says, within the allowance.
 
     Not its own turn, and not `raw`: the caller's model reads the answer. Of a threshold of cost the caller tells, too.
-    One that is to be single makes one model call. Raises LoadError for a setting of an agent's file that is wrong.
+    One that is to be single makes one model call, with its whole prompt (§13.3). Raises LoadError for a setting of an
+    agent's file that is wrong.
     """
     allowed = options.model_copy(
         update={
@@ -38,7 +39,8 @@ def child_options(
         }
     )
     own = called_options(allowed, caller, called)
-    return own.model_copy(update={"max_iterations": 1, "tool_protocol": "native"}) if single else own
+    once = {"max_iterations": 1, "tool_protocol": "native", "context_budget": None}
+    return own.model_copy(update=once) if single else own
 
 
 def too_deep(name: str, options: RunOptions, depth: int) -> ToolResult | None:

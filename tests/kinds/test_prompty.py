@@ -560,6 +560,26 @@ async def test_in_this_process_too(tmp_path: Path) -> None:
     assert "0 levels deep" in tool_texts(refused.messages)[0]
 
 
+async def test_a_single_call_is_sent_its_whole_prompt(tmp_path: Path) -> None:
+    """§13.3: nothing is trimmed outside of a loop."""
+    chief = write_agent(tmp_path, "chief.prompty", tools=[{**calls("reader.prompty"), "mode": "single"}])
+    examples = "".join(f"user:\n{number}{'?' * 500}\n\nassistant:\n{number}\n\n" for number in range(3))
+    write_agent(
+        tmp_path, "reader.prompty", prompt=f"{examples}user:\nNow?", metadata={"perdure": {"contextBudget": 1000}}
+    )
+    sent: list[list[Message]] = []
+
+    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
+        if agent.name == "chief":
+            return says("done") if messages[-1].role == "tool" else asks(call("reader"))
+        sent.append(messages)
+        return says("a page")
+
+    await InProcessRun(chief, model=model, options=RunOptions(context_budget=900)).run()
+    assert [message.text for message in sent[0]][-1] == "Now?"
+    assert len(sent[0]) == 7
+
+
 async def test_a_terminated_run_leaves_no_called_one_behind(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
     model = scripted(family_script({"chief": [asks(call("clerk"))], "clerk": [says("late", delay=30)]}))
     chief = write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")])
