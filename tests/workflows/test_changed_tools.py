@@ -79,8 +79,8 @@ async def test_without_one_the_run_fails_and_says_what_has_changed(stage: Stage,
     assert paid == []
     assert str(failed.value) == (
         "The function of tool 'pay' takes other arguments here than when the run began: 'euros' is gone; 'cents' is "
-        "new and required. Then it was pay(claim: string, euros: float), here it is pay(claim: string, cents: integer) in "
-        f"{__name__}. Start a worker with a function that takes what it took then"
+        "new and required. Then it was pay(claim: string, euros: float), here it is pay(claim: string, cents: "
+        f"integer) in {__name__}. Start a worker with a function that takes what it took then"
     )
 
 
