@@ -179,6 +179,8 @@ class ToolResult(BaseModel):
     duration_ms: float | None = Field(default=None, alias="durationMs")
     size: int | None = Field(default=None, exclude_if=operator.not_)
     """How many bytes of text there were, where `parts` have fewer of them; None where they have all."""
+    outcome_unknown: bool = Field(default=False, alias="outcomeUnknown", exclude_if=operator.not_)
+    """Whether the call may have taken effect although this is no success: then only an idempotent one is repeated."""
 
     @property
     def text(self) -> str:
@@ -190,9 +192,22 @@ class ToolResult(BaseModel):
         return cls(parts=[TextPart(value=text)])
 
     @classmethod
-    def failure(cls, text: str, *, kind: str, status: Literal["error", "cancelled", "timeout"] = "error") -> ToolResult:
+    def failure(
+        cls,
+        text: str,
+        *,
+        kind: str,
+        status: Literal["error", "cancelled", "timeout"] = "error",
+        outcome_unknown: bool = False,
+    ) -> ToolResult:
         """A result that is not a success; `text` tells the model what went wrong."""
-        return cls(parts=[TextPart(value=text)], status=status, error_kind=kind, error_message=text)
+        return cls(
+            parts=[TextPart(value=text)],
+            status=status,
+            error_kind=kind,
+            error_message=text,
+            outcome_unknown=outcome_unknown,
+        )
 
 
 MAX_TOKENS = 10**12

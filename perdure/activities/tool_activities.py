@@ -118,7 +118,7 @@ class ToolActivities:
         result = await self._execute(run, agent, bounded, _context(run, input, activity.info().attempt))
         if result.status == "timeout" and input.timeout > most:
             why = f"; it is local, and a local tool has {most:g} seconds: remove `local` from its declaration"
-            return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout")
+            return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout", outcome_unknown=True)
         return result
 
     async def _abandoned(self, input: activities.ToolInput) -> ToolResult:

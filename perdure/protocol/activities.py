@@ -185,10 +185,14 @@ class ModelFailure(Exchanged):
     model: str | None = None
 
 
+WORKER_LOST = "worker_lost"
+"""The kind of such a result."""
+
+
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:
     """What the model is told about an execution that was lost together with its worker, and is not repeated."""
     text = f"Error: Tool '{name}' failed: its worker was lost while it ran; whether it took effect is not known"
-    return ToolResult.failure(text, kind="worker_lost", status=status)
+    return ToolResult.failure(text, kind=WORKER_LOST, status=status, outcome_unknown=True)
 
 
 def ended_unseen(name: str, *, was_started: bool) -> ToolResult:

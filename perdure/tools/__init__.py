@@ -3,7 +3,7 @@
 from .binding import apply_bindings, bind_tools
 from .context import ToolContext
 from .decorator import tool
-from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError, ToolUnavailable
+from .kind import Asking, KindCall, Offering, OutcomeUnknown, ToolKind, ToolOfferError, ToolUnavailable
 from .registry import (
     clear_tool_handlers,
     clear_tools,
@@ -17,6 +17,7 @@ __all__ = [
     "Asking",
     "KindCall",
     "Offering",
+    "OutcomeUnknown",
     "ToolContext",
     "ToolKind",
     "ToolOfferError",

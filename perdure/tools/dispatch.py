@@ -24,7 +24,7 @@ from .context import ToolContext
 from .failed import describe, log_raised, log_timeout, with_advice
 from .handlers import Handler, Handlers
 from .inventory import ToolInventory, take_inventory
-from .kind import Asking, ToolKind
+from .kind import Asking, OutcomeUnknown, ToolKind
 from .registry import KindHandler
 from .resources import Factory, Resources
 from .results import to_result
@@ -201,7 +201,7 @@ class ToolBox:
             log_timeout(name, timeout or 0, context)
             why = why_unheard(error.__cause__)
             text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds{why and f': {why}'}"
-            return ToolResult.failure(text, kind="timeout", status="timeout")
+            return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
         except Exception as error:
             ended = Ended(raised=error)
         return ended.value if ended.raised is None else self._raised(name, ended.raised, context)
@@ -217,8 +217,8 @@ class ToolBox:
     def _raised(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:
         log_raised(name, error, context)
         text = f"Error: Tool '{name}' failed: {with_advice(describe(error))}"
-        return self._failure(text, type(error).__name__)
+        return self._failure(text, type(error).__name__, outcome_unknown=isinstance(error, OutcomeUnknown))
 
-    def _failure(self, text: str, kind: str) -> ToolResult:
+    def _failure(self, text: str, kind: str, *, outcome_unknown: bool = False) -> ToolResult:
         limits = replace(self._limits, text_bytes=min(self._limits.text_bytes, SHOWN_BYTES))
-        return to_result(ToolResult.failure(text, kind=kind), limits)
+        return to_result(ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown), limits)

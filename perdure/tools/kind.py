@@ -97,7 +97,9 @@ class ToolKind:
     async def execute(self, call: KindCall) -> Any:
         """Execute one call; what it returns or raises becomes the tool's result, as for a function.
 
-        It is cancelled when the call's time is over, and when the run is cancelled.
+        Raises `OutcomeUnknown` where the call has failed, but may have taken effect: a lost connection, an answer that
+        can't be read. Or returns `ToolResult.failure(…, outcome_unknown=True)`. It is cancelled when the call's time is
+        over, and when the run is cancelled.
         """
         raise NotImplementedError
 
@@ -109,6 +111,13 @@ class ToolKind:
 
     async def close(self) -> None:
         """Close connections and the like; called when the worker ends."""
+
+
+class OutcomeUnknown(Exception):
+    """A call has failed, and may have taken effect all the same; the text says why. It is for tools to raise.
+
+    What else a tool raises says that it has not taken effect: the call may be repeated (`retries`).
+    """
 
 
 class ToolOfferError(Exception):

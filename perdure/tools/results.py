@@ -51,6 +51,7 @@ def _bounded_result(result: ToolResult, limits: SizeLimits) -> ToolResult:
         error_message=None if result.error_message is None else cut_middle(result.error_message, message_bytes),
         duration_ms=result.duration_ms,
         size=max(size, result.size or 0) if size > limits.text_bytes else result.size,
+        outcome_unknown=result.outcome_unknown,
     )
     # Fields that were assigned after validation may hold anything: what can't be read back must not be recorded.
     return ToolResult.model_validate_json(bounded.model_dump_json(by_alias=True, warnings=False))

@@ -186,7 +186,8 @@ def _ended_badly(request: ToolRequest, error: ChildWorkflowError | Cancelled) ->
     if isinstance(cause, ApplicationError):
         return _failed(request, cause.message, cause.type or "failed")
     kind = "terminated" if isinstance(cause, TerminatedError) else "failed"
-    return replace(_failed(request, f"the run was ended from outside: {cause or error}", kind), unpriced_calls=1)
+    end = _failed(request, f"the run was ended from outside: {cause or error}", kind)
+    return replace(end, result=end.result.model_copy(update={"outcome_unknown": True}), unpriced_calls=1)
 
 
 def _failed(request: ToolRequest, text: str, kind: str) -> ChildEnd:
@@ -195,4 +196,4 @@ def _failed(request: ToolRequest, text: str, kind: str) -> ChildEnd:
 
 def _late(request: ToolRequest, spec: ToolSpec) -> ToolResult:
     text = f"Error: Tool '{request.name}' failed: timed out after {spec.timeout:g} seconds"
-    return ToolResult.failure(text, kind="timeout", status="timeout")
+    return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)

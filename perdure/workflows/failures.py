@@ -9,7 +9,14 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 from ..errors import ModelError, ModelErrorKind
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
-from ..protocol.activities import CONFIGURATION_ERROR, INTERNAL_ERROR, MODEL_ERROR, ModelFailure, lost_tool
+from ..protocol.activities import (
+    CONFIGURATION_ERROR,
+    INTERNAL_ERROR,
+    MODEL_ERROR,
+    WORKER_LOST,
+    ModelFailure,
+    lost_tool,
+)
 
 BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
 """What a bug of perdure raises: it fails the run, with its text. Any other exception, such as non-determinism after a
@@ -51,6 +58,10 @@ WORKER_SHUTDOWN = "WorkerShutdown"
 """The error type by which Temporal's SDK reports an activity that a stopping worker did not await."""
 
 
+NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError")
+"""Error types of an activity that has not begun with its tool. What a tool itself raises is a result."""
+
+
 def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:
     """What the model is told about an execution that returned no result."""
     cause = error.cause
@@ -58,18 +69,16 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
     if isinstance(cause, CancelledError):
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
     if timed_out(error):
-        return ToolResult.failure(f"{prefix} timed out after {timeout:g} seconds", kind="timeout", status="timeout")
+        text = f"{prefix} timed out after {timeout:g} seconds"
+        return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
     if isinstance(cause, TimeoutError):
         return lost_tool(name)
     if isinstance(cause, ApplicationError):
         if cause.type == WORKER_SHUTDOWN:
             return lost_tool(name)
-        return ToolResult.failure(f"{prefix} {cause.message}", kind=cause.type or "error")
-    return ToolResult.failure(f"{prefix} {error}", kind="error")
-
-
-WORKER_LOST = "worker_lost"
-"""Error kind: each worker that tried was lost, or did not answer."""
+        unknown = cause.type not in NOT_EXECUTED
+        return ToolResult.failure(f"{prefix} {cause.message}", kind=cause.type or "error", outcome_unknown=unknown)
+    return ToolResult.failure(f"{prefix} {error}", kind="error", outcome_unknown=True)
 
 
 TIMED_OUT = "timeout"

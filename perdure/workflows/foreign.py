@@ -22,17 +22,17 @@ from ..tools.foreign.arguments import as_sent, complete_arguments
 from ..tools.foreign.options import ActivityOptions, CallOptions, WorkflowOptions
 from ..tools.signature import InvalidArguments
 from .children import child_id, child_result
-from .foreign_results import activity_failure, child_failure, failure, read_result
+from .foreign_results import UNKNOWN_OUTCOMES, activity_failure, child_failure, failure, read_result
 from .inbox import Inbox
-from .policies import MARGIN, MOMENTARY_RETRIES, NO_RETRY, TIMED_OUT, TOOL_RETRIES
+from .policies import MARGIN, MOMENTARY_RETRIES, NO_RETRY, TOOL_RETRIES
 from .recording import uncompressed_bytes
 from .summaries import call_summary
 
 MAX_ARGUMENT_BYTES = 192 * 1024
 """Small enough to be neither compressed nor stored outside Temporal, which no other SDK could read."""
 
-FAILED_RETRIES = replace(TOOL_RETRIES, non_retryable_error_types=[TIMED_OUT, "TemporalTimeout:Heartbeat"])
-"""For what is not idempotent: after a time-out it may have taken effect."""
+FAILED_RETRIES = replace(TOOL_RETRIES, non_retryable_error_types=list(UNKNOWN_OUTCOMES))
+"""For what is not idempotent."""
 
 Handle = ChildWorkflowHandle[Any, RawValue]
 
@@ -144,7 +144,7 @@ class ForeignCall:
             text = (
                 f"timed out after {limit:g} seconds; the workflow {handle.id!r} was asked to end, and has not ended yet"
             )
-            return failure(name, text, kind="timeout", status="timeout")
+            return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
         return read_result(name, value, self.spec.max_result)
 
     async def _ends(self, handle: Handle, seconds: float | None, why: str) -> bool:

@@ -23,17 +23,28 @@ from ..messages import ToolResult
 from ..protocol.activities import lost_tool
 from ..result_sizes import SizeLimits
 from ..tools.foreign.options import ActivityOptions, WorkflowOptions
+from ..tools.kind import OutcomeUnknown
 from ..tools.results import to_result
 from ..valid_text import bounded_text, valid_json
+from .failures import WORKER_SHUTDOWN
+from .policies import TIMED_OUT
 
+UNKNOWN_OUTCOMES = (TIMED_OUT, "TemporalTimeout:Heartbeat", WORKER_SHUTDOWN, OutcomeUnknown.__name__)
+"""Error types of others' activities and workflows that may have taken effect; all else says that it has failed."""
 UNKNOWN_EFFECT = "whether it took effect is not known"
 
 
 def failure(
-    name: str, text: str, *, kind: str, status: Literal["error", "timeout", "cancelled"] = "error"
+    name: str,
+    text: str,
+    *,
+    kind: str,
+    status: Literal["error", "timeout", "cancelled"] = "error",
+    outcome_unknown: bool = False,
 ) -> ToolResult:
     """A result that says why there is none."""
-    return ToolResult.failure(f"Error: Tool '{name}' failed: {text}", kind=kind, status=status)
+    text = f"Error: Tool '{name}' failed: {text}"
+    return ToolResult.failure(text, kind=kind, status=status, outcome_unknown=outcome_unknown)
 
 
 def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> ToolResult:
@@ -54,7 +65,7 @@ def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> Too
             f"bytes ({type(error).__name__}). Expected json/plain, as Temporal's SDKs write it without a codec of "
             "their own. It was executed"
         )
-        return failure(name, text, kind="unreadable_result")
+        return failure(name, text, kind="unreadable_result", outcome_unknown=True)
 
 
 def activity_failure(
@@ -76,15 +87,16 @@ def child_failure(
     cause, what = error.cause, f"the workflow {called.workflow!r}"
     if isinstance(cause, CancelledError) and over_after is not None:
         text = f"timed out after {over_after:g} seconds; {what} was cancelled"
-        return failure(name, text, kind="timeout", status="timeout")
+        return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
     if isinstance(cause, CancelledError) and cancelled:
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
     if isinstance(cause, TimeoutError):
         limit = called.execution_timeout or called.run_timeout
         text = f"{what} timed out{f' after {limit:g} seconds' if limit else ''}; {UNKNOWN_EFFECT}"
-        return failure(name, text, kind="timeout", status="timeout")
+        return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
     if isinstance(cause, TerminatedError):
-        return failure(name, f"{what} was terminated from outside; {UNKNOWN_EFFECT}", kind="terminated")
+        text = f"{what} was terminated from outside; {UNKNOWN_EFFECT}"
+        return failure(name, text, kind="terminated", outcome_unknown=True)
     return _failed(name, what, cause or error)
 
 
@@ -105,14 +117,15 @@ def _timed_out(name: str, called: ActivityOptions, cause: TimeoutError, seconds:
     text = f"timed out after {seconds or 0:g} seconds; {UNKNOWN_EFFECT}"
     if isinstance(last, ApplicationError):
         text = f"{text}. Its last failure: {_described(last)}"
-    return failure(name, text, kind="timeout", status="timeout")
+    return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
 
 
 def _failed(name: str, what: str, cause: BaseException) -> ToolResult:
     if isinstance(cause, CancelledError):
-        return failure(name, f"{what} was cancelled, and not by this run", kind="cancelled")
+        return failure(name, f"{what} was cancelled, and not by this run", kind="cancelled", outcome_unknown=True)
     kind = cause.type if isinstance(cause, ApplicationError) and cause.type else "error"
-    return failure(name, _described(cause), kind=bounded_text(kind, 200))
+    unknown = not isinstance(cause, ApplicationError) or kind in UNKNOWN_OUTCOMES
+    return failure(name, _described(cause), kind=bounded_text(kind, 200), outcome_unknown=unknown)
 
 
 def _described(error: BaseException) -> str:

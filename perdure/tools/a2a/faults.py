@@ -9,6 +9,8 @@ from a2a.client import A2AClientError, A2AClientTimeoutError
 from a2a.utils.errors import A2AError, InternalError
 from google.protobuf.json_format import Error as JsonFormatError
 
+from ..kind import OutcomeUnknown
+from ..refusals import was_refused
 from .http import RefusedError
 
 NONSENSE = (JsonFormatError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
@@ -33,6 +35,10 @@ class AgentError(Exception):
     """A call has failed; the text is for the model."""
 
 
+class AgentLost(AgentError, OutcomeUnknown):
+    """The same, and the agent may do what it was asked to."""
+
+
 def fault_of(error: BaseException) -> Fault:
     """What one of `FAULTS` means."""
     cause = error.__cause__ if isinstance(error, A2AClientError) and error.__cause__ is not None else error
@@ -40,12 +46,14 @@ def fault_of(error: BaseException) -> Fault:
         case RefusedError():
             return Fault(_short(cause), passing=False)
         case httpx.HTTPStatusError():
-            return _of_status(cause.response.status_code)
+            return _of_status(cause.response)
         case httpx.ConnectError() | httpx.ConnectTimeout():
             return Fault(f"it can't be reached ({type(cause).__name__}): is it running?", passing=True, refused=True)
         case httpx.TimeoutException() | A2AClientTimeoutError():
             return Fault("it does not answer in time", passing=True)
-        case httpx.UnsupportedProtocol() | httpx.InvalidURL() | httpx.TooManyRedirects():
+        case httpx.UnsupportedProtocol() | httpx.InvalidURL():
+            return Fault(_short(cause), passing=False, refused=True)
+        case httpx.TooManyRedirects():
             return Fault(_short(cause), passing=False)
         case httpx.HTTPError():
             return Fault(f"the connection broke ({type(cause).__name__})", passing=True)
@@ -56,12 +64,13 @@ def fault_of(error: BaseException) -> Fault:
             return Fault(f"its answer makes no sense ({type(cause).__name__}): {_short(cause)}", passing=True)
 
 
-def _of_status(status: int) -> Fault:
+def _of_status(response: httpx.Response) -> Fault:
+    status = response.status_code
     passing = status >= 500 or status in _PASSING_STATUS
     if status in (401, 403):
         advice = ": it does not let this worker in; check 'connection.apiKey' and the variable that it refers to"
         return Fault(f"HTTP status {status}{advice}", passing=False, refused=True)
-    return Fault(f"HTTP status {status}", passing=passing, refused=status < 500)
+    return Fault(f"HTTP status {status}", passing=passing, refused=was_refused(status, response.headers))
 
 
 def _short(error: BaseException) -> str:

@@ -27,7 +27,7 @@ from ...logs import get_logger
 from ...messages import ToolResult
 from ..kind import KindCall
 from .answer import has_failed, result_of, result_of_message
-from .faults import FAULTS, NONSENSE, AgentError, fault_of
+from .faults import FAULTS, NONSENSE, AgentError, AgentLost, fault_of
 from .heard import Heard
 from .http import ANSWER_SECONDS, bare
 from .settings import Settings
@@ -76,7 +76,7 @@ class RemoteCall:
             assert self._task is not None
             return result_of(self._task, self._settings.name, takes_answers=self._settings.takes_answers)
         except NONSENSE as error:
-            raise self._error(fault_of(error).text) from error
+            raise self._lost(fault_of(error).text) from error
 
     async def cancel(self) -> None:
         """Cancel the remote task, if there is one. What goes wrong is logged: nobody waits for it."""
@@ -99,8 +99,11 @@ class RemoteCall:
         what = f"The remote task {self._task.id}" if self._task else "What was sent"
         _log.warning("%s of tool %r may go on, although nobody waits for it: %s", what, self._settings.name, why)
 
-    def _error(self, what: str) -> AgentError:
-        return AgentError(f"the agent at {bare(self._settings.endpoint)} can't be used: {what}")
+    def _lost(self, what: str) -> AgentError:
+        return AgentLost(self._words(what))
+
+    def _words(self, what: str) -> str:
+        return f"the agent at {bare(self._settings.endpoint)} can't be used: {what}"
 
     @property
     def _task(self) -> Task | None:
@@ -153,10 +156,11 @@ class RemoteCall:
         except FAULTS as error:
             fault = fault_of(error)
             if self._task is None:
-                unknown = "" if fault.refused else "; whether it has begun to work is not known"
-                raise self._error(f"{fault.text}{unknown}") from error
+                if fault.refused:
+                    raise AgentError(self._words(fault.text)) from error
+                raise self._lost(f"{fault.text}; whether it has begun to work is not known") from error
         if self._task is None and self._heard.message is None:
-            raise self._error("it has answered with neither a task nor a message")
+            raise self._lost("it has answered with neither a task nor a message")
 
     async def _follow(self) -> None:
         """Wait for news of the task: on a stream if there are streams, else by looking after a while."""
@@ -194,7 +198,7 @@ class RemoteCall:
                 fault = fault_of(error)
                 left = self._settings.options.reconnect_timeout - (time.monotonic() - failing_since)
                 if not fault.passing or left <= 0:
-                    raise self._error(f"its task {self._task.id} can't be followed any more: {fault.text}") from error
+                    raise self._lost(f"its task {self._task.id} can't be followed any more: {fault.text}") from error
             await asyncio.sleep(min(wait, left))
             wait = min(wait * GROWTH, LONGEST_WAIT)
 

@@ -11,6 +11,7 @@ from ...messages import Message
 from ..openapi.bodies import Content
 from ..openapi.http import Http, HttpAnswer
 from ..openapi.request import HttpRequest
+from ..refusals import was_refused
 from .settings import Settings
 
 USER = "user"
@@ -23,9 +24,11 @@ _REFUSED = (400, 422)
 class DelegationError(Exception):
     """The agent has not answered the task; the text is for the model."""
 
-    def __init__(self, text: str, *, kind: str) -> None:
+    def __init__(self, text: str, *, kind: str, outcome_unknown: bool = True) -> None:
         super().__init__(text)
         self.kind = kind
+        self.outcome_unknown = outcome_unknown
+        """Whether the agent may have done the task."""
 
 
 async def answer_of(
@@ -40,7 +43,9 @@ async def answer_of(
         answer = await _post(http, settings, task, before, USER, traceparent)
     if not 200 <= answer.status < 300:
         said = excerpt(answer.body.decode(errors="replace").strip(), _MAX_EXCERPT)
-        raise DelegationError(f"HTTP status {answer.status}{said and f': {said}'}", kind=f"http_{answer.status}")
+        unknown = not was_refused(answer.status, answer.headers)
+        text = f"HTTP status {answer.status}{said and f': {said}'}"
+        raise DelegationError(text, kind=f"http_{answer.status}", outcome_unknown=unknown)
     if not answer.is_whole:
         raise DelegationError(f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes", kind="too_large")
     return _content(answer.body)

@@ -12,7 +12,7 @@ from ...child_agents import DELEGATION_FAILED, TASK
 from ...json_types import JsonObject
 from ...messages import DELEGATED, TextPart, ToolResult
 from ..a2a.kind import A2AKind, require_client
-from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError, ToolUnavailable
+from ..kind import Asking, KindCall, Offering, OutcomeUnknown, ToolKind, ToolOfferError, ToolUnavailable
 from ..openapi.http import Http, HttpFailure
 from .card import Card, CardError, read_card
 from .chat import USER, DelegationError, answer_of
@@ -68,9 +68,12 @@ class DelegateKind(ToolKind):
                 ask = self._by_a2a if "a2a" in call.details else self._by_chat
                 return await ask(call, settings)
         except TimeoutError:
-            return _failed(f"no answer within {settings.options.timeout:g} seconds", "timeout", status="timeout")
-        except (DelegationError, HttpFailure) as error:
-            return _failed(str(error), error.kind)
+            why = f"no answer within {settings.options.timeout:g} seconds"
+            return _failed(why, "timeout", status="timeout", outcome_unknown=True)
+        except DelegationError as error:
+            return _failed(str(error), error.kind, outcome_unknown=error.outcome_unknown)
+        except HttpFailure as error:
+            return _failed(str(error), error.kind, outcome_unknown=error.was_sent)
 
     async def _by_a2a(self, call: KindCall, settings: Settings) -> ToolResult:
         require_client("agents that speak A2A")
@@ -79,7 +82,8 @@ class DelegateKind(ToolKind):
         try:
             return _told(await self._a2a.execute(_as_a2a_call(call)))
         except AgentError as error:
-            raise DelegationError(str(error), kind="agent_failed") from error
+            unknown = isinstance(error, OutcomeUnknown)
+            raise DelegationError(str(error), kind="agent_failed", outcome_unknown=unknown) from error
 
     async def _by_chat(self, call: KindCall, settings: Settings) -> ToolResult:
         answer = await answer_of(
@@ -148,8 +152,8 @@ def _told(result: object) -> ToolResult:
     return result.model_copy(update={"parts": parts, "error_message": text})
 
 
-def _failed(why: str, kind: str, *, status: Any = "error") -> ToolResult:
-    return ToolResult.failure(_words(why), kind=kind, status=status)
+def _failed(why: str, kind: str, *, status: Any = "error", outcome_unknown: bool = False) -> ToolResult:
+    return ToolResult.failure(_words(why), kind=kind, status=status, outcome_unknown=outcome_unknown)
 
 
 def _words(why: str) -> str:

@@ -30,6 +30,18 @@ from .results import result_of
 UNREACHABLE = "mcp_unreachable"
 LOST = "mcp_connection_lost"
 REFUSED = "mcp_error"
+_NOT_BEGUN = frozenset(
+    {
+        types.PARSE_ERROR,
+        types.INVALID_REQUEST,
+        types.METHOD_NOT_FOUND,
+        types.INVALID_PARAMS,
+        types.HEADER_MISMATCH,
+        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
+        types.UNSUPPORTED_PROTOCOL_VERSION,
+    }
+)
+"""Errors by which a server says that it has not called the tool; any other may come from within it."""
 _AGAIN_SECONDS = 0.25
 _log = get_logger("perdure.tools.mcp")
 
@@ -126,7 +138,8 @@ async def call_tool(pool: Pool, target: Target, call: ToolCall) -> ToolResult:
         ended = await _try(pool, target, call)
     if isinstance(ended, ToolResult):
         return ended
-    return _failure(call, f"{target}: {ended.text}. {_outcome(ended)}", LOST)
+    text = f"{target}: {ended.text}. {_outcome(ended)}"
+    return _failure(call, text, LOST, outcome_unknown=ended.was_executed is not False)
 
 
 async def _try(pool: Pool, target: Target, call: ToolCall) -> ToolResult | Fault:
@@ -139,7 +152,8 @@ async def _try(pool: Pool, target: Target, call: ToolCall) -> ToolResult | Fault
         except mcp.MCPError as error:
             if fault := await _loss(connection, error):
                 return fault
-            return _failure(call, f"{target} answered with an error: {one_line(error.message, 2000)}", REFUSED)
+            text = f"{target} answered with an error: {one_line(error.message, 2000)}"
+            return _failure(call, text, REFUSED, outcome_unknown=error.code not in _NOT_BEGUN)
 
 
 async def _answer(client: mcp.Client, target: Target, call: ToolCall) -> ToolResult:
@@ -147,10 +161,10 @@ async def _answer(client: mcp.Client, target: Target, call: ToolCall) -> ToolRes
         answer = await _send(client, call)
     except (ValidationError, RuntimeError) as error:
         text = f"{target} answered against the protocol: {one_line(str(error), 500)}. The tool may have been executed"
-        return _failure(call, text, REFUSED)
+        return _failure(call, text, REFUSED, outcome_unknown=True)
     if isinstance(answer, types.InputRequiredResult):
         text = f"{target} asks for more in the middle of the call, which can't be answered here: {_questions(answer)}"
-        return _failure(call, text, REFUSED)
+        return _failure(call, text, REFUSED, outcome_unknown=True)
     return result_of(answer, call.function)
 
 
@@ -219,5 +233,6 @@ def _questions(asked: types.InputRequiredResult) -> str:
     return one_line("; ".join(map(str, found)), 1000)
 
 
-def _failure(call: ToolCall, text: str, kind: str) -> ToolResult:
-    return ToolResult.failure(redact(f"Error: Tool '{call.function}' failed: {text}"), kind=kind)
+def _failure(call: ToolCall, text: str, kind: str, *, outcome_unknown: bool = False) -> ToolResult:
+    text = redact(f"Error: Tool '{call.function}' failed: {text}")
+    return ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown)

@@ -18,6 +18,7 @@ from mcp import MCPError, types
 from pydantic_core import from_json
 
 from ...excerpt import one_line
+from ..refusals import was_refused
 from .declaration import Server
 from .limits import MAX_MESSAGE_BYTES
 
@@ -80,8 +81,11 @@ class HostClient(httpx2.AsyncClient):
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
             return _answer(request, Fault("its answer is compressed, though that was declined", None))
-        if response.is_success and kind != "application/json":
+        if response.is_success and kind == "text/event-stream":
             return response
+        if response.is_success and kind != "application/json":
+            await response.aclose()
+            return _answer(request, Fault(f"its answer is neither JSON nor events, but {kind!r:.100}", None))
         content = await _content_of(response)
         if content is None:
             return _answer(request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes", None))
@@ -107,7 +111,7 @@ class HostClient(httpx2.AsyncClient):
             text += " (check connection.apiKey or options.headers, and the variables that they refer to)"
         elif said := _excerpt(content):
             text += f": {said}"
-        return _answer(request, Fault(text, None if status >= 500 else False, is_refusal=True))
+        return _answer(request, Fault(text, False if was_refused(status, response.headers) else None, is_refusal=True))
 
 
 @cache

@@ -9,6 +9,7 @@ from typing import Any
 
 from ...messages import AudioPart, FilePart, ImagePart, Part, ToolResult
 from ...redaction import REDACTED
+from ..refusals import was_refused
 from .http import HttpAnswer
 from .operation import Operation
 
@@ -24,7 +25,9 @@ def result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Iter
     """The result of a call: the body of a success, and what an error says. Keys that were sent are not in it."""
     clean = _without(secrets)
     if not 200 <= answer.status < 300:
-        return failure(name, clean(_refusal(answer, operation)), kind=f"http_{answer.status}")
+        unknown = not was_refused(answer.status, answer.headers)
+        text = clean(_refusal(answer, operation))
+        return failure(name, text, kind=f"http_{answer.status}", outcome_unknown=unknown)
     if not answer.body:
         return ToolResult.of_text(clean(_bare(answer)))
     if not _is_text(answer):
@@ -32,15 +35,17 @@ def result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Iter
     text = _text(answer)
     if "json" in answer.media and answer.is_whole and not _is_json(text):
         shown = text[:MAX_EXCERPT]
-        return failure(name, clean(f"{operation.title} answered what is no JSON: {shown}"), kind="nonsense")
+        text = clean(f"{operation.title} answered what is no JSON: {shown}")
+        return failure(name, text, kind="nonsense", outcome_unknown=True)
     if not answer.is_whole:
         text += f"\n[… the answer is longer than {MAX_READ_BYTES:,} bytes: no more was read …]"
     return ToolResult.of_text(clean(text))
 
 
-def failure(name: str, text: str, *, kind: str) -> ToolResult:
+def failure(name: str, text: str, *, kind: str, outcome_unknown: bool = False) -> ToolResult:
     """A result that tells the model what went wrong, in the words of all tools."""
-    return ToolResult.failure(f"Error: Tool '{name}' failed: {text}", kind=kind)
+    text = f"Error: Tool '{name}' failed: {text}"
+    return ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown)
 
 
 def _refusal(answer: HttpAnswer, operation: Operation) -> str:
@@ -61,7 +66,7 @@ def _bare(answer: HttpAnswer) -> str:
 def _media_result(answer: HttpAnswer, name: str) -> ToolResult:
     if not answer.is_whole:
         text = f"the answer is {answer.media} of more than {MAX_READ_BYTES:,} bytes, which is too large for a result"
-        return failure(name, text, kind="too_large")
+        return failure(name, text, kind="too_large", outcome_unknown=True)
     fields: dict[str, Any] = {
         "source": base64.b64encode(answer.body).decode(),
         "mediaType": answer.media[:200] or "application/octet-stream",

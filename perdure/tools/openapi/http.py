@@ -85,13 +85,20 @@ class Http:
 
     @asynccontextmanager
     async def _answered(self, wanted: HttpRequest) -> AsyncIterator[Any]:
+        import httpx2
+
         client, origin = self._client(), origin_of(wanted.url)
         files = wanted.content.parts
         request = client.build_request(
             wanted.method, wanted.url, headers=wanted.headers, content=wanted.content.data, files=files or None
         )
-        for _ in range(MAX_REDIRECTS + 1):
-            response = await client.send(request, stream=True, follow_redirects=False)
+        for redirects in range(MAX_REDIRECTS + 1):
+            try:
+                response = await client.send(request, stream=True, follow_redirects=False)
+            except httpx2.HTTPError as error:
+                if not redirects:
+                    raise
+                raise HttpFailure(f"{origin} can't be reached again: {_why(error)}", kind="connection") from None
             try:
                 if not response.has_redirect_location:
                     yield response

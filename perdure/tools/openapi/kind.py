@@ -109,7 +109,8 @@ class OpenApiKind(ToolKind):
         except SpecificationError as error:
             return failure(call.name, str(error), kind="configuration")
         except HttpFailure as error:
-            return failure(call.name, _unanswered(operation, error), kind=error.kind)
+            text = _unanswered(operation, error)
+            return failure(call.name, text, kind=error.kind, outcome_unknown=error.was_sent)
         if answer.status == 401 and connection is not None and connection.kind == "oauth":
             self._tokens.forget(connection)
         return result_of(answer, operation, call.name, credentials.secrets)
@@ -175,6 +176,6 @@ def _cannot(tool: OpenApiTool, why: str) -> str:
 
 def _unanswered(operation: Operation, error: HttpFailure) -> str:
     text = f"{operation.title}: {error}"
-    if error.was_sent and not operation.is_idempotent and error.kind == "connection":
+    if error.was_sent and not operation.is_idempotent:
         return f"{text}. Whether it took effect is not known"
     return text

@@ -54,7 +54,10 @@ class Tokens:
         media = "application/x-www-form-urlencoded"
         headers.append(("Content-Type", media.encode()))
         request = HttpRequest("POST", url, headers, Content(urlencode(form).encode(), media))
-        answer = await self._http.send(request, limit=MAX_TOKEN_BYTES)
+        try:
+            answer = await self._http.send(request, limit=MAX_TOKEN_BYTES)
+        except HttpFailure as error:  # What the token is for was not sent.
+            raise HttpFailure(str(error), kind=error.kind, was_sent=False) from None
         said = _said(answer)
         token, seconds = said.get("access_token"), said.get("expires_in", _USUAL_SECONDS)
         if answer.status != 200 or not isinstance(token, str) or not token:

@@ -14,6 +14,7 @@ from a2a.types import Task, TaskState
 from perdure.messages import FilePart, ImagePart, ToolResult
 from perdure.tools.a2a.faults import AgentError
 from perdure.tools.context import ToolContext
+from perdure.tools.kind import OutcomeUnknown
 from tests.conftest import wait_for
 
 from . import odd
@@ -316,14 +317,16 @@ async def test_answers_that_are_none(answer: odd.Answer, problem: str) -> None:
         with pytest.raises(AgentError, match=problem) as caught:
             await asyncio.wait_for(called(agent, await offered(agent), message="x"), 10)
     assert KEY not in str(caught.value)
+    assert isinstance(caught.value, OutcomeUnknown) == ("HTTP status 4" not in problem)
 
 
 async def test_nobody_is_there_any_more() -> None:
     async with RemoteAgent().served() as url:
         agent = agent_with(url)
         offering = await offered(agent)
-    with pytest.raises(AgentError, match=r"it can't be reached \(ConnectError\): is it running\?$"):
+    with pytest.raises(AgentError, match=r"it can't be reached \(ConnectError\): is it running\?$") as caught:
         await called(agent, offering, message="x")
+    assert not isinstance(caught.value, OutcomeUnknown)
 
 
 async def test_a_slow_agent_is_left_when_the_call_s_time_is_over() -> None:

@@ -206,6 +206,7 @@ async def test_what_goes_wrong_is_text_for_the_model(
     assert (result.status, result.error_kind) == ("error", kind_of_error)
     assert result.text.startswith(f"[Delegation failed: {text}")
     assert result.text.endswith("]")
+    assert result.outcome_unknown == (kind_of_error not in ("http_401", "invalid_arguments"))
     assert len(peer.bodies) == (0 if task == " " else 1)
 
 
@@ -219,12 +220,14 @@ async def test_a_task_that_takes_too_long(kind: DelegateKind) -> None:
     async with served(Peer()) as url:
         result = await told(kind, chief(url, protocol="openai", timeout=0.2), "hold")
     assert (result.status, result.text) == ("timeout", "[Delegation failed: no answer within 0.2 seconds]")
+    assert result.outcome_unknown
 
 
 async def test_an_agent_that_is_gone_when_it_is_asked(kind: DelegateKind) -> None:
     agent = chief("http://127.0.0.1:9", protocol="openai")
     result = await told(kind, agent, "say yes")
     assert result.text.startswith("[Delegation failed: http://127.0.0.1:9 can't be reached: ")
+    assert not result.outcome_unknown
 
 
 async def test_a_redirect_leads_nowhere_else(kind: DelegateKind) -> None:

@@ -183,7 +183,11 @@ ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] =
         "answered with an error: Redirect to http://127.0.0.2:1/mcp not followed",
         "",
     ),
-    "html": (lambda request, message: Response("<p>Hello", media_type="text/html"), "Unexpected content type", ""),
+    "html": (
+        lambda request, message: Response("<p>Hello", media_type="text/html"),
+        "its answer is neither JSON nor events, but 'text/html'",
+        "not known",
+    ),
     "no JSON": (
         lambda request, message: Response("oops", media_type="application/json"),
         "its answer is none to this request: 'oops'",
@@ -214,6 +218,7 @@ async def test_odd_answers_become_error_results(name: str, scripted: Scripted) -
     tools = await Tools(on_http(scripted.url)).ask()
     result = await asyncio.wait_for(tools.call("hello"), 10)
     assert (result.status, expected in result.text, outcome in result.text) == ("error", True, True), result.text
+    assert result.outcome_unknown == (name not in ("unauthorized", "refused", "redirect"))
     assert len(scripted.calls) == calls + 1
     scripted.answer = lambda request, message: text(message, "goes on")
     assert (await tools.call("hello")).text == "goes on"

@@ -78,11 +78,13 @@ async def test_failures(kind: OpenApiKind, ours: RawServer, answer: bytes, kind_
     result = await answered(kind, ours, answer)
     assert (result.status, result.error_kind) == ("error", kind_of_error)
     assert result.text.startswith(f"Error: Tool 'call' failed: {text.replace('OURS', ours.url)}")
+    assert result.outcome_unknown == (kind_of_error not in ("http_404", "http_418"))
 
 
 async def test_a_lost_answer_to_what_may_have_taken_effect(kind: OpenApiKind, ours: RawServer) -> None:
     result = await answered(kind, ours, b"", "post")
     assert result.text.endswith(". Whether it took effect is not known")
+    assert result.outcome_unknown
     assert len(ours.requests) == 1
 
 
