@@ -49,9 +49,11 @@ chaos: $(VENV)/installed-dev  ## kill workers and the server, again and again
 trial: $(VENV)/installed-dev  ## repeat what may go wrong rarely, many times
 	$(BIN)/python -m pytest -m trial $(ARGS)
 
-docs: $(VENV)/installed-dev  ## write docs/cli.md and docs/agent-run.schema.json from the code
+docs: $(VENV)/installed-dev  ## write the pages and the schema in docs/ that are made from the code
 	$(BIN)/python docs/write_cli.py
 	$(BIN)/python docs/write_schema.py
+	$(BIN)/python docs/write_agent_file.py
+	$(BIN)/python docs/write_api.py
 
 pins: $(VENV)/installed-dev  ## write constraints.txt from what is installed
 	(head -1 constraints.txt; $(BIN)/python -m pip freeze --all --exclude-editable) > constraints.new

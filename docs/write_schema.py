@@ -61,7 +61,7 @@ def _describe(parts: dict[str, Any]) -> None:
         texts: dict[str, str] = {}
         for model in reversed(classes[name].__mro__):
             if issubclass(model, BaseModel) and model is not BaseModel:
-                texts |= _field_texts(model)
+                texts |= field_texts(model)
         aliases = {field.alias or key: key for key, field in classes[name].model_fields.items()}
         for alias, field in part.get("properties", {}).items():
             if described := texts.get(aliases.get(alias, alias)):
@@ -74,7 +74,8 @@ def _models(base: type[BaseModel]) -> Iterator[type[BaseModel]]:
         yield from _models(model)
 
 
-def _field_texts(model: type[BaseModel]) -> dict[str, str]:
+def field_texts(model: type[BaseModel]) -> dict[str, str]:
+    """Field → the text that stands under it in the source of the model itself, without those of its bases."""
     (body,) = ast.parse(textwrap.dedent(inspect.getsource(model))).body
     assert isinstance(body, ast.ClassDef)
     texts: dict[str, str] = {}

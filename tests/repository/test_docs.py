@@ -12,10 +12,13 @@ import pytest
 ROOT = Path(__file__).parents[2]
 
 
-def test_the_page_on_the_command_line_is_its_help() -> None:
-    code = "import sys; sys.path.insert(0, 'docs'); import write_cli; sys.stdout.write(write_cli.page())"
+@pytest.mark.parametrize(
+    ("writer", "page"), [("write_cli", "cli"), ("write_agent_file", "agent-file"), ("write_api", "api")]
+)
+def test_pages_that_are_written_from_the_code(writer: str, page: str) -> None:
+    code = f"import sys; sys.path.insert(0, 'docs'); import {writer}; sys.stdout.write({writer}.page())"
     written = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    assert written == (ROOT / "docs" / "cli.md").read_text(), "type: make docs"
+    assert written == (ROOT / "docs" / f"{page}.md").read_text(), "type: make docs"
 
 
 @pytest.mark.parametrize("page", [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md")], ids=lambda page: page.name)
