@@ -15,12 +15,14 @@ WORKFLOWS = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
 ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
 
-async def somebody_polls(client: Client, task_queue: str, kind: TaskQueueType.ValueType = WORKFLOWS) -> bool:
-    """Whether a worker has lately polled the queue for tasks of that kind. Raises `RPCError`."""
+async def somebody_polls(
+    client: Client, task_queue: str, kind: TaskQueueType.ValueType = WORKFLOWS, *, within: float = POLL_SECONDS
+) -> bool:
+    """Whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`."""
     description = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
         )
     )
-    newest = max((poller.last_access_time.ToSeconds() for poller in description.pollers), default=0)
-    return time.time() - newest < POLL_SECONDS
+    newest = max((poller.last_access_time.ToMilliseconds() for poller in description.pollers), default=0)
+    return time.time() - newest / 1000 < within

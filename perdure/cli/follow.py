@@ -33,8 +33,10 @@ _LAST_EVENTS_SECONDS = 5.0
 """After the run has ended, the rest of its events is shown as long as the next one comes within this time."""
 
 
-async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: bool) -> int:
+async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False) -> int:
     """Wait for the run and print its result; returns the exit code. Says so when no worker takes the run up.
+
+    One that `helps` executes it then, as `mention_missing_worker` says.
 
     Raises `Detached` when the person at the terminal wants to wait no longer.
     """
@@ -42,7 +44,7 @@ async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: b
     try:
         async with AsyncExitStack() as stack:
             stack.enter_context(waiting_shown())
-            await stack.enter_async_context(alongside(mention_missing_worker(session.client, handle.id)))
+            await stack.enter_async_context(alongside(mention_missing_worker(session, handle.id, helps=helps)))
             if quiet:
                 result = await handle.result()
             else:

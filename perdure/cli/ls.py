@@ -21,13 +21,13 @@ from .ls_query import Filters, Status, explained, word_of
 from .problems import UsageProblem
 from .recorded import CommandMemo, read_memo
 from .running import execute
-from .session import open_session
+from .session import Session, open_session
 from .session_list import list_sessions
 from .task_queue import resume_command
 from .waiting_runs import list_waiting
 
 if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowExecution
+    from temporalio.client import WorkflowExecution
 
 
 def ls(
@@ -94,7 +94,7 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
         names = [await _agent_in_memo(run) for run in runs]
         memos = [await read_memo(run) for run in runs]
         rows = [_row(run, name, memo) for run, name, memo in zip(runs, names, memos, strict=True)]
-        await _note_missing_workers(session.client, rows)
+        await _note_missing_workers(session, rows)
         place = session.place
     mention_unread([key_of(run) for run, name in zip(runs, names, strict=True) if name is None])
     if as_json:
@@ -152,12 +152,10 @@ def _row(run: WorkflowExecution, agent: str | None, memo: CommandMemo) -> dict[s
     }
 
 
-async def _note_missing_workers(client: Client, rows: list[dict[str, Any]]) -> None:
+async def _note_missing_workers(session: Session, rows: list[dict[str, Any]]) -> None:
     """Into the rows of open runs: the task queue, if no worker polls it. Each queue is asked about once."""
-    from ..client.task_queues import somebody_polls
-
     queues = {row["taskQueue"] for row in rows if row["status"] == "running"}
-    polled = {queue: await somebody_polls(client, queue) for queue in queues}
+    polled = {queue: await session.is_polled(queue) for queue in queues}
     for row in rows:
         is_missed = row["status"] == "running" and not polled[row["taskQueue"]]
         row["queueWithoutWorker"] = row["taskQueue"] if is_missed else None

@@ -40,7 +40,7 @@ def result(
 async def _result(run_id: str, *, as_json: bool, is_watched: bool) -> int:
     async with open_run(run_id) as (session, handle):
         if is_watched:
-            return await follow_to_the_end(session, handle, inside=False, quiet=False, as_json=as_json)
+            return await follow_to_the_end(session, handle, quiet=False, as_json=as_json)
         return await follow_run(session, handle, quiet=True, as_json=as_json)
 
 

@@ -60,7 +60,7 @@ async def _resume(run_id: str, sources: CodeSources, *, quiet: bool, as_json: bo
                 if not quiet:
                     tools = ", ".join(code.tools) or "none"
                     say(f"Run {run_id}: {session.place}, worker in this process, tools: {tools}", "strong")
-                return await follow_to_the_end(session, handle, inside=True, quiet=quiet, as_json=as_json)
+                return await follow_to_the_end(session, handle, quiet=quiet, as_json=as_json)
 
 
 def _load(recorded: RecordedRun, sources: CodeSources) -> UserCode:

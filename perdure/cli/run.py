@@ -137,8 +137,8 @@ async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
         if request.detach:
             return await _report_detached(session, handle, queue, begin.code, request)
         if not request.quiet:
-            _announce(session, handle, _describe_model(agent, begin), inside=inside)
-        return await follow_to_the_end(session, handle, inside=inside, quiet=request.quiet, as_json=request.as_json)
+            _announce(session, handle, _describe_model(agent, begin))
+        return await follow_to_the_end(session, handle, quiet=request.quiet, as_json=request.as_json, helps=True)
 
 
 @contextmanager
@@ -160,17 +160,15 @@ async def _after(request: RunRequest, session: Session) -> Beginning:
 
 async def _needs_worker_inside(session: Session, request: RunRequest, begin: Beginning, queue: str | None) -> bool:
     """Whether the run needs a worker in this process: for code or a script of this command, or for lack of another."""
-    from ..client.task_queues import somebody_polls
-
     if request.detach:
         return False
     if begin.code or begin.script or begin.memo.mock:
         return True
-    return session.embedded is not None and not await somebody_polls(session.client, queue or DEFAULT_QUEUE)
+    return session.embedded is not None and not await session.is_polled(queue or DEFAULT_QUEUE)
 
 
-def _announce(session: Session, handle: RunHandle, model: str, *, inside: bool) -> None:
-    worker = "worker in this process" if inside else "workers elsewhere"
+def _announce(session: Session, handle: RunHandle, model: str) -> None:
+    worker = "worker in this process" if session.works else "workers elsewhere"
     say(f"Run {handle.id}: {model}, {session.place}, {worker}", "strong")
 
 
@@ -183,8 +181,6 @@ def _describe_model(agent: Agent, begin: Beginning) -> str:
 
 
 async def _report_detached(session: Session, handle: RunHandle, queue: str, code: UserCode, request: RunRequest) -> int:
-    from ..client.task_queues import somebody_polls
-
     url = session.ui_url(handle.id)
     answer({"id": handle.id, "taskQueue": queue, "uiUrl": url} if request.as_json else handle.id)
     if request.quiet:
@@ -192,7 +188,7 @@ async def _report_detached(session: Session, handle: RunHandle, queue: str, code
     say(f"Run {handle.id} is started: {command_line('result', handle.id)} waits for its answer.")
     if url:
         say(f"Temporal UI: {url}")
-    if not await somebody_polls(session.client, queue):
+    if not await session.is_polled(queue):
         resume = f"{resume_command(handle.id)}, or " if code else ""
         command = worker_command(queue, code or None)
         say(f"No worker polls the task queue {queue!r} yet. Start one: {resume}{command}", "strong")

@@ -79,11 +79,10 @@ def create(
 
 async def _create(name: str, agent: Any, inputs: dict[str, Any], how: dict[str, Any], as_json: bool) -> None:
     from ..client.schedules import create_schedule
-    from ..client.task_queues import somebody_polls
 
     async with open_session() as session:
         made = await create_schedule(session.client, name, agent, inputs, **how)
-        is_polled = await somebody_polls(session.client, made.task_queue)
+        is_polled = await session.is_polled(made.task_queue)
         embedded = session.embedded is not None
     _show(made, as_json)
     if not is_polled:

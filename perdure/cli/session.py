@@ -28,6 +28,8 @@ class Session:
     client: Client
     embedded: LocalServer | None
     """None when the environment names the server."""
+    works: bool = False
+    """Whether a worker runs inside this process."""
 
     @property
     def place(self) -> str:
@@ -40,6 +42,17 @@ class Session:
         from ..client.connection import connect
 
         return await (self.embedded.connect() if self.embedded else connect())
+
+    async def is_polled(self, task_queue: str) -> bool:
+        """Whether a worker polls the queue; one that has ended counts for seconds, on a server of others for a minute.
+
+        Raises `RPCError`.
+        """
+        from ..activities.pollers import POLL_SECONDS, somebody_polls
+        from ..client.embedded import settings
+
+        within = 1.5 * settings.POLL_SECONDS if self.embedded else POLL_SECONDS
+        return await somebody_polls(self.client, task_queue, within=within)
 
     async def has_ended(self, run_id: str) -> bool:
         """Whether the run is over."""

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from temporalio.client import Client, WorkflowExecutionDescription
 
 DEFAULT_QUEUE = "perdure"
+_UNBEGUN = 2
+"""Events of a run that no worker has begun with: its start, and its first task."""
 
 
 @asynccontextmanager
@@ -44,23 +46,33 @@ async def worker_inside(
             tracer_provider=traces,
         ),
     ):
+        session.works = True
         yield
 
 
-async def mention_missing_worker(client: Client, run_id: str) -> None:
-    """Say how to start a worker whenever nobody takes up what the run waits with; each time once."""
-    from ..client.task_queues import PATIENCE_SECONDS, has_waited, somebody_polls
+async def mention_missing_worker(session: Session, run_id: str, *, helps: bool = False) -> None:
+    """Say how to start a worker whenever nobody takes up what the run waits with; each time once.
+
+    One that `helps` becomes that worker, on the embedded server, for a run that none has begun with: one that was
+    begun may need tools that this process does not have.
+    """
+    from ..client.task_queues import PATIENCE_SECONDS, has_waited
 
     said = False
     while True:
         await asyncio.sleep(PATIENCE_SECONDS)
-        if (run := await _described(client, run_id)) is None:
+        if (run := await _described(session.client, run_id)) is None:
             continue
-        if has_waited(run) and not said:
-            is_polled = await somebody_polls(client, run.task_queue)
+        waits = has_waited(run) and not session.works
+        is_polled = waits and await session.is_polled(run.task_queue)
+        if waits and not is_polled and helps and session.embedded and run.history_length <= _UNBEGUN:
+            say(f"No worker polls the task queue {run.task_queue!r} any more: this command executes run {run_id}")
+            async with worker_inside(session, task_queue=run.task_queue, code=UserCode()):
+                await asyncio.Event().wait()
+        if waits and not said:
             memo = await read_memo(run)
             say(waiting_text(run_id, run.task_queue, memo, is_polled=is_polled), "strong")
-        said = has_waited(run)
+        said = waits
 
 
 async def _described(client: Client, run_id: str) -> WorkflowExecutionDescription | None:

@@ -17,18 +17,20 @@ if TYPE_CHECKING:
     from ..client import RunHandle
 
 
-async def follow_to_the_end(session: Session, handle: RunHandle, *, inside: bool, quiet: bool, as_json: bool) -> int:
-    """Show what the run does until it ends; interrupted, say how to go on.
+async def follow_to_the_end(
+    session: Session, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False
+) -> int:
+    """Show what the run does until it ends; interrupted, say how to go on. `follow` explains the arguments.
 
     Returns the exit code; whoever detaches is told the same as who interrupts.
     """
     try:
-        code = await follow(session, handle, quiet=quiet, as_json=as_json)
+        code = await follow(session, handle, quiet=quiet, as_json=as_json, helps=helps)
     except asyncio.CancelledError:
-        _say_how_to_go_on(handle, inside=inside)
+        _say_how_to_go_on(handle, inside=session.works)
         raise
     except Detached:
-        _say_how_to_go_on(handle, inside=inside)
+        _say_how_to_go_on(handle, inside=session.works)
         return INTERRUPTED
     if not quiet:
         _say_where_to_look(session, handle, code)

@@ -32,7 +32,7 @@ async def _watch(run_id: str, as_json: bool) -> int:
         if as_json:
             return await _write_events(handle)
         await _announce(session, handle)
-        return await follow_to_the_end(session, handle, inside=False, quiet=False, as_json=False)
+        return await follow_to_the_end(session, handle, quiet=False, as_json=False)
 
 
 async def _announce(session: Session, handle: RunHandle) -> None:

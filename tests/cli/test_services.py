@@ -55,3 +55,18 @@ async def test_a_reloading_worker_survives_a_broken_file(cli: Cli, tmp_path: Pat
     tools.write_text("from perdure.tools import tool\n\n@tool\ndef another(): ...\n")
     await worker.says("tools: another")
     assert (await worker.finish(signal.SIGTERM)).code == 0
+
+
+async def test_a_run_needs_no_worker_that_has_ended(embedded: Cli, tmp_path: Path) -> None:
+    agent = tmp_path / "plain.prompty"
+    agent.write_text("---\nname: plain\nmodel: {id: gpt, provider: openai}\n---\nuser:\nHello\n")
+    server = await embedded.start("server")
+    await server.says("Temporal server:")
+    worker = await embedded.start("worker", "--tools", "tools.py")
+    await worker.says("Worker on")
+    assert "No API key for 'openai'" in (await embedded("run", str(agent))).stderr
+    await worker.finish(signal.SIGKILL)
+    finished = await embedded("run", str(agent), "--id", "alone")
+    assert "this command executes run alone" in finished.stderr or "worker in this process" in finished.stderr
+    assert "No API key for 'openai'" in finished.stderr
+    assert (await server.finish(signal.SIGTERM)).code == 0

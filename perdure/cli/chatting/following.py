@@ -153,7 +153,7 @@ class Following:
     async def _until_end(self, handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> None:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(alongside(view.animate()))
-            await stack.enter_async_context(alongside(mention_missing_worker(self._server.client, handle.id)))
+            await stack.enter_async_context(alongside(mention_missing_worker(self._server, handle.id)))
             try:
                 result = await _shown(handle, view, terminal, menu)
             except Detached:

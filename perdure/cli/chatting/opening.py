@@ -192,13 +192,11 @@ def _new_queue(id: str, *, inside: bool) -> str:
 
 async def _has_no_other_worker(server: Session, request: ChatRequest, found: FoundSession | None, id: str) -> bool:
     """Whether only this command can execute the session's runs, on the embedded server."""
-    from ...client.task_queues import somebody_polls
-
     if server.embedded is None:
         return False
     queue = request.task_queue or (found.task_queue if found else DEFAULT_QUEUE)
     # Such a queue has no workers but those of commands like this one, which come and go.
-    return queue == _new_queue(id, inside=True) or not await somebody_polls(server.client, queue)
+    return queue == _new_queue(id, inside=True) or not await server.is_polled(queue)
 
 
 def _grace(*, inside: bool) -> dict[str, Any]:

@@ -16,6 +16,10 @@ FAST = (
 FAIR = "matching.enableFairness=true"
 """Dynamic configuration: workers serve the tenants of waiting runs in turn; without it, in the order of arrival."""
 
+POLL_SECONDS = 5.0
+SHORT_POLLS = f'matching.longPollExpirationInterval="{POLL_SECONDS:g}s"'
+"""Dynamic configuration: how often a worker asks for tasks anew, which is all that tells of one that has ended."""
+
 _SQLITE = ("journal_mode=wal", "synchronous=1")
 """A commit survives the end of the process, as it does by default; a power cut may undo the last ones."""
 
@@ -38,7 +42,7 @@ def dev_server_arguments(database: Path, *, port: int, ui_port: int, codec_endpo
         *("--db-filename", str(database)),
         *(word for pragma in _SQLITE for word in ("--sqlite-pragma", pragma)),
         *(word for attribute in attributes for word in ("--search-attribute", attribute)),
-        *dynamic_config(*FAST, FAIR),
+        *dynamic_config(*FAST, FAIR, SHORT_POLLS),
         *("--log-level", "error", "--disable-config-file", "--disable-config-env"),
     ]
 
