@@ -131,7 +131,14 @@ async def _take_stock(
         offered=redactor(asking.agent).value(tools.offered),
         unasked=tools.unasked,
         unavailable=_unavailable(tools.unavailable, asking.agent),
+        notes=_logged(tools.notes),
     )
+
+
+def _logged(notes: list[str]) -> list[str]:
+    for note in notes:
+        _log.warning(note)
+    return notes
 
 
 def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool]:

@@ -54,6 +54,8 @@ class Inventory(Exchanged):
     """The tools that the run does without."""
     mock_responses: list[str] | None = Field(default=None, exclude_if=lambda mocks: mocks is None)
     """The answers that stand for the model's, in order; None where the model is asked."""
+    notes: list[str] = Field(default=[], exclude_if=operator.not_)
+    """What people should know of how tools are run, each as a `status` event."""
 
     @property
     def is_final(self) -> bool:

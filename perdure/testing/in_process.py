@@ -157,8 +157,9 @@ class InProcessRun:
             error = ToolNotRegisteredError(text, messages=self.conversation.messages)
             self.effects.emit("failed", 0, FailedData(kind=error.kind, message=text))
             raise error
-        for name, why in inventory.unavailable.items():
-            self.effects.emit("status", 0, StatusData(message=f"The model is not offered {name}: {why}"))
+        unavailable = [f"The model is not offered {name}: {why}" for name, why in inventory.unavailable.items()]
+        for text in [*unavailable, *inventory.notes]:
+            self.effects.emit("status", 0, StatusData(message=text))
         self.effects.agent = self.effects.agent.with_declarations(inventory.offered)
         asks = bool(self.effects.guardrails and self.effects.guardrails.tool)
         return {spec.name: spec.described(self.effects.agent, may_ask=asks) for spec in inventory.tools}

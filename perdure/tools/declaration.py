@@ -30,15 +30,23 @@ def completed(tool: Tool, function: Function, *, without: Container[str] = ()) -
     """The declaration, with the function's own description and parameters where it has none itself.
 
     Parameters of the function that are in `without` are none of the model's. It is the same object if nothing was
-    missing, and for tools that are no functions.
+    missing. A tool of another kind, which its function overrides (§9.2), is one of its own parameters where the file
+    declares any, else a function's.
     """
     if not isinstance(tool, FunctionTool):
-        return tool
+        if has_parameters(tool):
+            return tool
+        tool = FunctionTool(name=tool.name, description=tool.description, bindings=tool.bindings, perdure=tool.perdure)
     written = declaration_of(function, without)
     fields = ("description", "parameters")
     missing = {field: getattr(written, field) for field in fields if getattr(tool, field) is None}
     found = {field: value for field, value in missing.items() if value}
     return tool.model_copy(update=found) if found else tool
+
+
+def has_parameters(tool: Tool) -> bool:
+    """Whether the file itself declares what the model may say."""
+    return getattr(tool, "parameters", None) is not None
 
 
 def contradiction(tool: Tool, function: Function, *, without: Container[str] = ()) -> str | None:

@@ -8,12 +8,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
-from ..agent import OfferedFunction, Tool
+from ..agent import FunctionTool, OfferedFunction, Tool
 from ..errors import LoadError
 from ..json_values import json_value
 from ..schema import without_properties
 from ..tool_calls import ToolSpec
-from .declaration import completed, contradiction
+from .declaration import completed, contradiction, has_parameters, place_of
 from .failed import describe
 from .handlers import Handler, Handlers
 from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
@@ -44,6 +44,8 @@ class ToolInventory:
     """The tools whose offer could not be found out, and why."""
     unavailable: dict[str, str] = field(default_factory=dict)
     """Name → why, for each declared tool that the run does without."""
+    notes: list[str] = field(default_factory=list)
+    """What people should know of how tools are run, and the file does not say."""
     unasked: list[str] = field(default_factory=list)
     """The tools whose kind has to ask others, where that was not wanted."""
 
@@ -117,7 +119,27 @@ def _take_function(handler: Handler, found: ToolInventory, resources: Resources)
             found.offered.append(full)
         if text := contradiction(tool, function, without=shared):
             found.problems.append(text)
+    if note := _note(handler):
+        found.notes.append(note)
     found.tools.append(with_policy(spec, tool.perdure, is_function=handler.is_by_name))
+
+
+def _note(handler: Handler) -> str:
+    """Where the function stands for a tool of another kind (§9.2), or the model is not offered it; else ""."""
+    tool, function = handler.tool, handler.function
+    if isinstance(tool, FunctionTool):
+        return ""
+    if handler.is_by_name and function is not None:
+        return (
+            f"The function {tool.name!r} of {place_of(function)} is called in place of the tool {tool.name!r} "
+            f"(kind: {tool.kind}) that the file declares, because it is registered under that name"
+        )
+    if has_parameters(tool):
+        return ""
+    return (
+        f"The model is not offered the tool {tool.name!r} (kind: {tool.kind}): its kind has a plain handler, which "
+        "does not say what the model may give it. Declare `parameters` in the file, or make the kind a ToolKind"
+    )
 
 
 def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: ToolInventory, taken: set[str]) -> None:

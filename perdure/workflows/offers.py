@@ -142,9 +142,9 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
 
 
 def tell_unavailable(inventory: Inventory, events: EventLog) -> None:
-    """Say in the run's events which tools it does without."""
-    for tool in inventory.unavailable:
-        text = f"The model is not offered {tool.name}: {tool.why}"
+    """Say in the run's events which tools it does without, and what else is to be known of its tools."""
+    unavailable = [f"The model is not offered {tool.name}: {tool.why}" for tool in inventory.unavailable]
+    for text in [*unavailable, *inventory.notes]:
         events.append("status", 0, StatusData(message=text), time=workflow.time())
 
 

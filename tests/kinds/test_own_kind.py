@@ -68,6 +68,24 @@ def shop(tmp_path: Path) -> dict[str, Any]:
     return {**SHOP, "options": {"file": str(tmp_path / "shop.db")}}
 
 
+async def test_a_function_of_the_tool_s_name_comes_before_its_kind(stage: Stage, scripted: Scripted) -> None:
+    """§9.2: the model is offered the function, and the run says that it stands for the tool."""
+
+    def shop(title: str) -> str:
+        return f"{title} is sold out"
+
+    model, kind = scripted([asks(call("shop", title="Emma")), says("No.")]), Echo(say())
+    async with stage.worker({"shop": shop}, tool_kinds={"sqlite": kind}):
+        run = await stage.start(scripted_agent(model, [SHOP]))
+        result = await run.result()
+    offered = [tool["function"] for tool in model.requests[0].body["tools"]]
+    assert [(tool["name"], list(tool["parameters"]["properties"])) for tool in offered] == [("shop", ["title"])]
+    assert [message.text for message in result.messages if message.role == "tool"] == ["Emma is sold out"]
+    assert kind.calls == []
+    (said,) = [event.data["message"] for event in await run.events() if event.type == "status"]
+    assert said.startswith(f"The function 'shop' of {__name__} is called in place of the tool 'shop' (kind: sqlite)")
+
+
 async def test_the_kind_of_the_page(stage: Stage, scripted: Scripted, shop: dict[str, Any]) -> None:
     assert len(CODE.splitlines()) <= 50
     exec(CODE, names := {"__name__": "tables"})

@@ -18,6 +18,7 @@ from pydantic import BaseModel
 from perdure.agent import Agent
 from perdure.errors import ConfigurationError, ToolNotRegisteredError
 from perdure.messages import TextPart, ToolResult
+from perdure.providers.functions import offered_functions
 from perdure.tools import ToolContext, clear_tool_handlers, clear_tools, register_tool, register_tool_handler, tool
 from perdure.tools.dispatch import ToolBox
 from perdure.tools.inventory import ToolInventory
@@ -319,6 +320,46 @@ async def test_the_inventory_says_how_tools_run_and_what_is_missing() -> None:
     ]
     assert inventory.missing == {"gone": "function"}
     assert await ToolBox().inventory(Asking(Agent(), {})) == ToolInventory()
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"kind": "mcp", "serverName": "books"},
+        {"kind": "openapi", "specification": "books.yaml"},
+        {"kind": "database"},
+        {"kind": "builtin"},
+    ],
+    ids=lambda declared: declared["kind"],
+)
+async def test_a_function_overrides_a_tool_of_its_name_and_is_offered(declared: dict[str, Any]) -> None:
+    """§9.2, layer 1."""
+
+    def look_up(word: str, user: str = "") -> str:
+        """Looks a word up."""
+        return f"{word} for {user}"
+
+    agent = agent_with({"name": "look_up", "bindings": {"user": {"input": "user"}}, **declared})
+    box = ToolBox({"look_up": look_up})
+    inventory = await box.inventory(Asking(agent, {}))
+    offered = agent.with_declarations(inventory.offered)
+    (seen,) = offered_functions(offered)
+    assert (seen.name, seen.description, list(seen.parameters["properties"])) == (
+        "look_up",
+        "Looks a word up.",
+        ["word"],
+    )
+    assert (await box.execute(offered, "look_up", {"word": "x"}, {"user": "Ann"})).text == "x for Ann"
+    (note,) = inventory.notes
+    assert f"is called in place of the tool 'look_up' (kind: {declared['kind']})" in note
+
+
+async def test_a_tool_that_its_handler_keeps_from_being_offered_is_told_of() -> None:
+    parameters = [{"name": "q", "kind": "string"}]
+    agent = agent_with({"name": "a", "kind": "soap"}, {"name": "b", "kind": "soap", "parameters": parameters})
+    inventory = await ToolBox(kinds={"soap": max}).inventory(Asking(agent, {}))
+    assert [function.name for function in offered_functions(agent.with_declarations(inventory.offered))] == ["b"]
+    assert [note.split(":")[0] for note in inventory.notes] == ["The model is not offered the tool 'a' (kind"]
 
 
 def test_a_box_holds_functions_and_modules() -> None:
