@@ -67,6 +67,8 @@ class Connection(Node):
     """For whoever reads the file; nothing depends on it."""
     endpoint: str | None = None
     """The base URL. Without one, the provider's own."""
+    api_version: str | None = None
+    """Of a resource of Azure: the version of its API, such as `2024-10-21`."""
     api_key: str | None = Field(default=None, repr=False)
     """The key, as a reference: `${env:NAME}` or `${credential:ID}`. It is resolved on the worker."""
     name: str | None = None

@@ -16,6 +16,7 @@ _CONNECTION = {
     "endpoint": "endpoint",
     "base_url": "endpoint",
     "api_key": "apiKey",
+    "api_version": "apiVersion",
 }
 _OPTIONS = {
     "max_tokens": "maxOutputTokens",

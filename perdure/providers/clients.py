@@ -11,14 +11,15 @@ from functools import cache
 from importlib import import_module
 from inspect import iscoroutinefunction
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from .._version import __version__
 from ..agent import Connection
 from ..errors import ModelError
 from ..redaction import know_client
-from .sdks import SdkNames
+from .azure import ENDPOINT_VARIABLE, AzureTarget, EntraTokens, azure_target
+from .sdks import AZURE_KEY, SdkNames
 
 NO_KEY = "no-key"
 """Sent to a server that needs no key: the SDKs refuse to start without one."""
@@ -32,6 +33,21 @@ _KEYS = frozenset({"api_key", "auth_token"})
 _AMBIENT = ("organization", "project", "admin_api_key", "webhook_secret", "webhook_key")
 
 _ClientKey = tuple[str | None, ...]
+Secret = str | EntraTokens
+
+
+class _Plain(NamedTuple):
+    """A server that has nothing but a base URL; None for the provider's own."""
+
+    endpoint: str | None
+    version: None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        return {"base_url": self.endpoint}
+
+
+Target = AzureTarget | _Plain
 _lock = Lock()
 _known_connections: dict[str, Any] = {}
 _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = WeakKeyDictionary()
@@ -46,13 +62,14 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
         return _registered(connection, sdk, provider)
     if connection is not None and connection.kind == "oauth":
         raise _misconfigured(f"A model's connection can't be of kind {connection.kind!r}; use kind: key", provider)
-    endpoint = _endpoint(sdk, connection, provider)
-    argument, secret = _key(sdk, connection, endpoint, provider)
-    is_own = sdk.is_own(endpoint)
-    key = (sdk.module, str(is_own), endpoint, os.environ.get(sdk.endpoint_variable), argument, secret)
+    target = _target(sdk, connection, provider)
+    argument, secret = _key(sdk, connection, target.endpoint, provider)
+    is_own = sdk.is_own(target.endpoint)
+    told = secret if isinstance(secret, str) else "Entra ID"
+    key = (sdk.module, str(is_own), *target, os.environ.get(sdk.endpoint_variable), argument, told)
     clients = _clients.setdefault(asyncio.get_running_loop(), {})
     if key not in clients:
-        clients[key] = _new_client(sdk, endpoint, {argument: secret}, is_own=is_own)
+        clients[key] = _new_client(sdk, target, {argument: secret}, is_own=is_own)
     return clients[key]
 
 
@@ -105,17 +122,19 @@ def _registered(connection: Connection, sdk: SdkNames, provider: str) -> Any:
     return client
 
 
-def _endpoint(sdk: SdkNames, connection: Connection | None, provider: str) -> str | None:
+def _target(sdk: SdkNames, connection: Connection | None, provider: str) -> Target:
     endpoint = connection.endpoint if connection else None
     if endpoint and not endpoint.startswith(("http://", "https://")):
         raise _misconfigured(f"The endpoint {endpoint!r} has to start with http:// or https://", provider)
+    if sdk.is_azure:
+        return azure_target(connection, provider)
     if not endpoint and not sdk.endpoint_variable:
         text = f"No endpoint for {provider!r}: write `endpoint`, the URL of its API, in the agent's connection"
         raise _misconfigured(text, provider)
-    return endpoint or None
+    return _Plain(endpoint or None)
 
 
-def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> tuple[str, str]:
+def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> tuple[str, Secret]:
     """The client's argument for the key, and the key; a key of the environment only for whom it is meant."""
     if connection is not None and connection.kind == "anonymous":
         return "api_key", NO_KEY
@@ -123,21 +142,35 @@ def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, pro
         return "api_key", connection.api_key
     if ambient := sdk.ambient_key(endpoint):
         return ambient.argument, ambient.value
-    if endpoint or os.environ.get(sdk.endpoint_variable):
+    if sdk.is_azure and connection is not None and connection.kind == "foundry":
+        if AZURE_KEY.fits(endpoint):
+            return "azure_ad_token_provider", EntraTokens(provider)
+        raise _misconfigured(
+            f"A token of Entra ID goes to Azure's hosts, and {endpoint!r} is none. If it is yours, name it in "
+            f"{ENDPOINT_VARIABLE} of the worker's environment",
+            provider,
+        )
+    is_azures = sdk.is_azure and AZURE_KEY.fits(endpoint)
+    if not is_azures and (endpoint or os.environ.get(sdk.endpoint_variable)):
         return "api_key", NO_KEY
-    variable = sdk.keys[0].variable
+    variable = (AZURE_KEY if is_azures else sdk.keys[0]).variable
+    entra = ", or `kind: foundry` for a token of Entra ID" if is_azures else ""
     raise _misconfigured(
         f"No API key for {provider!r}: set {variable} in the worker's environment, "
-        f"or write `apiKey: ${{env:{variable}}}` in the agent's connection",
+        f"or write `apiKey: ${{env:{variable}}}` in the agent's connection{entra}",
         provider,
     )
 
 
-def _new_client(sdk: SdkNames, endpoint: str | None, key: dict[str, str], *, is_own: bool) -> Any:
+def _new_client(sdk: SdkNames, target: Target, key: dict[str, Secret], *, is_own: bool) -> Any:
     headers = {"User-Agent": f"perdure/{__version__}"}
-    client = getattr(import_module(sdk.module), sdk.client)(
+    name = "AsyncAzureOpenAI" if target.version else sdk.client
+    if not target.version:
+        # A plain client sends a token as it sends keys, and asks for one that changes.
+        key = {argument if argument == "auth_token" else "api_key": secret for argument, secret in key.items()}
+    client = getattr(import_module(sdk.module), name)(
         **key,
-        base_url=endpoint,
+        **target.arguments,
         max_retries=0,
         default_headers=headers,
         http_client=_http_client_class(sdk.module)(verify=tls_context()),

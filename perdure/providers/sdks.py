@@ -43,17 +43,18 @@ class AmbientKey:
 
 
 OPENAI_KEY = AmbientKey("OPENAI_API_KEY", ("api.openai.com", "*.api.openai.com"), ("OPENAI_BASE_URL",))
-AZURE_KEY = AmbientKey(
-    "AZURE_OPENAI_API_KEY",
+_AZURE_SERVERS = (
     ("*.openai.azure.com", "*.services.ai.azure.com", "*.cognitiveservices.azure.com"),
     ("AZURE_OPENAI_ENDPOINT", "OPENAI_BASE_URL"),
 )
+AZURE_TOKEN = AmbientKey("AZURE_OPENAI_AD_TOKEN", *_AZURE_SERVERS, argument="azure_ad_token")
+AZURE_KEY = AmbientKey("AZURE_OPENAI_API_KEY", *_AZURE_SERVERS)
 _ANTHROPIC = ("api.anthropic.com", "*.api.anthropic.com"), ("ANTHROPIC_BASE_URL",)
 ANTHROPIC_KEYS = (
     AmbientKey("ANTHROPIC_API_KEY", *_ANTHROPIC),
     AmbientKey("ANTHROPIC_AUTH_TOKEN", *_ANTHROPIC, argument="auth_token"),
 )
-PROVIDER_KEYS = (OPENAI_KEY, AZURE_KEY, *ANTHROPIC_KEYS)
+PROVIDER_KEYS = (OPENAI_KEY, AZURE_TOKEN, AZURE_KEY, *ANTHROPIC_KEYS)
 """All that perdure sends without being told to."""
 
 
@@ -72,6 +73,8 @@ class SdkNames:
     """The variable in which the SDK looks for its server; "" for an API that has no server of its own."""
     options: tuple[tuple[str, Any], ...] = ()
     """Further arguments of the client."""
+    is_azure: bool = False
+    """Whether the servers are Azure's, which have a client of their own and know Entra ID."""
 
     async def load(self) -> None:
         """Imports the SDK in a thread: that takes seconds on a busy machine, and heartbeats must go on.
@@ -93,7 +96,7 @@ class SdkNames:
 
 
 _OPENAI = SdkNames("openai", "AsyncOpenAI", "OpenAIError", (OPENAI_KEY,), "OPENAI_BASE_URL")
-_AZURE = replace(_OPENAI, keys=(AZURE_KEY, OPENAI_KEY))
+_AZURE = replace(_OPENAI, keys=(AZURE_TOKEN, AZURE_KEY, OPENAI_KEY), is_azure=True)
 _ANTHROPIC_SDK = SdkNames(
     "anthropic",
     "AsyncAnthropic",

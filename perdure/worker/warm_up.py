@@ -15,7 +15,10 @@ from ..providers.prices import load_list
 
 DELAY_SECONDS = 0.2
 """A worker that has a run by then, such as that of `perdure run`, imports what that run needs and nothing else."""
-SDKS = {"openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY"), "anthropic": ("ANTHROPIC_API_KEY",)}
+SDKS = {
+    "openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+}
 """By module, the variables that make its use likely; without any of them set, the first is."""
 
 logger = logging.getLogger(__name__)

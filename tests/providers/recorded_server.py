@@ -109,8 +109,8 @@ async def recorded_server() -> AsyncIterator[RecordedServer]:
 async def _read(reader: asyncio.StreamReader) -> Received:
     first, *lines = (await reader.readuntil(b"\r\n\r\n")).decode().rstrip().split("\r\n")
     headers = {name.lower(): value.strip() for name, _, value in (line.partition(":") for line in lines)}
-    body = await reader.readexactly(int(headers["content-length"]))
-    return Received(first.split()[1], headers, json.loads(body))
+    body = await reader.readexactly(int(headers.get("content-length", 0)))
+    return Received(first.split()[1], headers, json.loads(body or b"{}"))
 
 
 def _pieces(answer: Recorded) -> Sequence[bytes]:

@@ -149,7 +149,8 @@ def test_which_servers_a_key_is_for(monkeypatch: pytest.MonkeyPatch) -> None:
     [(CHAT, "OPENAI_API_KEY"), (("azure", "chat"), "AZURE_OPENAI_API_KEY"), (ANTHROPIC, "ANTHROPIC_API_KEY")],
 )
 async def test_a_missing_key_is_named(api: Api, variable: str) -> None:
-    error = await configuration_error(agent(api, connection={"kind": "key"}))
+    endpoint = {"endpoint": "https://r.openai.azure.com"} if api[0] == "azure" else {}
+    error = await configuration_error(agent(api, connection={"kind": "key", **endpoint}))
     assert f"set {variable} in the worker's environment" in error.message
     assert "apiKey: ${env:" + variable + "}" in error.message
 

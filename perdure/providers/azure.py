@@ -1,0 +1,107 @@
+"""How Azure's resources are called, which deploy OpenAI's models under names and versions, and know Entra ID.
+
+https://learn.microsoft.com/azure/ai-foundry/openai/api-version-lifecycle
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+from functools import cache
+from typing import Any, NamedTuple
+from urllib.parse import parse_qs
+
+from ..agent import Connection
+from ..errors import ModelError
+
+ENDPOINT_VARIABLE = "AZURE_OPENAI_ENDPOINT"
+VERSION_VARIABLE = "OPENAI_API_VERSION"
+SCOPE = "https://cognitiveservices.azure.com/.default"
+"""What a token of Entra ID is asked for."""
+_RESOURCE = re.compile(
+    r"(?P<root>https?://[^/?#]+?)/*(?:/openai(?:/deployments/(?P<deployment>[^/?#]+)(?:/chat/completions)?)?)?/*"
+    r"(?:\?(?P<query>[^#]*))?"
+)
+"""A resource: its root, or the address of a deployment as Azure's pages show it."""
+
+
+class AzureTarget(NamedTuple):
+    """Where a connection leads, and which of the SDK's clients goes there."""
+
+    endpoint: str
+    """The base URL; for `AsyncAzureOpenAI`, the root of the resource."""
+    version: str | None = None
+    """The API version, for `AsyncAzureOpenAI`; None for `AsyncOpenAI`."""
+    deployment: str | None = None
+    """The one that the endpoint names; None where the model does."""
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """Those arguments of the client that say where it goes."""
+        if self.version is None:
+            return {"base_url": self.endpoint}
+        deployed = {"azure_deployment": self.deployment} if self.deployment else {}
+        return {"azure_endpoint": self.endpoint, "api_version": self.version, **deployed}
+
+
+def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
+    """Where the connection leads: without an endpoint, where the worker's environment says.
+
+    A resource is called in the version that the connection, its endpoint or the environment names, or, without any, by
+    its API v1, which has none. An endpoint with another path is a base URL, unless the connection names a version.
+    Raises ModelError of kind `configuration` when there is no endpoint.
+    """
+    given = connection.endpoint if connection else None
+    endpoint = given or os.environ.get(ENDPOINT_VARIABLE) or os.environ.get("OPENAI_BASE_URL")
+    if not endpoint:
+        raise ModelError(
+            f"No endpoint for {provider!r}: write `endpoint: https://RESOURCE.openai.azure.com` in the agent's "
+            f"connection, or set {ENDPOINT_VARIABLE} in the worker's environment",
+            kind="configuration",
+            provider=provider,
+        )
+    named = connection.api_version if connection else None
+    resource = _RESOURCE.fullmatch(endpoint)
+    if resource is None:
+        is_base = named is None or endpoint.rstrip("/").endswith("/v1")
+        return AzureTarget(endpoint) if is_base else AzureTarget(endpoint.rstrip("/"), named)
+    root, asked = resource["root"], parse_qs(resource["query"] or "").get("api-version", [None])[0]
+    version = named or asked or os.environ.get(VERSION_VARIABLE)
+    if not version:
+        return AzureTarget(f"{root}/openai/v1")
+    return AzureTarget(root, version, resource["deployment"])
+
+
+class EntraTokens:
+    """Asks Entra ID for tokens, as `DefaultAzureCredential` of `azure-identity` finds who it is here."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+
+    async def __call__(self) -> str:
+        """A token that is valid now; the library keeps it as long as it is. Raises ModelError."""
+        return await asyncio.to_thread(self._token)
+
+    def _token(self) -> str:
+        try:
+            from azure.core.exceptions import AzureError, ServiceRequestError, ServiceResponseError
+        except ImportError:
+            text = "Entra ID needs azure-identity: pip install 'perdure[azure]' on the worker"
+            raise ModelError(text, kind="configuration", provider=self._provider) from None
+        try:
+            token: str = _credential().get_token(SCOPE).token
+        except (ServiceRequestError, ServiceResponseError) as error:
+            raise ModelError(f"Entra ID: {error}", kind="connection", provider=self._provider) from None
+        except AzureError as error:
+            raise ModelError(
+                f"Entra ID gives no token: {error}", kind="authentication", provider=self._provider
+            ) from None
+        return token
+
+
+@cache
+def _credential() -> Any:
+    from azure.identity import DefaultAzureCredential
+
+    return DefaultAzureCredential()
