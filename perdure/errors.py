@@ -83,7 +83,8 @@ class ApprovalError(Exception):
 
     `kind` says why: `unknown` call id, `decided` already in another way, `stale` digest, edited `arguments` that do not
     fit the schema, denied by the tool `guardrail`, an `answer` that the question does not take, a `question` that is to
-    be answered, an `approval` that is not, `ended` run, `unconfirmed` by any worker, `unreadable` decision.
+    be answered, an `approval` that is not, a `too_large` decision, `ended` run, `unconfirmed` by any worker,
+    `unreadable` decision.
     """
 
     def __init__(self, message: str, *, kind: str, pending: Sequence[PendingApproval] = ()) -> None:

@@ -8,17 +8,23 @@ from typing import Any, TypeVar
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
+from ..errors import PayloadTooLargeError
 from ..history.chain import Chain
 from ..payloads.encryption.texts import sealed_text
-from ..payloads.limits import require_sendable
+from ..payloads.limits import bytes_as_sent, require_sendable, size_of
 from ..protocol.names import STEER
 from ..protocol.run import SteeringMessage
 from ..redaction import redactor
-from ..valid_text import valid_text
+from ..valid_text import bounded_text, valid_text
 from .decisions import send_decision
 from .reading.found import found
 
 Sent = TypeVar("Sent")
+
+SMALL_BYTES = 64 * 1024
+"""A steering message of this size is sent without a look at the history."""
+MAX_STEERED_BYTES = 16 * 1024 * 1024
+"""Of a history that is sent large steering messages: the conversation is recorded once more with them in it."""
 
 
 class Controls:
@@ -32,18 +38,37 @@ class Controls:
         """Send the agent a message, which it reads before its next model call (§13.5); a running tool goes on.
 
         Several texts become as many messages, which the agent reads together. `by` says who sends it, for those who
-        read the history. Raises `PayloadTooLargeError` when that does not fit into one message to Temporal.
+        read the history. Raises `PayloadTooLargeError` when that does not fit into one message to Temporal, and when so
+        many large ones were sent already that Temporal would end the run for the size of its history.
         """
         texts = [valid_text(each) for each in ([text] if isinstance(text, str) else text)]
         if not texts:
             return
         message = redactor().value(SteeringMessage(text=texts[0], further=texts[1:], by=by and valid_text(by)))
         await require_sendable(self._client, message, "The steering message", lambda: "Send less")
+        if size_of(message) > SMALL_BYTES:
+            await self._require_room(await bytes_as_sent(self._client, message))
         await self._send(lambda link: link.signal(STEER, message))
 
+    async def _require_room(self, size: int) -> None:
+        """Raises `PayloadTooLargeError` where a steering message of that size might be the end of the run."""
+        with found(self._chain):
+            described = await self._chain.describe()
+        history = described.raw_description.workflow_execution_info.history_size_bytes
+        if history + size > MAX_STEERED_BYTES:
+            raise PayloadTooLargeError(
+                f"The steering message takes {size:,} bytes, and the history of run {self.id!r} {history:,} already; "
+                f"together {MAX_STEERED_BYTES:,} are possible, because Temporal ends a run of 50 MB. Send less, wait "
+                "until the run goes on in a new history, or configure external storage (PERDURE_STORAGE) for clients "
+                "and workers"
+            )
+
     async def cancel(self, reason: str = "") -> None:
-        """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish."""
-        text = await sealed_text(self._client.data_converter, redactor().text(valid_text(reason)))
+        """Ask the run to end (§13.2). A tool that has started gets `RunOptions.cancel_grace` seconds to finish.
+
+        Of the reason, 8 KiB are kept.
+        """
+        text = await sealed_text(self._client.data_converter, redactor().text(bounded_text(reason)))
         with found(self._chain):
             origin = await self._chain.origin()
             try:

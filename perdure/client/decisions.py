@@ -86,7 +86,14 @@ class Decision:
             cause = error.cause
             if isinstance(cause, ApplicationError) and cause.type == _BETWEEN_LINKS:
                 return False
-            raise await self._refused(cause) from error
+            match kind := _kind(cause):
+                case "repeated":
+                    return True
+                case "full":
+                    # The next attempt finds it accepted, or is refused again: nobody answers a signal.
+                    await self.chain.handle(link).signal(APPROVAL, self.approval)
+                    return False
+            raise await self._refused(cause, kind) from error
         except RPCError as error:
             if error.status is RPCStatusCode.NOT_FOUND:
                 now = await self.chain.describe()
@@ -113,10 +120,7 @@ class Decision:
         await self.chain.describe()
         return False
 
-    async def _refused(self, cause: BaseException) -> ApprovalError:
-        kind = "unreadable"
-        if isinstance(cause, ApplicationError) and cause.type == REFUSED and cause.details:
-            kind = str(cause.details[0].get("kind", kind))
+    async def _refused(self, cause: BaseException, kind: str) -> ApprovalError:
         text = cause.message if isinstance(cause, ApplicationError) else str(cause)
         return ApprovalError(f"run {self.chain.workflow_id!r}: {text}", kind=kind, pending=await self._pending())
 
@@ -151,3 +155,10 @@ class Decision:
 
     async def _status(self) -> RunStatus | None:
         return await ask(self.chain.handle(await self.chain.known()), STATUS, answer=RunStatus)
+
+
+def _kind(cause: BaseException) -> str:
+    """The kind of a refusal."""
+    if isinstance(cause, ApplicationError) and cause.type == REFUSED and cause.details:
+        return str(cause.details[0].get("kind", "unreadable"))
+    return "unreadable"

@@ -42,12 +42,17 @@ async def require_sendable(client: Client, value: object, what: str, advice: Cal
     """
     if _bytes(client.data_converter.payload_converter.to_payloads([value])) <= MAX_PAYLOAD_BYTES:
         return
-    size = _bytes(await client.data_converter.encode([value]))
+    size = await bytes_as_sent(client, value)
     if size > MAX_PAYLOAD_BYTES:
         raise PayloadTooLargeError(
             f"{what} is too large for Temporal: {size} bytes after compression, at most {MAX_PAYLOAD_BYTES} are "
             f"possible. {advice()}, or configure external storage (PERDURE_STORAGE) for clients and workers"
         )
+
+
+async def bytes_as_sent(client: Client, value: object) -> int:
+    """How many bytes the value takes in a message to Temporal. Stores it when it is large, as `require_sendable`."""
+    return _bytes(await client.data_converter.encode([value]))
 
 
 def _bytes(payloads: Sequence[Payload]) -> int:

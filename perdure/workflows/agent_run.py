@@ -29,7 +29,7 @@ from .ending import Ending
 from .failures import BUGS
 from .features import require_features
 from .handing_over import HandOver
-from .inbox import Inbox, understood
+from .inbox import MAX_UPDATES, Inbox, understood
 from .offers import Offers, take_inventory, tell_unavailable
 from .recording import load_beginning
 from .run_record import RunRecord
@@ -55,6 +55,7 @@ class AgentRun:
     """
 
     known_features: ClassVar[frozenset[str]] = KNOWN_FEATURES
+    max_updates: ClassVar[int] = MAX_UPDATES
 
     @workflow.init
     def __init__(self, input: RunInput) -> None:
@@ -65,6 +66,7 @@ class AgentRun:
         self._inbox = Inbox(
             carried.steering if carried else (),
             carried.decided if carried else (),
+            max_updates=self.max_updates,
             on_waiting=lambda: self._display.show_waiting(),
         )
         self._conversation = input.conversation()
@@ -214,11 +216,12 @@ class AgentRun:
         unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
     )
     async def decide(self, *arguments: Any) -> None:
+        self._inbox.approvals.updates += 1
         await self._inbox.approvals.decide(read_decision(arguments))
 
     @decide.validator
     def _require_decision(self, *arguments: Any) -> None:
-        self._inbox.approvals.find(read_decision(arguments))
+        self._inbox.approvals.require_acceptable(read_decision(arguments))
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:

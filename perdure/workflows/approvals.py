@@ -15,14 +15,18 @@ from ..excerpt import one_line
 from ..guardrails import GuardrailResult
 from ..loop.effects import Cancelled
 from ..loop.verdicts import checked
+from ..payloads.limits import size_of
 from ..protocol.names import REFUSED
 from ..protocol.run import CallApproval, DecidedCall, PendingApproval
 from ..questions import Asked, misfit
 from ..tool_calls import ToolRequest, ToolSpec
 from .failures import describe_failure
+from .history_size import MAX_HISTORY_BYTES
 
 REMEMBERED = 100
 """So many decisions are known when they come again."""
+LARGE_BYTES = 64 * 1024
+"""The reason of a denial is no larger. A decision may be, while the history has room for it."""
 
 Judge = Callable[[ToolRequest], Awaitable[GuardrailResult]]
 
@@ -97,8 +101,22 @@ class OpenApproval:
 class Approvals:
     """Opened by the loop, decided by signals and updates; `on_change` is told when a call begins or ends to wait."""
 
-    def __init__(self, decided: Sequence[DecidedCall] = (), *, on_change: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        decided: Sequence[DecidedCall] = (),
+        *,
+        max_updates: int,
+        on_change: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Temporal takes 2,000 updates of a link and then none, refused ones not counted.
+
+        From `max_updates` on, the link is to end when it can, repeated decisions are refused as such, and after nearly
+        twice as many all others are left to signals.
+        """
+        self.updates = 0
+        """How many updates this link has accepted."""
         self.decided = list(decided)
+        self._max_updates = max_updates
         self._calls: list[OpenApproval] = []
         self._on_change = on_change
 
@@ -110,6 +128,27 @@ class Approvals:
     @property
     def _open(self) -> list[OpenApproval]:
         return [opened for opened in self._calls if opened.approval is None]
+
+    @property
+    def are_many(self) -> bool:
+        """Whether this link has taken so many decisions that it is time for the next one."""
+        return self.updates >= self._max_updates
+
+    def require_acceptable(self, decision: CallApproval) -> None:
+        """Raises the refusal of a decision that comes as an update: that of `find`, and where there is no room."""
+        is_new = self.find(decision) is not None
+        if self.are_many and not is_new:
+            raise refusal("repeated", f"the decision about tool call {_shown(decision)} was accepted before")
+        if self.updates >= self._max_updates * 1.9:
+            raise refusal("full", f"this link has taken {self.updates:,} updates: send the decision as a signal")
+        if (size := len((decision.reason or "").encode(errors="replace"))) > LARGE_BYTES:
+            raise refusal("too_large", f"the reason takes {size:,} bytes: at most {LARGE_BYTES:,} are possible")
+        size, history = size_of(decision), workflow.info().get_current_history_size()
+        if size > LARGE_BYTES and history + 2 * size > MAX_HISTORY_BYTES:
+            raise refusal(
+                "too_large",
+                f"the decision takes {size:,} bytes, and the run's history {history:,} already: give shorter arguments",
+            )
 
     def open(self, request: ToolRequest, spec: ToolSpec, asked: Asked, judge: Judge | None) -> OpenApproval:
         """Note that a tool call waits; `judge` is the tool guardrail, if there is one."""

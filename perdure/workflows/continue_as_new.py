@@ -34,8 +34,8 @@ MAX_STEERING_CHARS = 64 * 1024
 class ContinueAsNew:
     """Temporal's continue-as-new: this link closes, and the run goes on in a new one, with nothing lost (§13.7).
 
-    1. Before each iteration, `HistorySize` says whether Temporal suggests it and this link has grown enough. A
-       cancelled run ends in this link.
+    1. Before each iteration, `HistorySize` says whether Temporal suggests it and this link has grown enough; or the
+       link has taken many decisions, of which Temporal has a limit too. A cancelled run ends in this link.
     2. The workflow waits until all handlers of signals and updates have finished: unfinished ones would be lost.
     3. If many steering messages wait, the run stays here for an iteration, which reads them into the conversation.
     4. A conversation above `INLINE_BYTES` is recorded to its end in this link's history, from which the next link
@@ -63,12 +63,17 @@ class ContinueAsNew:
 
         Raises `PayloadTooLargeError` when the run can be continued neither in a new link nor for long in this one.
         """
-        if self.inbox.cancelled or not self.history.suggests_continuing(self.conversation.recorded_bytes):
+        if self.inbox.cancelled or not self._is_time():
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
         next_input = await self._next_input()
         if next_input is not None and not self.inbox.cancelled:
             workflow.continue_as_new(next_input)
+
+    def _is_time(self) -> bool:
+        if self.history.suggests_continuing(self.conversation.recorded_bytes):
+            return True
+        return self.inbox.approvals.are_many and workflow.patched("many-updates")
 
     async def _next_input(self) -> RunInput | None:
         """The input of the next link, certain to fit; None when the run has to stay here for an iteration."""

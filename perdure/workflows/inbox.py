@@ -11,6 +11,9 @@ from temporalio import workflow
 from ..protocol.run import DecidedCall
 from .approvals import Approvals
 
+MAX_UPDATES = 1_000
+"""After so many decisions, a run goes on in a new link as soon as it can."""
+
 Value = TypeVar("Value", bound=BaseModel)
 
 
@@ -32,13 +35,14 @@ class Inbox:
         steering: Sequence[str] = (),
         decided: Sequence[DecidedCall] = (),
         *,
+        max_updates: int = MAX_UPDATES,
         on_waiting: Callable[[], None] = lambda: None,
     ) -> None:
         self.cancelled = False
         self.steering = list(steering)
         self.unread = 0
         """How many steering messages are in the conversation that no model call was sent."""
-        self.approvals = Approvals(decided, on_change=on_waiting)
+        self.approvals = Approvals(decided, max_updates=max_updates, on_change=on_waiting)
 
     def drain(self) -> list[str]:
         """All steering messages, in the order they came; each is given once."""

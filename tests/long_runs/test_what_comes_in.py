@@ -12,7 +12,7 @@ import pytest
 
 from perdure.client import RunHandle, get_run
 from perdure.client.decisions import Decision
-from perdure.errors import LimitExceededError, MaxIterationsError, RunCancelled
+from perdure.errors import LimitExceededError, MaxIterationsError, PayloadTooLargeError, RunCancelled
 from perdure.history.chain import Chain
 from perdure.protocol.run import CallApproval
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
@@ -23,6 +23,7 @@ from ..conftest import wait_for
 from ..workflows.agents import scripted_agent
 from ..workflows.stage import Stage
 from .comparison import links
+from .test_large_conversations import noise
 
 Scripted = Callable[[Script], ScriptedModel]
 
@@ -88,6 +89,43 @@ async def test_more_steering_than_one_payload_holds_is_read_before_going_on(stag
         texts = [f"{number}: {'x' * 500_000}" for number in range(8)]
         for text in texts:
             await run.steer(text)
+        gate.set()
+        result = await run.result()
+    assert [message.text for message in result.messages if message.role == "user"][1:] == texts
+
+
+@pytest.mark.parametrize("is_read", [False, pytest.param(True, marks=pytest.mark.trial)])
+async def test_steering_is_refused_before_its_history_would_be_too_large(
+    stage: Stage, scripted: Scripted, is_read: bool
+) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait(text: str = "") -> str:
+        """Wait."""
+        await gate.wait()
+        return "waited"
+
+    async with stage.worker([wait]):
+        run = await stage.start(scripted_agent(scripted([asks(call("wait", "w")), says("done")]), ["wait"]))
+        await wait_for(lambda: _has_reached(run, 1))
+        texts: list[str] = []
+
+        async def steer_too_often() -> None:
+            for number in range(31):
+                text = noise(1_700_000, number)
+                await run.steer(text)
+                texts.append(text)
+
+        with pytest.raises(PayloadTooLargeError, match=f"the history of run '{run.id}'"):
+            await steer_too_often()
+        assert len(texts) > 5
+        texts.append("a short one is still taken")
+        await run.steer(texts[-1])
+        if not is_read:
+            stage.runs.clear()
+            await stage.client.get_workflow_handle(run.id).terminate()
+            return
         gate.set()
         result = await run.result()
     assert [message.text for message in result.messages if message.role == "user"][1:] == texts

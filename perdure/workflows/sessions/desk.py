@@ -20,6 +20,9 @@ from .turns import Turns
 MAX_QUEUED_BYTES = 512 * 1024
 """Of the texts that wait: they travel in the next link's input."""
 
+MAX_STEERED_BYTES = 8 * 1024 * 1024
+"""Of the texts that one turn is sent: they are in its history twice, which Temporal ends at 50 MB."""
+
 MARGIN_BYTES = 128 * 1024
 """For what else a turn begins with."""
 
@@ -49,7 +52,7 @@ class Desk:
 
     def require_takeable(self, message: SessionMessage) -> None:
         """Raises the refusal of a message that is not taken, as far as that is known when it comes."""
-        if self.taken.get(message.id):
+        if self.taken.get(message.id) and self.updates < MANY_UPDATES:
             return
         self._require_open()
         if message.setup is None and message.setup_digest not in ("", self.setup_digest):
@@ -71,6 +74,9 @@ class Desk:
             raise not_taken(
                 "busy", f"the session was sent too much while the run {run!r} is under way: wait for its end"
             )
+        turn, size = self._turns.current, len(message.text.encode())
+        if turn and message.while_busy == "steer" and turn.steered_bytes + size > MAX_STEERED_BYTES:
+            raise not_taken("busy", f"the run {run!r} was sent {turn.steered_bytes:,} bytes: wait for its end")
         waiting = sum(len(text.encode()) for text in [message.text, *(each.text for each in self.queued)])
         if waiting > MAX_QUEUED_BYTES and (self.queued or message.while_busy == "queue"):
             raise not_taken("busy", f"{len(self.queued)} messages wait already: wait for the end of the run {run!r}")

@@ -46,6 +46,7 @@ class Turn:
     since: float
     first_run_id: str = ""
     steered: int = 0
+    steered_bytes: int = 0
     is_asked_to_end: bool = False
 
     @property
@@ -184,6 +185,7 @@ class Turns:
             workflow.logger.info("the run %s can't be steered any more: %s", turn.run_id, error)
             return False
         turn.steered += 1
+        turn.steered_bytes += len(text.encode())
         self._conversation.steer(Message.user(text))
         return True
 
