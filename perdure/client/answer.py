@@ -13,15 +13,17 @@ from .tokens import CancellationToken
 
 logger = logging.getLogger("perdure")
 
-PREAMBLE_CHARS = 400
-"""What a model may say before it calls a tool without anybody seeing it: so much of a text is held back."""
 
+def held_back(agent: Agent, stream_after: int | None, *, is_checked: bool) -> int | None:
+    """How many characters of a text are held back until it is known for the answer; None for all of them.
 
-def held_back(agent: Agent, *, is_checked: bool) -> int | None:
-    """How many characters of a text are held back until it is known for the answer; None for all of them."""
+    Whoever does not mind text that precedes tool calls says so by `stream_after`. Raises ValueError for a negative one.
+    """
+    if stream_after is not None and stream_after < 0:
+        raise ValueError(f"stream_after={stream_after}: expected a number of characters, from 0")
     if is_checked or agent.outputs:
         return None
-    return PREAMBLE_CHARS if agent.tools else 0
+    return stream_after if agent.tools else 0
 
 
 class AnswerText:

@@ -101,6 +101,7 @@ async def invoke_agent_async(
     client: Client | None = None,
     id: str | None = None,
     stream: bool = False,
+    stream_after: int | None = None,
     prices: PriceSource | None = None,
     credentials: CredentialSource | None = None,
     tracer_provider: TracerProvider | None = None,
@@ -119,8 +120,9 @@ async def invoke_agent_async(
 
     With `stream`, this returns an async iterator of the final answer's text instead (§9.3), a plain one in the
     blocking form. The run begins with the first piece and is cancelled when nobody reads on; what it raises comes at
-    the end. What a model says before tool calls is not shown, unless it is long (`PREAMBLE_CHARS`). An answer that is
-    checked, by `outputs` or the output guardrail, comes in one piece after the check.
+    the end. What a model says before tool calls is not part of it, so that the answer of an agent with tools comes in
+    one piece; with `stream_after`, a text comes as it is written from so many characters on, whatever follows it. An
+    answer that is checked, by `outputs` or the output guardrail, comes in one piece after the check.
 
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
@@ -154,7 +156,7 @@ async def invoke_agent_async(
     }
 
     is_checked = output_type is not None or (guardrails is not None and guardrails.output is not None)
-    answer = AnswerText(held_back(agent, is_checked=is_checked))
+    answer = AnswerText(held_back(agent, stream_after, is_checked=is_checked))
 
     async def call(cancel: CancellationToken | None, give: Give | None = None) -> T:
         relay, show = Relay(cancel, steering), _shown(on_event, answer, give)

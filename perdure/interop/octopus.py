@@ -9,7 +9,7 @@ from contextlib import aclosing
 from typing import Any, Literal, NamedTuple, cast
 
 from ..client import RunHandle
-from ..client.answer import PREAMBLE_CHARS, AnswerText
+from ..client.answer import AnswerText
 from ..events import TERMINAL_EVENTS, RunEvent
 from ..json_types import JsonObject
 from ..protocol.outcome import RunResult
@@ -36,6 +36,10 @@ class OctopusEvent(NamedTuple):
 
     event: EventName
     data: JsonObject
+
+
+PREAMBLE_CHARS = 400
+"""What a model may say before it calls a tool without anybody seeing it."""
 
 
 def sse_frame(event: OctopusEvent) -> str:

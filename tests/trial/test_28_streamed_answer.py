@@ -42,15 +42,32 @@ async def test_the_answer_comes_while_it_is_written(client: Client, scripted: Sc
     assert seen[0][0] < model.requests[-1].finished_at
 
 
-async def test_rounds_with_tools_are_not_shown(client: Client, scripted: Scripted) -> None:
-    model = scripted([asks(call("echo"), text="Let me see. " * 6, chunk_delay=0.02), says(LONG, chunk_delay=0.01)])
+@pytest.mark.parametrize("preamble", ["Let me see. " * 6, LONG.upper()], ids=["short", "long"])
+async def test_rounds_with_tools_are_not_shown(client: Client, scripted: Scripted, preamble: str) -> None:
+    model = scripted([asks(call("echo"), text=preamble, chunk_delay=0.01), says(LONG)])
     events: list[str] = []
     options: dict[str, Any] = {"client": client, "stream": True, "on_event": lambda type, data: events.append(type)}
     seen = await pieces(await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options))
     assert joined(seen) == LONG
+    assert events[-1] == "done"
+
+
+async def test_early_text_is_shown_to_those_who_prefer_it(client: Client, scripted: Scripted) -> None:
+    async def streamed(after: int) -> list[tuple[float, str]]:
+        options: dict[str, Any] = {"client": client, "stream": True, "stream_after": after}
+        return await pieces(await perdure.invoke_agent_async(scripted_agent(model, ["echo"]), {}, [echo], **options))
+
+    model = scripted([asks(call("echo"), text="Let me see. " * 6), says(LONG, chunk_delay=0.01)])
+    seen = await streamed(100)
+    assert joined(seen) == LONG
     assert model.requests[-1].finished_at is not None
     assert seen[0][0] < model.requests[-1].finished_at
-    assert events[-1] == "done"
+    model = scripted([asks(call("echo"), text=TEXT, chunk_delay=0.02), says("Done.")])
+    early = joined(await streamed(0))
+    assert early.endswith("\n\nDone.")
+    assert TEXT.startswith(early.removesuffix("\n\nDone."))
+    with pytest.raises(ValueError, match="stream_after=-1: expected a number of characters"):
+        await streamed(-1)
 
 
 async def test_an_error_comes_at_the_end(client: Client, scripted: Scripted) -> None:
