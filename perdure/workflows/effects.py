@@ -19,6 +19,7 @@ from ..events import EventLog
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Calling, Cancelled
+from ..loop.limits import time_is_over
 from ..loop.state import LoopState
 from ..markdown import code
 from ..messages import Message, ModelReply, ToolResult
@@ -29,10 +30,10 @@ from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .child_runs import ChildRuns
 from .compacting import start_compaction
 from .deciding import decision
-from .failures import CompactionError, describe_failure, model_error, timed_out
+from .failures import CompactionError, describe_failure, model_error, timed_out, worker_was_lost
 from .inbox import Inbox
 from .judging import start_judging
-from .log_lines import tries_again
+from .log_lines import tries_again, workers_were_lost
 from .offers import Offers
 from .pacing import Pacing
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
@@ -43,6 +44,8 @@ from .ui import SHOWN_AT_ONCE, Display
 
 Result = TypeVar("Result")
 Offer = activities.Offer | None
+LOST_CALLS_GO_ON = "lost-model-calls-go-on"
+"""The patch since which a model call is begun anew, as often as it takes, when all its attempts were lost."""
 
 
 class TemporalEffects:
@@ -121,7 +124,17 @@ class TemporalEffects:
         if conversation.unrecorded:
             await record_ahead(conversation)
         self._inbox.unread = 0
-        attempt = partial(self._attempt, conversation, calling)
+        while True:
+            try:
+                return await self._call_model(partial(self._attempt, conversation, calling))
+            except ActivityError as error:
+                if not worker_was_lost(error) or not workflow.patched(LOST_CALLS_GO_ON):
+                    raise
+                workers_were_lost(error)
+            if self._deadline is not None and workflow.time() > self._deadline:
+                raise time_is_over(self._options, "it passed while the workers of a model call were lost")
+
+    async def _call_model(self, attempt: Callable[..., Awaitable[ModelReply]]) -> ModelReply:
         try:
             return await (self._pacing.call(attempt) if self._pacing else attempt(LOST_WORKER_RETRIES))
         except ActivityError as error:

@@ -32,6 +32,14 @@ def timed_out(error: ActivityError) -> bool:
     return isinstance(error.cause, TimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE
 
 
+def worker_was_lost(error: ActivityError) -> bool:
+    """Whether the activity has ended without a result because each worker that tried was lost, or was stopped."""
+    cause = error.cause
+    if isinstance(cause, TimeoutError):
+        return cause.type == TimeoutType.HEARTBEAT
+    return isinstance(cause, ApplicationError) and cause.type == WORKER_SHUTDOWN
+
+
 def model_error(error: ActivityError) -> ModelError | None:
     """The error of the model call; None if the activity failed for another reason."""
     cause = error.cause
@@ -71,11 +79,9 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
     if timed_out(error):
         text = f"{prefix} timed out after {timeout:g} seconds"
         return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
-    if isinstance(cause, TimeoutError):
+    if isinstance(cause, TimeoutError) or worker_was_lost(error):
         return lost_tool(name)
     if isinstance(cause, ApplicationError):
-        if cause.type == WORKER_SHUTDOWN:
-            return lost_tool(name)
         unknown = cause.type not in NOT_EXECUTED
         return ToolResult.failure(f"{prefix} {cause.message}", kind=cause.type or "error", outcome_unknown=unknown)
     return ToolResult.failure(f"{prefix} {error}", kind="error", outcome_unknown=True)

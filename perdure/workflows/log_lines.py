@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 
 from temporalio import workflow
+from temporalio.exceptions import ActivityError
 
 from ..errors import ModelError
 from ..logs import get_logger
@@ -38,6 +39,16 @@ def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
     """Log what a person decided."""
     word = ("answered" if asked.question else "approved") if approval.approved else "denied"
     log(logging.INFO, f"goes on: the call %s was {word}", request.call_id, tool=request.name, call=request.call_id)
+
+
+def workers_were_lost(error: ActivityError) -> None:
+    """Log that all attempts of a model call were lost with their workers, and that more follow."""
+    log(
+        logging.ERROR,
+        "begins a model call anew: each worker that tried it was lost (%s). Look into the logs of the workers: if this "
+        "very call ends them, cancel the run",
+        error.cause,
+    )
 
 
 def tries_again(error: ModelError, seconds: float) -> None:
