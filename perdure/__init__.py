@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from .tools.decorator import tool as tool
     from .trimming import estimate_chars as estimate_chars
     from .trimming import trim_to_context_window as trim_to_context_window
+    from .worker_limits import WorkerLimits as WorkerLimits
 else:
     from ._lazy import lazy_names
 
@@ -99,5 +100,6 @@ else:
             ".tools.context": "ToolContext",
             ".tools.decorator": "tool",
             ".trimming": "estimate_chars trim_to_context_window",
+            ".worker_limits": "WorkerLimits",
         },
     )

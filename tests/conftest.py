@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import sys
 import time
 import uuid
@@ -21,6 +22,7 @@ from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
+from perdure.worker_limits import OPEN
 
 from .browser import browser as browser
 from .browser import page as page
@@ -28,6 +30,9 @@ from .cli.commands import forker
 from .workflows.stage import Stage
 
 T = TypeVar("T")
+
+os.environ.update(OPEN.as_environment())
+"""The agents of the tests are the tests' own; those of limits say others."""
 
 SHORT_RETENTION = ('system.namespaceMinRetentionLocal="1s"', 'history.retentionTimerJitterDuration="0s"')
 """Dynamic configuration of a server that takes a retention of less than an hour, and keeps to it."""

@@ -102,7 +102,7 @@ class RunActivities:
     async def _inventory(self, input: activities.InventoryInput, *, may_ask: bool) -> Inventory:
         link = current_link()
         begun = input.beginning or await read_input(activity.client(), *link)
-        run = KnownRun(link.run_id, begun)
+        run = self._runs.new_run(link.run_id, begun)
         inventory = await self.stock.for_run(run, may_ask=may_ask)
         if inventory.is_final:
             run.offer(inventory)

@@ -23,6 +23,8 @@ from ..protocol.activities import Beginning
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
 from ..tool_calls import RecordedSignature, agents_in
+from ..worker_limits import OPEN, WorkerLimits
+from .limited import require_allowed
 from .run_sizes import HEADS_SHARE, bytes_of_run
 
 Value = TypeVar("Value")
@@ -52,8 +54,11 @@ def current_link() -> LinkKey:
 class KnownRun:
     """One link of a run: its agent, inputs and options, without its conversation."""
 
-    def __init__(self, run_id: str, begun: RunInput | Beginning, *, first_run_id: str = "") -> None:
+    def __init__(
+        self, run_id: str, begun: RunInput | Beginning, *, first_run_id: str = "", limits: WorkerLimits = OPEN
+    ) -> None:
         """`first_run_id` is that of the run's first link; "" for a run of which this is the first one."""
+        self._limits = limits
         lineage = begun.lineage
         self.run_id = run_id
         self.first_run_id = first_run_id or run_id
@@ -89,7 +94,7 @@ class KnownRun:
     def agent(self) -> Agent:
         """The agent as it is offered, its references to the environment resolved, those to credentials not.
 
-        Raises `ConfigurationError` for an unset variable.
+        Raises `ConfigurationError` for an unset variable, and for what the worker's limits refuse.
         """
         if self._agent is None:
             self._agent = self.resolved()
@@ -102,6 +107,7 @@ class KnownRun:
 
     def resolved(self, credentials: Mapping[str, str] | None = None) -> Agent:
         """A new copy of `agent`, which has the secrets of these credentials, by id. Raises as that does."""
+        require_allowed(self._used, self._limits)
         agent = resolve_environment(self._used, credentials).with_declarations(self.offered)
         agent._others = self.agents
         return agent
@@ -120,7 +126,8 @@ class RunCache:
     before it: then the operations that came with the call lead to it.
     """
 
-    def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES) -> None:
+    def __init__(self, max_bytes: int = DEFAULT_CACHE_BYTES, limits: WorkerLimits = OPEN) -> None:
+        self._limits = limits
         # Both are keyed by workflow id alone and hold what the run's latest link needs. A new link goes on with the
         # conversation of the one before it: a digest that fits proves that it is the right one.
         heads_bytes = max_bytes // HEADS_SHARE
@@ -141,6 +148,10 @@ class RunCache:
 
     def __contains__(self, workflow_id: str) -> bool:
         return workflow_id in self._runs or workflow_id in self._conversations
+
+    def new_run(self, run_id: str, begun: RunInput | Beginning, first_run_id: str = "") -> KnownRun:
+        """What is known of a run, which may use what the worker's limits allow."""
+        return KnownRun(run_id, begun, first_run_id=first_run_id, limits=self._limits)
 
     def add(self, workflow_id: str, run: KnownRun, conversation: Conversation) -> None:
         """Remember a run; those that were not used for the longest time make room for it."""
@@ -201,7 +212,7 @@ class RunCache:
         # `input.carried` does not know it of a run that was reset: Temporal goes on with another run id.
         if inventory is None:
             raise DigestMismatchError(f"the history of {key.workflow_id!r} does not show the run's inventory yet")
-        run = KnownRun(key.run_id, input, first_run_id=first_run_id)
+        run = self.new_run(key.run_id, input, first_run_id)
         run.offer(inventory)
         _keep(self._runs, key.workflow_id, run)
         return run

@@ -65,7 +65,7 @@ class Stock:
                 agent = await self.credentials.for_inventory(run)
             except (UnknownCredentialError, CredentialError) as error:
                 return Inventory(lacking=error.lacking())
-        asking = Asking(agent, run.inputs, self.prompt_root, run.agents)
+        asking = Asking(agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed)
         found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
         if run.options.max_cost_usd is not None and run.mock_responses is None:
             await _require_prices(self.prices, run, agents_in(found.tools))

@@ -46,10 +46,11 @@ async def _develop(
     command: list[str], folders: list[Path], port: int | None, ui_port: int | None, as_json: bool
 ) -> None:
     from ..client.embedded.server import LocalServer
+    from ..worker_limits import OPEN
     from .reload import supervise
 
     async with LocalServer(port=port, ui_port=ui_port) as server:
         say_where(server, as_json=as_json)
         async with codec_for_ui(server):
             say("run an agent in another terminal: perdure run AGENT.prompty    stop: Ctrl-C")
-            await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address})
+            await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address, **OPEN.as_environment()})

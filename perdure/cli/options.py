@@ -80,6 +80,24 @@ Credentials = Annotated[
         help="What has the secrets of ${credential:ID}: a mapping, or a function from an id to its secret.",
     ),
 ]
+AllowCommands = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--allow-commands", metavar="NAMES", help="Commands that agents may start, for MCP servers; * for all."
+    ),
+]
+AllowEnv = Annotated[
+    list[str] | None,
+    typer.Option("--allow-env", metavar="NAMES", help="Variables that agents may name by ${env:NAME}; * for all."),
+]
+AllowHosts = Annotated[
+    list[str] | None,
+    typer.Option("--allow-hosts", metavar="HOSTS", help="The only hosts that agents may call, with secrets too."),
+]
+AllowKinds = Annotated[
+    list[str] | None,
+    typer.Option("--allow-kinds", metavar="NAMES", help="The only kinds of tools, besides functions, for agents."),
+]
 TaskQueue = Annotated[str, typer.Option("--task-queue", metavar="NAME", help="The queue that workers poll.")]
 Tenant = Annotated[
     str | None,

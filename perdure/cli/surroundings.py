@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ConfigurationError, LoadError
 from ..prompty.check.findings import Finding, warning
-from ..prompty.places import Place, maps_in
-from ..prompty.references import is_unset
+from ..prompty.places import Place, map_strings, maps_in
+from ..prompty.references import FromEnvironment, is_unset
 from ..spelling import did_you_mean
 
 if TYPE_CHECKING:
@@ -34,6 +34,16 @@ def further_checks(
 def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck:
     """The check, for `prompty.check`, that each declared function is there and does not contradict its declaration."""
     return partial(_declarations, functions=functions)
+
+
+def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+    """The check, for `prompty.check`, that warns of what workers refuse where their owners do not say otherwise."""
+    from ..activities.limited import refusals
+    from ..worker_limits import WorkerLimits
+
+    written = map_strings(asset, lambda place, text: text.reference if isinstance(text, FromEnvironment) else text)
+    for place, text in refusals(written, WorkerLimits.from_environment()):
+        yield warning(place, f"`perdure run` and `dev` allow this, `perdure worker` does not: {text}")
 
 
 def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ async def worker_inside(
     """Run a worker in this process, with a connection of its own, while the block runs."""
     from ..trace.environment import exporting
     from ..worker import create_worker
+    from ..worker_limits import OPEN
 
     client = await session.connect_again()
     async with (
@@ -42,6 +43,7 @@ async def worker_inside(
             compactors=code.compactors,
             mock=mock,
             credentials=code.credentials,
+            limits=OPEN,
             graceful_shutdown_timeout=timedelta(seconds=2),
             tracer_provider=traces,
         ),

@@ -36,13 +36,13 @@ def validate(
     from ..prompty.check.check import check
     from .agent_file import require_file
     from .specifications import specification_findings
-    from .surroundings import declarations_by, further_checks
+    from .surroundings import beyond_limits, declarations_by, further_checks
     from .user_code import load_user_code
 
     require_file(agent_file)
     functions = load_user_code(tools or ()).tools
     compared = [declarations_by(functions)] if tools else []
-    problems = check(agent_file, also=[*further_checks(functions), *compared, specification_findings])
+    problems = check(agent_file, also=[*further_checks(functions), *compared, specification_findings, beyond_limits])
     request = None
     if strict:
         problems = [replace(problem, severity="error") for problem in problems]

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Awaitable, Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -20,6 +20,9 @@ from .problems import UsageProblem
 from .running import execute
 from .task_queue import DEFAULT_QUEUE
 from .user_code import UserCode
+
+if TYPE_CHECKING:
+    from ..worker_limits import WorkerLimits
 
 
 def worker(
@@ -38,6 +41,10 @@ def worker(
         ),
     ] = None,
     mock: options.Mock = False,
+    allow_commands: options.AllowCommands = None,
+    allow_env: options.AllowEnv = None,
+    allow_hosts: options.AllowHosts = None,
+    allow_kinds: options.AllowKinds = None,
     reload: Annotated[bool, typer.Option("--reload", help="Restart when files change.")] = False,
     watch: options.Watch = None,
     grace: Annotated[float, typer.Option(min=0, metavar="SECONDS", help="Time for running tools to finish.")] = 30.0,
@@ -54,17 +61,21 @@ def worker(
 ) -> None:
     """Run a worker until Ctrl-C or SIGTERM.
 
-    It polls the task queue and executes its runs. When it ends, running tools get --grace seconds to finish.
+    It polls the task queue and executes its runs. When it ends, running tools get --grace seconds to finish. Agents may
+    use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): docs/worker-limits.md.
     """
+    from ..worker_limits import WorkerLimits
     from .reload import named_code, supervise, worker_arguments
     from .user_code import load_user_code
 
     rates = _rates(rate or ())
+    allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
+    limits = WorkerLimits.from_environment().with_names(allowed)
     metrics = chosen(metrics_port, metrics_address)
     if reload:
         named = named_code(tools, guardrails, compactor, credentials)
         command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock)
-        execute(supervise(command, watch or [Path.cwd()]), is_service=True)
+        execute(supervise(command, watch or [Path.cwd()], limits.as_environment()), is_service=True)
         return
     code = load_user_code(tools or (), guardrails or (), compactor or (), [credentials] if credentials else [])
     end = _stdin_closed if ends_with_stdin else asyncio.Event().wait
@@ -76,6 +87,7 @@ def worker(
         grace,
         rates=rates,
         mock=mock,
+        limits=limits,
         health_file=health_file,
         end=end,
         as_json=as_json,
@@ -102,6 +114,7 @@ async def _work(
     *,
     rates: dict[str, float],
     mock: bool,
+    limits: WorkerLimits,
     health_file: Path | None,
     end: Callable[[], Awaitable[object]],
     as_json: bool,
@@ -127,6 +140,7 @@ async def _work(
                 prompt_root=prompt_root,
                 model_rate=rates,
                 mock=mock,
+                limits=limits,
                 graceful_shutdown_timeout=timedelta(seconds=grace),
                 tracer_provider=traces,
             ) as running,

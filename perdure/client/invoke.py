@@ -27,6 +27,7 @@ from ..tools.collect import collect_tools
 from ..tools.declaration import offering
 from ..trace.environment import provider_of_process
 from ..worker import create_worker
+from ..worker_limits import OPEN
 from .answer import AnswerText, Give, held_back, streamed
 from .blocking import blocking
 from .connection import connect, environment_names_a_server
@@ -228,6 +229,7 @@ def _own_worker(client: Client, tools: Tools, relay: Relay, hooks: Mapping[str, 
         tools=tools,
         tool_loop=asyncio.get_running_loop(),
         interceptors=[Flushing(relay.flush)],
+        limits=OPEN,
         **hooks,
     )
 

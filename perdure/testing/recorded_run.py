@@ -24,6 +24,7 @@ from ..schema import object_schema
 from ..tools.collect import collect_tools
 from ..tools.kind import Asking, KindCall, Offering, ToolKind
 from ..worker import create_worker
+from ..worker_limits import OPEN
 from .against_record import AgainstRecord, offered_to
 from .answers import Answers
 from .direct_tools import Tools
@@ -107,7 +108,9 @@ class RecordedRun:
         declared, kind = _answered(_agent(agent, self.recording), self.recording, real)
         kinds = {**worker.pop("tool_kinds", {}), RecordedKind.name: kind}
         with self._model() as model:
-            async with create_worker(client, task_queue=queue, tools=real, tool_kinds=kinds, **worker):
+            async with create_worker(
+                client, task_queue=queue, tools=real, tool_kinds=kinds, **{"limits": OPEN, **worker}
+            ):
                 run = await start_run(
                     client,
                     with_script(declared, model),

@@ -71,7 +71,14 @@ def kind_call(
     if problems:
         raise InvalidArguments(problems)
     return partial(
-        KindCall, agent.source(tool), tool.name, tool.details, apply_bindings(tool, given, inputs), agent, inputs
+        KindCall,
+        agent.source(tool),
+        tool.name,
+        tool.details,
+        apply_bindings(tool, given, inputs),
+        agent,
+        inputs,
+        limits=handler.limits,
     )
 
 

@@ -17,6 +17,7 @@ from ..messages import ToolResult
 from ..questions import CHECK_FAILED
 from ..result_sizes import SHOWN_BYTES, SizeLimits
 from ..tool_calls import RecordedSignature
+from ..worker_limits import OPEN, WorkerLimits
 from .approval import approval_check, check_call, verdict_of
 from .binding import apply_bindings
 from .calls import Call, call_of, kind_call
@@ -50,6 +51,7 @@ class ToolBox:
         registered: Whether the functions that `@tool` has registered in this process are tools here, too.
         loop: Where async tools and kinds run; None runs them on the event loop of whoever calls `execute`.
         resources: What tools share, by type.
+        allowed: What agents may use of the worker.
 
     Raises ConfigurationError for two tools of one name, for a function without a name, and for a kind that is none.
     """
@@ -63,8 +65,10 @@ class ToolBox:
         registered: bool = True,
         loop: UserLoop | None = None,
         resources: Mapping[type, Factory] | None = None,
+        allowed: WorkerLimits = OPEN,
     ) -> None:
-        self._handlers = Handlers(tools, kinds, registered=registered)
+        self.allowed = allowed
+        self._handlers = Handlers(tools, kinds, registered=registered, limits=allowed)
         self._limits = limits or SizeLimits()
         self._loop = loop or ThisLoop()
         self._resources = Resources(resources, self._loop)

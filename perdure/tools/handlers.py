@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 from ..agent import Agent, OfferedFunction, Tool
 from ..errors import ToolNotRegisteredError
+from ..worker_limits import OPEN, WorkerLimits
 from .collect import collect_tools
 from .kind import ToolKind
 from .kinds import Kinds
@@ -23,6 +24,8 @@ class Handler(NamedTuple):
     """
     is_by_name: bool = False
     kind: ToolKind | None = None
+    limits: WorkerLimits = OPEN
+    """What agents may use of the worker."""
 
 
 class Handlers:
@@ -37,11 +40,13 @@ class Handlers:
         kinds: Mapping[str, ToolKind | KindHandler] | None = None,
         *,
         registered: bool = True,
+        limits: WorkerLimits = OPEN,
     ) -> None:
         """Without `registered`, the functions that `@tool` has registered in this process are no tools here."""
         self._tools = dict(tools) if isinstance(tools, Mapping) else collect_tools(tools)
         self.kinds = Kinds(kinds)
         self._registered = registered
+        self._limits = limits
 
     @property
     def names(self) -> list[str]:
@@ -76,4 +81,4 @@ class Handlers:
         kind = self.kinds.get(name)
         if kind is None:
             return None
-        return Handler(tool, kind=kind) if isinstance(kind, ToolKind) else Handler(tool, kind)
+        return Handler(tool, kind=kind, limits=self._limits) if isinstance(kind, ToolKind) else Handler(tool, kind)

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from ..agent import Agent, Tool
 from ..json_types import JsonObject
 from ..tool_calls import Execution
+from ..worker_limits import OPEN, WorkerLimits
 from .context import ToolContext
 
 
@@ -50,6 +51,8 @@ class Asking:
     """The folder on the worker where relative paths start; None for none."""
     agents: Mapping[str, Agent] = field(default_factory=dict)
     """The agents of other files that were recorded when the run was started, by path."""
+    limits: WorkerLimits = OPEN
+    """What agents may use of this worker. What the declaration itself says is checked already."""
 
 
 @dataclass(frozen=True)
@@ -67,6 +70,8 @@ class KindCall:
     agent: Agent
     inputs: Mapping[str, Any]
     context: ToolContext
+    limits: WorkerLimits = OPEN
+    """As in `Asking`."""
 
 
 class ToolKind:

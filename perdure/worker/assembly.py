@@ -19,6 +19,7 @@ from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
 from ..tools.collect import collect_tools
 from ..tools.kind import ToolKind
+from ..worker_limits import WorkerLimits
 from .plugin import PerdurePlugin
 from .workflow_memory import DEFAULT_WORKFLOW_BYTES
 
@@ -45,6 +46,7 @@ def create_worker(
     model_rate: Mapping[str, float] | None = None,
     mock: bool = False,
     credentials: CredentialSource | None = None,
+    limits: WorkerLimits | None = None,
     **worker_options: Any,
 ) -> Worker:
     """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
@@ -73,6 +75,7 @@ def create_worker(
         model_rate=model_rate,
         mock=mock,
         credentials=credentials,
+        limits=limits,
     )
     plugin = PerdurePlugin(**_together(of_client, settings))
     worker_options["plugins"] = [*worker_options.get("plugins", ()), plugin]

@@ -32,6 +32,7 @@ from ..tools.kind import ToolKind
 from ..tools.signature import is_async
 from ..tools.user_loop import UserLoop
 from ..tools.watchdog import watchdog
+from ..worker_limits import WorkerLimits
 from ..workflows.agent_run import AgentRun
 from ..workflows.run_log import RunLog
 from ..workflows.session import Session
@@ -89,6 +90,8 @@ class PerdurePlugin(SimplePlugin):
         credentials: The secrets that agents name by `${credential:ID}`: a mapping from ids to secrets, or a function,
             plain or async, from an id to its secret, asked when a call needs it; None, or LookupError, for one that
             this worker does not have.
+        limits: What agents may use of this worker, whoever has written them; None is what `PERDURE_ALLOW_COMMANDS` and
+            the like allow, which is little by default: docs/worker-limits.md.
     """
 
     def __init__(
@@ -109,14 +112,21 @@ class PerdurePlugin(SimplePlugin):
         model_rate: Mapping[str, float] | None = None,
         mock: bool = False,
         credentials: CredentialSource | None = None,
+        limits: WorkerLimits | None = None,
     ) -> None:
         self.settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
         self.rates = checked_rates(model_rate)
-        self.runs = RunCache(conversation_cache_bytes)
+        allowed = limits or WorkerLimits.from_environment()
+        self.runs = RunCache(conversation_cache_bytes, allowed)
         self.workflows_held = WorkflowMemory(workflow_cache_bytes, on_end=self.runs.forget)
         self.user_loop = UserLoop(tool_loop)
         self.toolbox = ToolBox(
-            tools, kinds=tool_kinds, registered=registered_tools, loop=self.user_loop, resources=resources
+            tools,
+            kinds=tool_kinds,
+            registered=registered_tools,
+            loop=self.user_loop,
+            resources=resources,
+            allowed=allowed,
         )
         self.activities_of_runs = RunActivities(
             self.toolbox,

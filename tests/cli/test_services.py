@@ -21,6 +21,26 @@ async def test_a_worker_does_the_work(cli: Cli) -> None:
     assert (await worker.finish(signal.SIGTERM)).code == 0
 
 
+async def test_a_worker_starts_no_command_of_a_strangers_file_and_perdure_run_does(
+    cli: Cli, embedded: Cli, tmp_path: Path
+) -> None:
+    proof, file, queue = tmp_path / "proof", tmp_path / "a.prompty", f"queue-{uuid.uuid4()}"
+    tool = f"{{name: t, kind: mcp, options: {{command: sh, args: [-c, 'touch {proof}']}}}}"
+    file.write_text(f"---\nname: a\nmodel: gpt-x\ntools: [{tool}]\n---\nuser:\nHello\n")
+    worker = await cli.start("worker", "--task-queue", queue, "--allow-commands", "npx,uvx")
+    refused = await cli("run", str(file), "--task-queue", queue)
+    assert "this worker starts no command 'sh': start it with --allow-commands sh" in refused.stderr
+    assert not proof.exists()
+    assert (await worker.finish(signal.SIGTERM)).code == 0
+    warned = (await cli("validate", str(file))).stderr
+    assert (
+        "a.prompty:4: warning: tools[0].options.command: `perdure run` and `dev` allow this, `perdure worker`" in warned
+    )
+    finished = await embedded("run", str(file), "--missing-tool-grace", "0")
+    assert finished.code == 1
+    assert proof.exists(), "it is the user's own file"
+
+
 async def test_ctrl_c_ends_a_worker(cli: Cli) -> None:
     worker = await cli.start("worker", "--task-queue", f"queue-{uuid.uuid4()}")
     await worker.says("Worker on")

@@ -13,6 +13,7 @@ from ...agent import Connection, OpenApiTool, Tool
 from ...errors import LoadError
 from ...messages import ToolResult
 from ...redaction import know_client
+from ...worker_limits import OPEN, WorkerLimits
 from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
 from .answers import MAX_READ_BYTES, failure, result_of
 from .bodies import Unfit
@@ -69,7 +70,7 @@ class OpenApiKind(ToolKind):
         try:
             offered = offered_in_file(path, folder, getattr(tool, "options", None) or {})
             for each in offered:
-                _checked_base(Operation.model_validate(each.details), getattr(tool, "connection", None))
+                _checked_base(Operation.model_validate(each.details), getattr(tool, "connection", None), OPEN)
         except (SpecificationError, LoadError) as error:
             return [str(error)]
         return ()
@@ -85,7 +86,7 @@ class OpenApiKind(ToolKind):
                 offered: Sequence[Offering] = await self._offered(tool, connection, asking)
             offered = from_text(as_text(offered))
             for each in offered:
-                _checked_base(Operation.model_validate(each.details), connection)
+                _checked_base(Operation.model_validate(each.details), connection, asking.limits)
         except TimeoutError:
             why = f"the specification was not there after {DISCOVERY_SECONDS:g} s"
             raise ToolOfferError(_cannot(tool, why)) from None
@@ -99,7 +100,7 @@ class OpenApiKind(ToolKind):
         operation = Operation.model_validate(call.details)
         try:
             connection = self._connection(call.tool)
-            base = _checked_base(operation, connection)
+            base = _checked_base(operation, connection, call.limits)
             credentials = credentials_for(operation, await self._keys(connection))
             request = request_of(operation, base, call.arguments, credentials, call.context.idempotency_key)
             answer = await self._http.send(request, limit=MAX_READ_BYTES)
@@ -160,12 +161,15 @@ class OpenApiKind(ToolKind):
         return credentials_for(asked, keys)
 
 
-def _checked_base(operation: Operation, connection: Connection | None) -> str:
+def _checked_base(operation: Operation, connection: Connection | None, limits: WorkerLimits) -> str:
     """The server of an operation. Raises SpecificationError for one that may not be called."""
     endpoint = connection.endpoint if connection else None
     base = base_url(endpoint, operation.server, operation.source)
-    if connection is not None and (Keys.of(connection) or connection.kind == "oauth") and operation.security != []:
+    has_key = connection is not None and bool(Keys.of(connection) or connection.kind == "oauth")
+    if has_key and operation.security != []:
         require_trusted(base, endpoint, operation.source)
+    if not endpoint and (refused := limits.refusal_of_url(base, with_secret=has_key)):
+        raise SpecificationError(refused)
     return base
 
 

@@ -1,0 +1,102 @@
+"""What agents may use of a worker: commands, environment variables, hosts, kinds of tools. Its owner decides."""
+
+from __future__ import annotations
+
+import os
+import re
+import shlex
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from ipaddress import ip_address
+
+from .errors import ConfigurationError
+from .hosts import Server, is_listed, server_in
+
+ANY = "*"
+VARIABLES = {name: f"PERDURE_ALLOW_{name.upper()}" for name in ("commands", "env", "hosts", "kinds")}
+"""The environment variable of each limit: names, with commas between them."""
+_METADATA = ("metadata.google.internal", "metadata", "instance-data", "100.100.100.200", "[fd00:ec2::254]")
+"""Where clouds give out credentials, besides link-local addresses."""
+_ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}")
+
+
+@dataclass(frozen=True)
+class WorkerLimits:
+    """What agents may use of a worker, whoever has written them; `*` in a list means all.
+
+    The default trusts no agent: it starts no command, and gives away no secret but a provider's key to that provider.
+    Raises ConfigurationError for a text in the place of a list.
+    """
+
+    commands: Collection[str] = ()
+    """What `options.command` of an MCP server may be."""
+    env: Collection[str] = ()
+    """The variables that `${env:NAME}` may name, besides a provider's key for that provider."""
+    hosts: Collection[str] | None = None
+    """The hosts that may be called and may get secrets of the worker: `name`, `name:port`, `*.domain`.
+
+    None lets agents call any host but those where clouds give out credentials, without secrets of the worker.
+    """
+    kinds: Collection[str] = (ANY,)
+    """The kinds of tools that agents may have besides `function`."""
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if isinstance(value := getattr(self, field.name), str):
+                raise ConfigurationError(f"WorkerLimits({field.name}={value!r}): expected a list of names")
+
+    @classmethod
+    def from_environment(cls) -> WorkerLimits:
+        """What `PERDURE_ALLOW_COMMANDS` and the like say; the default where they say nothing."""
+        return cls().with_names({name: [os.environ.get(variable, "")] for name, variable in VARIABLES.items()})
+
+    def with_names(self, given: Mapping[str, Collection[str] | None]) -> WorkerLimits:
+        """A copy in which each list that has names is replaced; one text may have several, with commas."""
+        found = {name: _names(texts or ()) for name, texts in given.items()}
+        old = {field.name: getattr(self, field.name) for field in fields(self)}
+        return WorkerLimits(**{**old, **{name: names for name, names in found.items() if names}})
+
+    def as_environment(self) -> dict[str, str]:
+        """The variables that say the same to another process."""
+        values = {name: getattr(self, name) for name in VARIABLES}
+        return {VARIABLES[name]: ",".join(value) for name, value in values.items() if value}
+
+    def allows(self, what: str, name: str) -> bool:
+        """Whether a name is in one of the lists `commands`, `env` and `kinds`."""
+        listed = getattr(self, what)
+        return ANY in listed or name in listed
+
+    def refusal_of_url(self, url: str, *, with_secret: bool) -> str:
+        """Why no request may go there, with a secret of the worker or without one; "" for nothing."""
+        server = server_in(url)
+        if server is None:
+            return "" if ANY in (self.hosts or ()) else f"this worker calls plain URLs of servers, not {url[:100]!r}"
+        if self.hosts is not None:
+            return "" if is_listed(server, self.hosts) else refusal("hosts", str(server), "calls no host")
+        if with_secret:
+            return refusal("hosts", str(server), "sends no secret of its own to")
+        return refusal("hosts", str(server), "calls no host") if _gives_credentials(server) else ""
+
+
+OPEN = WorkerLimits(commands=(ANY,), env=(ANY,), hosts=(ANY,), kinds=(ANY,))
+"""For agents of one's own."""
+
+
+def refusal(what: str, name: str, does: str) -> str:
+    """That a worker refuses something, and the option that allows it."""
+    option = f"--allow-{what} {shlex.quote(name)}"
+    return f"this worker {does} {name!r}: start it with {option} (docs/worker-limits.md) if agents may use that"
+
+
+def _names(texts: Collection[str]) -> tuple[str, ...]:
+    return tuple(name for text in texts for part in text.split(",") if (name := part.strip()))
+
+
+def _gives_credentials(server: Server) -> bool:
+    if server.host in _METADATA:
+        return True
+    try:
+        address = ip_address(server.host.strip("[]"))
+    except ValueError:
+        return _ODD_ADDRESS.fullmatch(server.host) is not None
+    return (getattr(address, "ipv4_mapped", None) or address).is_link_local

@@ -1,0 +1,192 @@
+"""What a worker refuses of an agent, place by place."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+
+from perdure.activities.limited import refusals
+from perdure.errors import ConfigurationError
+from perdure.prompty.places import dotted
+from perdure.worker_limits import OPEN, VARIABLES, WorkerLimits
+
+OWN = {"OPENAI_API_KEY": "sk-owner", "ANTHROPIC_API_KEY": "sk-owner", "CRM_KEY": "k", "CRM_URL": "https://crm.example"}
+EVIL = "https://evil.example/v1"
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in (*VARIABLES.values(), "OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT", "ANTHROPIC_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+    for name, value in OWN.items():
+        monkeypatch.setenv(name, value)
+
+
+def model(endpoint: str | None = None, key: str | None = None, provider: str = "openai") -> dict[str, Any]:
+    connection = {"kind": "key", "endpoint": endpoint, "apiKey": key}
+    return {"model": {"provider": provider, "connection": {k: v for k, v in connection.items() if v}}}
+
+
+def tool(kind: str = "mcp", **fields: Any) -> dict[str, Any]:
+    return {"tools": [{"name": "t", "kind": kind, **fields}]}
+
+
+def at(endpoint: str, key: str = "", **options: Any) -> dict[str, Any]:
+    return tool(connection={"kind": "key", "endpoint": endpoint, "apiKey": key}, options=options)
+
+
+def refused(document: dict[str, Any], **limits: Any) -> list[str]:
+    """The places, each with the option that allows it."""
+    found = list(refusals(document, WorkerLimits(**limits)))
+    assert not list(refusals(document, OPEN))
+    return [f"{dotted(place)} {text.partition('--allow-')[2].partition(' ')[0].strip(',')}" for place, text in found]
+
+
+FINE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "no connection": (model(), {}),
+    "the provider's key at the provider": (model(key="${env:OPENAI_API_KEY}"), {}),
+    "… by its address": (model("https://api.openai.com/v1", "${env:OPENAI_API_KEY}"), {}),
+    "a model elsewhere, without a key": (model("http://localhost:11434/v1"), {}),
+    "the provider's key at a listed host": (
+        model("https://gateway.example/v1", "${env:OPENAI_API_KEY}"),
+        {"hosts": ["gateway.example"]},
+    ),
+    "the provider, beside listed hosts": (model("https://api.openai.com/v1"), {"hosts": ["crm.example"]}),
+    "a tool elsewhere, without a key": (at(EVIL), {}),
+    "a listed variable at a listed host": (
+        at("https://crm.example/mcp", "${env:CRM_KEY}"),
+        {"env": ["CRM_KEY"], "hosts": ["*.crm.example", "crm.example"]},
+    ),
+    "a listed variable at a listed address": (
+        at("${env:CRM_URL}", "${env:CRM_KEY}"),
+        {"env": ["CRM_KEY", "CRM_URL"]},
+    ),
+    "a credential at a listed host": (at("https://crm.example", "${credential:7}"), {"hosts": ["crm.example:443"]}),
+    "a listed command": (tool(options={"command": "npx", "args": ["http://x"]}), {"commands": ["npx"]}),
+    "a listed kind": (tool("openapi"), {"kinds": ["openapi"]}),
+    "a function": (tool("function"), {"kinds": ["openapi"]}),
+    "a text that looks like a reference": ({"instructions": "${env:CRM_KEY}", "description": "${env:CRM_KEY}"}, {}),
+    "an address that is none": (at("https://crm.example", headers={"Referer": EVIL}), {"hosts": ["crm.example"]}),
+}
+
+
+@pytest.mark.parametrize("name", FINE)
+def test_what_is_allowed(name: str) -> None:
+    document, limits = FINE[name]
+    assert refused(document, **limits) == []
+
+
+REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
+    "a provider's key elsewhere": (model(EVIL, "${env:OPENAI_API_KEY}"), ["model.connection.apiKey hosts"], {}),
+    "… of another provider": (
+        model("https://api.openai.com/v1", "${env:ANTHROPIC_API_KEY}"),
+        ["model.connection.apiKey hosts"],
+        {},
+    ),
+    "… in a tool": (at("https://api.openai.com", "${env:OPENAI_API_KEY}"), ["tools[0].connection.apiKey hosts"], {}),
+    "… of a provider that is not known": (
+        model(key="${env:OPENAI_API_KEY}", provider="acme"),
+        ["model.connection.apiKey hosts"],
+        {},
+    ),
+    "… in an address": (model("${env:OPENAI_API_KEY}"), ["model.connection.endpoint hosts"], {}),
+    "any variable": (at("https://crm.example", "${env:CRM_KEY}"), ["tools[0].connection.apiKey env"], {}),
+    "… that has a default": (at("https://crm.example", "${env:NO_SUCH:x}"), ["tools[0].connection.apiKey env"], {}),
+    "… in a header": (at("https://crm.example", headers={"X": "${env:HOME}"}), ["tools[0].options.headers.X env"], {}),
+    "… in metadata": ({"metadata": {"x": {"apiKey": "${env:CRM_KEY}"}}}, ["metadata.x.apiKey env"], {}),
+    "… for a command": (
+        tool(options={"command": "npx", "env": {"A": "${env:HOME}"}}),
+        ["tools[0].options.env.A env"],
+        {"commands": ["npx"]},
+    ),
+    "a listed variable elsewhere": (
+        at(EVIL, "${env:CRM_KEY}"),
+        ["tools[0].connection.endpoint hosts"],
+        {"env": ["CRM_KEY"]},
+    ),
+    "… by the default of an address": (
+        at("${env:NO_SUCH:https://evil.example}", "${env:CRM_KEY}"),
+        ["tools[0].connection.endpoint hosts"],
+        {"env": ["CRM_KEY", "NO_SUCH"]},
+    ),
+    "a credential elsewhere": (at(EVIL, "${credential:7}"), ["tools[0].connection.endpoint hosts"], {}),
+    "… of the model": (model(EVIL, "${credential:7}"), ["model.connection.endpoint hosts"], {}),
+    "… to a token server": (
+        tool(
+            "openapi",
+            connection={
+                "kind": "oauth",
+                "endpoint": "https://crm.example",
+                "tokenUrl": EVIL,
+                "clientId": "a",
+                "clientSecret": "${credential:7}",
+            },
+        ),
+        ["tools[0].connection.tokenUrl hosts"],
+        {"hosts": ["crm.example"]},
+    ),
+    "… to a further host": (
+        at("https://crm.example", "${credential:7}", allowedHosts=["evil.example"]),
+        ["tools[0].options.allowedHosts[0] hosts"],
+        {"hosts": ["crm.example"]},
+    ),
+    "another host than those listed": (
+        at(EVIL),
+        ["tools[0].connection.endpoint hosts"],
+        {"hosts": ["crm.example", "evil.example:8443", "*.evil.example"]},
+    ),
+    "a specification elsewhere": (
+        tool("openapi", specification=EVIL),
+        ["tools[0].specification hosts"],
+        {"hosts": ["crm.example"]},
+    ),
+    "where a cloud gives out credentials": (
+        at("http://169.254.169.254/latest"),
+        ["tools[0].connection.endpoint hosts"],
+        {},
+    ),
+    "… in other letters": (model("http://0xa9fea9fe/v1"), ["model.connection.endpoint hosts"], {}),
+    "… in IPv6": (at("http://[::ffff:169.254.169.254]/"), ["tools[0].connection.endpoint hosts"], {}),
+    "… by name": (at("http://metadata.google.internal/"), ["tools[0].connection.endpoint hosts"], {}),
+    "a command": (tool(options={"command": "sh"}), ["tools[0].options.command commands"], {"commands": ["npx"]}),
+    "… from a variable": (
+        tool(options={"command": "${env:SHELL:sh}"}),
+        ["tools[0].options.command commands", "tools[0].options.command env"],
+        {},
+    ),
+    "a kind": (tool("workflow"), ["tools[0].kind kinds"], {"kinds": ["mcp"]}),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused(name: str) -> None:
+    document, places, limits = REFUSED[name]
+    assert refused(document, **limits) == list(places)
+
+
+@pytest.mark.parametrize("url", ["https://crm.example@evil.example", "https://evil.example\\.crm.example", "HTTP:evil"])
+def test_an_address_that_can_be_read_in_two_ways(url: str) -> None:
+    [found] = refusals(at(url), WorkerLimits(hosts=["crm.example"]))
+    assert "this worker calls plain URLs of servers" in found.text
+
+
+def test_the_owners_address_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = model("${env:OPENAI_BASE_URL}", "${env:OPENAI_API_KEY}")
+    assert refused(named) == ["model.connection.endpoint env", "model.connection.apiKey hosts"]
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example/v1")
+    assert refused(named) == []
+    assert refused(model("https://gateway.example/other", "${env:OPENAI_API_KEY}")) == []
+
+
+def test_limits_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert WorkerLimits.from_environment() == WorkerLimits()
+    monkeypatch.setenv("PERDURE_ALLOW_COMMANDS", "npx, uvx,")
+    monkeypatch.setenv("PERDURE_ALLOW_HOSTS", "*")
+    found = WorkerLimits.from_environment()
+    assert found == WorkerLimits(commands=("npx", "uvx"), hosts=("*",))
+    assert found.as_environment()["PERDURE_ALLOW_COMMANDS"] == "npx,uvx"
+    assert found.with_names({"commands": ["docker"], "env": None}).commands == ("docker",)
+    with pytest.raises(ConfigurationError, match="expected a list of names"):
+        WorkerLimits(env="HOME")
