@@ -178,6 +178,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int) -> ToolCo
     ids = TraceIds.of(info.namespace, current_link().workflow_id, run.first_run_id, run.caller)
     return replace(
         _known(request, input.earlier + attempt),
+        retries_left=input.retries_left,
         conversation=request.context,
         traceparent=ids.called(request.iteration, request.index),
         last_heartbeat=last_heartbeat(is_counted=input.offer is not None),

@@ -133,6 +133,8 @@ class ToolInput(Exchanged):
     """In seconds."""
     earlier: int = Field(default=0, exclude_if=operator.not_)
     """How often it was executed before this, and has failed (`ToolSpec.retries`)."""
+    retries_left: int = Field(default=0, exclude_if=operator.not_)
+    """How often it is executed again, should it fail."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)
 
 

@@ -51,6 +51,8 @@ class ToolContext:
     """The same for every attempt of one tool call, and for no other call: pass it to services that deduplicate."""
     attempt: int = 1
     """1 for the first execution; more for one that repeats an execution which was lost with its worker."""
+    retries_left: int = 0
+    """How often the call is executed again, should it fail (`retries`)."""
     tool: str = ""
     """The tool's name."""
     heartbeat: Callable[..., None] = _no_heartbeat

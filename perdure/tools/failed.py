@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import logging
 import threading
 from pathlib import Path
 from traceback import extract_tb
 
 from ..logs import get_logger
 from .context import ToolContext, about
+from .kind import OutcomeUnknown
 
 _BELOW = (
     str(Path(__file__).parents[1]),
@@ -43,12 +45,16 @@ def with_advice(text: str) -> str:
 
 
 def log_raised(name: str, error: BaseException, context: ToolContext) -> None:
-    """Log that the tool raised: with its traceback, from the tool's own code on. Never raises."""
-    own = _from_own_code(error)
-    _log.error(
-        "Tool %r raised %s%s%s",
-        *(name, describe(error), _place(own), _which(context)),
-        exc_info=own,
+    """Log that the tool raised: with its traceback, from the tool's own code on, once it is not executed again.
+
+    Never raises.
+    """
+    own, again = _from_own_code(error), context.retries_left and not isinstance(error, OutcomeUnknown)
+    _log.log(
+        logging.WARNING if again else logging.ERROR,
+        "Tool %r raised %s%s%s%s",
+        *(name, describe(error), _place(own), _which(context), "; it is executed again" if again else ""),
+        exc_info=None if again else own,
         extra=about(name, context),
     )
 

@@ -89,9 +89,9 @@ class UserLoop:
             self._left.append(self._own)
             self._own = None
         _log.warning(
-            "%s is left to %s, which blocks it at %s: another one takes its place. Clients, locks and queues that were "
+            "%s is left to %s, which blocks it%s: another one takes its place. Clients, locks and queues that were "
             "used on the old one can't be used on it",
-            *(USER_CODE, blocker.task, blocker.place),
+            *(USER_CODE, blocker.task, blocker.at),
         )
 
     @contextlib.asynccontextmanager
@@ -219,9 +219,9 @@ class _Execution:
     def unheard(self, blocker: Blocker) -> str:
         """What to say of a call that the cancellation did not reach."""
         if self._task is not None and asyncio.current_task(self._loop) is self._task:
-            return f"{ITSELF} at {blocker.place}"
+            return f"{ITSELF}{blocker.at}"
         # Not the run: it may be another user's.
-        what = f"the event loop is blocked by {blocker.task.partition(' of run ')[0]} at {blocker.place}"
+        what = f"the event loop is blocked by {blocker.task.partition(' of run ')[0]}{blocker.at}"
         return what if self._has_begun else f"it never started: {what}"
 
     async def _run(self) -> None:

@@ -1,4 +1,4 @@
-"""Notices event loops that do not answer, and logs which line of which task blocks them."""
+"""Notices event loops that do not answer, and logs which line of the user's code in which task blocks them."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ import sysconfig
 import threading
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple
+from types import FrameType
+from typing import NamedTuple, cast
 
 from ..logs import get_logger
 
@@ -24,6 +25,7 @@ LOOK_SECONDS = 0.25
 ADVICE = "Await what takes long, or make it a plain function: those run in threads of their own"
 
 _PACKAGE = str(Path(__file__).parents[1])
+_IMPORT = "<frozen importlib"
 _LIBRARIES = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), _PACKAGE, "<")
 
 
@@ -32,14 +34,28 @@ class Blocker(NamedTuple):
 
     task: str
     """The task's name."""
-    line: traceback.FrameSummary
+    line: traceback.FrameSummary | None
+    """The innermost line of the user's code, None where there is none, or where it imports something."""
     seconds: float
     """How long the loop has not answered."""
 
     @property
-    def place(self) -> str:
-        """The file, without its folder, and the line."""
-        return f"{Path(self.line.filename).name}:{self.line.lineno}"
+    def at(self) -> str:
+        """` at FILE:LINE`, the file without its folder; "" without a line."""
+        return f" at {Path(self.line.filename).name}:{self.line.lineno}" if self.line else ""
+
+
+class _Sight(NamedTuple):
+    """What a loop that does not answer was seen at."""
+
+    task: int
+    frame: int
+    """The outermost one of the user's code: the same for as long as one step of a task takes."""
+    place: tuple[int, int]
+    """The innermost frame, and the instruction in it."""
+    at: float
+    cpu: float | None
+    """Seconds of it that the loop's thread has used; None where the system does not say."""
 
 
 class Watchdog:
@@ -114,6 +130,7 @@ class _Pulse:
         self._answered.set()
         self._asked_at = self._looked_at = time.monotonic()
         self._is_reported = False
+        self._seen: list[_Sight] = []
 
     def look(self, now: float) -> None:
         """Ask for a sign of life when the last one has come, else report, once, a loop that is silent for too long."""
@@ -122,12 +139,14 @@ class _Pulse:
         self._looked_at = now
         if self._answered.is_set():
             self._answered.clear()
-            self._asked_at, self._is_reported = now, False
+            self._asked_at, self._is_reported, self._seen = now, False, []
             with contextlib.suppress(RuntimeError):  # closed meanwhile
                 self._loop.call_soon_threadsafe(self._answered.set)
-        elif now - self._asked_at > BLOCKED_SECONDS and not self._is_reported and self._loop.is_running():
-            self._is_reported = True
-            self._report()
+        elif not self._is_reported and self._loop.is_running():
+            self._see(now)
+            if now - self._asked_at > BLOCKED_SECONDS and self._is_held():
+                self._is_reported = True
+                self._report()
 
     def blocker(self) -> Blocker | None:
         """What the loop is at; None when its thread has ended."""
@@ -135,13 +154,36 @@ class _Pulse:
         if frame is None:
             return None
         task = asyncio.current_task(self._loop)
-        line = _line_of_the_user(traceback.extract_stack(frame))
+        own = _own_frames(frame)
+        line = traceback.extract_stack(own[0], limit=1)[0] if own else None
         seconds = 0.0 if self._answered.is_set() else time.monotonic() - self._asked_at
         return Blocker(task.get_name() if task else "a callback", line, seconds)
 
+    def _see(self, now: float) -> None:
+        """Note what the loop is at."""
+        frame = sys._current_frames().get(self._thread_id)
+        own = _own_frames(frame) if frame else []
+        if frame is None or not own:
+            self._seen = []
+            return
+        task, place = id(asyncio.current_task(self._loop)), (id(frame), frame.f_lasti)
+        self._seen.append(_Sight(task, id(own[-1]), place, now, _cpu_seconds(self._thread_id)))
+
+    def _is_held(self) -> bool:
+        """Whether one step of the user's code holds the loop, rather than a machine that is busy with something else.
+
+        It does if it has stood in one call all the time, or used the processor for a quarter of it.
+        """
+        if len(self._seen) < 2 or len({(sight.task, sight.frame) for sight in self._seen}) > 1:
+            return False
+        first, last = self._seen[0], self._seen[-1]
+        if first.cpu is None or last.cpu is None or len({sight.place for sight in self._seen}) == 1:
+            return True
+        return last.cpu - first.cpu > (last.at - first.at) / 4
+
     def _report(self) -> None:
         blocker = self.blocker()
-        if blocker is None:
+        if blocker is None or blocker.line is None:
             return
         line = blocker.line
         _log.warning(
@@ -151,9 +193,22 @@ class _Pulse:
         )
 
 
-def _line_of_the_user(stack: Sequence[traceback.FrameSummary]) -> traceback.FrameSummary:
-    """Where the user's own code is; where there is none of it, the innermost line."""
-    return next((line for line in reversed(stack) if not line.filename.startswith(_LIBRARIES)), stack[-1])
+def _own_frames(innermost: FrameType) -> list[FrameType]:
+    """The frames of the user's own code in what the loop is at, the innermost one first; [] while it imports."""
+    own, frame = [], cast("FrameType | None", innermost)
+    while frame is not None and frame.f_code.co_name != "_run_once":
+        if frame.f_code.co_filename.startswith(_IMPORT):
+            return []
+        if not frame.f_code.co_filename.startswith(_LIBRARIES):
+            own.append(frame)
+        frame = frame.f_back
+    return own
+
+
+def _cpu_seconds(thread_id: int) -> float | None:
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return None
+    return time.clock_gettime(time.pthread_getcpuclockid(thread_id))
 
 
 watchdog = Watchdog()

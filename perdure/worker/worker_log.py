@@ -10,7 +10,7 @@ from typing import Any
 from temporalio.worker import Worker
 
 from ..logs import get_logger
-from .unreadable_runs import mention_once
+from .sdk_log import log_in_lines
 
 _log = get_logger("perdure.worker")
 
@@ -18,7 +18,7 @@ _log = get_logger("perdure.worker")
 @asynccontextmanager
 async def logged(worker: Worker) -> AsyncIterator[None]:
     """For as long as the worker runs."""
-    mention_once()
+    log_in_lines()
     _log.info("The worker on the task queue %r begins", worker.task_queue)
     draining = asyncio.create_task(_mention_draining(worker))
     try:

@@ -89,7 +89,10 @@ class ToolRuns:
         policy = TOOL_RETRIES if spec.idempotent else NO_RETRY
 
         def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
-            input = activities.ToolInput(request=request, timeout=timeout, earlier=earlier, offer=offer)
+            left = spec.retries - earlier
+            input = activities.ToolInput(
+                request=request, timeout=timeout, earlier=earlier, retries_left=left, offer=offer
+            )
             if spec.local and offer is None:
                 return self._within_grace(_start_local(spec, input))
             handle = workflow.start_activity(

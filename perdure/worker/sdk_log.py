@@ -1,0 +1,83 @@
+"""Has Temporal's SDK say in a line what perdure has words for: it logs a traceback for each attempt that fails."""
+
+from __future__ import annotations
+
+import logging
+from collections import OrderedDict
+from collections.abc import Mapping
+
+from temporalio.exceptions import ApplicationError
+from temporalio.workflow import NondeterminismError
+
+from ..errors import ConfigurationError
+from ..payloads.encryption import EncryptionError
+from ..protocol.activities import INTERNAL_ERROR
+from ..workflows.features import MissingFeatureError
+
+WORKFLOW_LOGGERS = ("temporalio.worker._workflow", "temporalio.worker._workflow_instance")
+ACTIVITY_LOGGER = "temporalio.activity"
+OWN_PREFIX = "perdure."
+"""How the types of perdure's activities begin."""
+MAX_RUNS = 1000
+"""So many runs are remembered to have been mentioned."""
+
+
+class WorkflowTasks(logging.Filter):
+    """Puts failed workflow tasks into a line where the error says all; of a run that can't be decrypted, one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mentioned: OrderedDict[object, None] = OrderedDict()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, EncryptionError):
+            return self._is_new(record, error)
+        if isinstance(error, ConfigurationError | MissingFeatureError | NondeterminismError):
+            _put(record, f"{record.getMessage()}: {error}")
+        return True
+
+    def _is_new(self, record: logging.LogRecord, error: EncryptionError) -> bool:
+        run = record.args[0] if isinstance(record.args, tuple) and record.args else record.msg
+        if run in self._mentioned:
+            return False
+        self._mentioned[run] = None
+        if len(self._mentioned) > MAX_RUNS:
+            self._mentioned.popitem(last=False)
+        _put(record, f"The run with run ID {run} is left to a worker that can read it: {error}")
+        return True
+
+
+class Attempts(logging.Filter):
+    """Puts a failed attempt of an activity of perdure into a line; an error that nobody foresaw keeps its traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        about = getattr(record, "temporal_activity", None)
+        if error is None or not isinstance(about, Mapping):
+            return True
+        type, run, attempt = about.get("activity_type"), about.get("workflow_id"), about.get("attempt")
+        if not str(type).startswith(OWN_PREFIX) or getattr(error, "type", None) == INTERNAL_ERROR:
+            return True
+        record.__dict__.update(run=run, attempt=attempt)
+        _put(record, f"Run {run}: {type} failed (attempt {attempt}): {_words(error)}")
+        return True
+
+
+def _words(error: BaseException) -> str:
+    return error.message if isinstance(error, ApplicationError) else f"{type(error).__name__}: {error}"
+
+
+def _put(record: logging.LogRecord, text: str) -> None:
+    record.msg, record.args = text, None
+    record.exc_info = record.exc_text = None
+
+
+_workflow_tasks, _attempts = WorkflowTasks(), Attempts()
+
+
+def log_in_lines() -> None:
+    """From now on, this process logs what perdure has words for in a line."""
+    for name in WORKFLOW_LOGGERS:
+        logging.getLogger(name).addFilter(_workflow_tasks)
+    logging.getLogger(ACTIVITY_LOGGER).addFilter(_attempts)
