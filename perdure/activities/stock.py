@@ -119,8 +119,7 @@ async def _take_stock(
     if tools.problems:
         raise ConfigurationError("\n".join(tools.problems))
     if tools.missing:
-        missing = [f"{name} (kind: {kind})" for name, kind in tools.missing.items()]
-        return Inventory(lacking=_lacking_tools(missing, toolbox.names))
+        return Inventory(lacking=_lacking_tools(tools.missing, toolbox.names))
     if lacking := lacking_hooks(hooks, options):
         return Inventory(lacking=lacking)
     if tools.unknown:
@@ -169,7 +168,7 @@ def _unasked_tool(text: str) -> str:
 
 def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:
     """What `ToolBox.resolve` has not found."""
-    return _lacking_tools([name], toolbox.names, str(error))
+    return _lacking_tools({name: ""}, toolbox.names, str(error))
 
 
 def changed_tool(name: str, change: str) -> Lacking:
@@ -217,13 +216,23 @@ def _lacking_configuration(what: list[str], text: str) -> Lacking:
     return Lacking(what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue)
 
 
-def _lacking_tools(tools: Sequence[str], registered: Sequence[str], text: str = "") -> Lacking:
+def _lacking_tools(missing: Mapping[str, str], registered: Sequence[str], text: str = "") -> Lacking:
+    """`missing` has the kinds of the tools by name, "" where no declaration says one."""
     known = ", ".join(registered) or "none"
+    tools = [f"{name} (kind: {kind})" if kind else name for name, kind in missing.items()]
     text = text or f"No handler registered for tool: {', '.join(tools)}"
+    advice = []
+    if any(kind in ("", "function") for kind in missing.values()):
+        advice.append("Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])")
+    advice += [
+        f"No tools of kind {kind!r} are known here: install the package that adds it on the worker, or "
+        f"create_worker(tool_kinds={{{kind!r}: …}})"
+        for kind in dict.fromkeys(missing.values())
+        if kind not in ("", "function")
+    ]
     return Lacking(
         what=[f"tool {tool}" for tool in tools],
         kind=ToolNotRegisteredError.kind,
-        text=f"{text}. This worker's tools: {known}. "
-        "Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])",
+        text=f"{text}. This worker's tools: {known}. {'. '.join(advice)}",
         task_queue=activity.info().task_queue,
     )

@@ -9,6 +9,7 @@ from temporalio.exceptions import ActivityError
 
 from ..errors import ModelError
 from ..logs import get_logger
+from ..protocol.inventory import Lacking
 from ..questions import Asked
 from ..tool_calls import Approval, ToolRequest
 
@@ -22,6 +23,12 @@ def log(level: int, text: str, *values: object, **about: object) -> None:
     with workflow.unsafe.sandbox_unrestricted():
         run = workflow.info().workflow_id
         _log.log(level, f"Run %s {text}", run, *values, extra={"run": run, **about})
+
+
+def lacks(lacking: Lacking, seconds: float) -> None:
+    """Log that this worker lacks something, and that the run is offered to others."""
+    text = "is offered to other workers of the task queue %r for %g s: this one lacks %s. %s"
+    log(logging.WARNING, text, lacking.task_queue, seconds, ", ".join(lacking.what), lacking.text)
 
 
 def waits(request: ToolRequest, asked: Asked) -> None:

@@ -17,6 +17,7 @@ from ..payloads.encryption import EncryptionError
 from ..protocol.activities import ASKING_SECONDS, INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
 from ..protocol.inventory import Inventory, Lacking, Missing
 from ..protocol.run import RunInput
+from . import log_lines
 from .inbox import Inbox
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
 
@@ -82,6 +83,7 @@ class Offers:
         queue = lacking.task_queue
         search = Missing(what=lacking.what, task_queue=queue, since=workflow.time())
         self._searches.append(search)
+        log_lines.lacks(lacking, self._seconds)
         self._on_wait(f"Waiting for a worker of the task queue {queue!r} that has {', '.join(lacking.what)}")
         try:
             yield

@@ -1,0 +1,55 @@
+"""What a worker lacks for a run is in its log at once, with advice that fits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure.errors import RunCancelled
+from perdure.testing import ScriptedModel, says
+from perdure.testing.script import Script
+
+from ..conftest import wait_for
+from .agents import scripted_agent
+from .stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+OPTION = "perdure worker --tools MODULE:NAME"
+
+
+@pytest.mark.parametrize(
+    ("tool", "lacks", "advises"),
+    [
+        ({"name": "look", "kind": "function", "parameters": []}, "tool look (kind: function)", OPTION),
+        ({"name": "look", "kind": "crystal"}, "tool look (kind: crystal)", "create_worker(tool_kinds={'crystal': …})"),
+        (
+            {"name": "d", "kind": "mcp", "serverName": "d", "connection": {"endpoint": "http://127.0.0.1:9/mcp"}},
+            "tool 'd' (kind: mcp)",
+            "",
+        ),
+    ],
+)
+async def test_what_is_lacking_is_logged_at_once(
+    stage: Stage, scripted: Scripted, tool: dict[str, Any], lacks: str, advises: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING, "perdure")
+    async with stage.worker([]):
+        run = await stage.start(scripted_agent(scripted([says("never")]), [tool]))
+
+        async def said() -> list[str]:
+            return [text for each in caplog.records if "is offered to other" in (text := each.getMessage())]
+
+        [line] = await wait_for(said)
+        assert (await run.status()).status == "running"
+        await run.cancel()
+        with pytest.raises(RunCancelled):
+            await run.result()
+    assert line.startswith(
+        f"Run {run.id} is offered to other workers of the task queue {stage.task_queue!r} for 60 s: "
+    )
+    assert f"this one lacks {lacks}" in line
+    assert advises in line
+    assert (OPTION in line) == (advises == OPTION)
