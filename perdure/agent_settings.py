@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeVar, get_args
 from pydantic.alias_generators import to_camel
 
 from .agent import Agent
+from .argument_types import options_of
 from .errors import ConfigurationError, LoadError
 from .foreign_settings import (
     KAOS_USUAL,
@@ -44,14 +45,17 @@ class SessionSettings:
 
 
 def options_for(
-    agent: Agent, options: RunOptions | None = None, environment: Mapping[str, str] = _NOT_SAID
+    agent: Agent,
+    options: RunOptions | Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] = _NOT_SAID,
 ) -> RunOptions:
     """The options of a run of the agent: those that the caller has set, and then what the agent's file says.
 
     After the file comes the environment, where the system that the agent comes from has names in it, and at last what
-    is usual there. Raises LoadError for a setting that is wrong, ConfigurationError for an environment variable.
+    is usual there. Raises LoadError for a setting that is wrong, ConfigurationError for an environment variable, and
+    what `options_of` raises.
     """
-    options = options or RunOptions()
+    options = options_of(options) or RunOptions()
     settings = settings_of(agent)
     found = {**settings.usual, **_environment(settings, environment), **settings.chosen}
     new = {name: value for name, value in found.items() if name not in options.model_fields_set}

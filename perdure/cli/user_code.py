@@ -55,7 +55,7 @@ def load_user_code(
     named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors, "--credentials": credentials}
     return UserCode(
         tools=_load_tools(tools),
-        guardrails=load_named("--guardrails", guardrails),
+        guardrails=_load_guardrails(guardrails),
         compactors=_load_compactors(compactors),
         credentials=_load_credentials(credentials),
         sources={option: list(sources) for option, sources in named.items() if sources},
@@ -72,6 +72,20 @@ def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
         return {name: value for source in sources for name, value in load_objects(source).items()}
     except ConfigurationError as error:
         raise UsageProblem(f"{option}: {error}") from error
+
+
+def _load_guardrails(sources: Sequence[str]) -> dict[str, Any]:
+    """The objects. Raises `UsageProblem` for one that is no `Guardrails`, such as a function."""
+    from ..argument_types import require_each
+
+    loaded = load_named("--guardrails", sources)
+    try:
+        require_each("guardrails", loaded, "guardrails")
+    except TypeError as error:
+        raise UsageProblem(
+            f"--guardrails: {error}. Write, for example, NAME = Guardrails(tool=function), and name that"
+        ) from error
+    return loaded
 
 
 def _load_credentials(sources: Sequence[str]) -> Any:

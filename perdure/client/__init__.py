@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from ..options import RunOptions as RunOptions
     from ..protocol.outcome import RunResult as RunResult
     from ..protocol.outcome import RunStatus as RunStatus
+    from ..tool_calls import PendingApproval as PendingApproval
     from .connection import connect as connect
     from .handle import RunHandle as RunHandle
     from .runs import get_run as get_run
@@ -26,6 +27,7 @@ else:
             "..events": "RunEvent",
             "..options": "RunOptions",
             "..protocol.outcome": "RunResult RunStatus",
+            "..tool_calls": "PendingApproval",
             ".connection": "connect",
             ".handle": "RunHandle",
             ".runs": "get_run start_run",

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import logging
 import secrets
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
-from os import PathLike
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, cast
+from typing import Any, Unpack, cast
 
+from opentelemetry.trace import TracerProvider
 from temporalio.client import Client
-from temporalio.worker import Worker
-from typing_extensions import TypeVar
+from temporalio.worker import Interceptor, Worker
 
 from ..activities.credentials import CredentialSource
 from ..agent import Agent
+from ..argument_types import of_type, require, require_known, require_tools, require_type
 from ..errors import ConfigurationError
 from ..events import RunEvent
 from ..guardrails import Compactor, Guardrails
 from ..messages import Message
 from ..options import RunOptions
+from ..payloads.converter import with_converter
 from ..prompty.load import load
 from ..providers.prices import PriceSource
 from ..tools.collect import collect_tools
 from ..tools.declaration import offering
+from ..tools.kind import ToolKind
 from ..trace.environment import provider_of_process
 from ..worker import create_worker
 from ..worker_limits import OPEN
@@ -34,57 +37,35 @@ from .connection import connect, environment_names_a_server
 from .elsewhere import running_elsewhere
 from .embedded.server import LocalServer
 from .given import given, noting_given
+from .invoke_types import (
+    EventCallback,
+    GivenAgent,
+    GivenInputs,
+    InvokeAgent,
+    InvokeAgentAsync,
+    MoreOptions,
+    Tools,
+)
+from .persons import Answer, Approve, Persons
 from .relay import Flushing, Relay
 from .runs import start_run
 from .tokens import CancellationToken, Steering
 
-if TYPE_CHECKING:
-    from opentelemetry.trace import TracerProvider
-
 logger = logging.getLogger("perdure")
-
-EventCallback = Callable[[str, dict[str, Any]], None]
-Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
-
-T = TypeVar("T", default=Any)
 
 OWN_HOOKS = "invoke_agent"
 """The name under which the call's own worker has the given guardrails and compactor."""
 
 
-class MoreOptions(TypedDict, total=False):
-    """The fields of `RunOptions` that are not parameters of `invoke_agent` by themselves."""
-
-    turn: int | None
-    tool_timeout: float
-    llm_timeout: float
-    retry_base_seconds: float
-    rate_limit_seconds: float
-    max_parallel_tools: int
-    missing_tool_grace: float
-    cancel_grace: float
-    max_answer_bytes: int
-    output_retries: int
-    on_limit: Literal["raise", "partial", "final_answer"]
-    unknown_tools: Literal["recover", "raise"]
-    max_total_tokens: int | None
-    max_tool_calls: int | None
-    max_seconds: float | None
-    max_repeated_calls: int | None
-    tool_protocol: Literal["native", "json", "auto"]
-    limit_message: str | None
-    progress: bool
-    max_result: int | None
-    keep_messages: int
-    max_depth: int
-    max_cost_usd: float | None
-    warn_cost_usd: float | None
+def precisely_typed(function: Callable[..., Coroutine[Any, Any, Any]]) -> InvokeAgentAsync:
+    """The same function, of which type checkers know what it returns for which arguments."""
+    return cast(InvokeAgentAsync, noting_given(function))
 
 
-@noting_given
+@precisely_typed
 async def invoke_agent_async(
-    path_or_agent: Agent | str | PathLike[str],
-    inputs: Mapping[str, Any] | None = None,
+    path_or_agent: GivenAgent,
+    inputs: GivenInputs = None,
     tools: Tools | None = None,
     *,
     max_iterations: int = 10,
@@ -98,7 +79,7 @@ async def invoke_agent_async(
     raw: bool = False,
     compactor: Compactor | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
-    output_type: type[T] | None = None,
+    output_type: type | None = None,
     client: Client | None = None,
     id: str | None = None,
     stream: bool = False,
@@ -106,8 +87,12 @@ async def invoke_agent_async(
     prices: PriceSource | None = None,
     credentials: CredentialSource | None = None,
     tracer_provider: TracerProvider | None = None,
+    resources: Mapping[type, Callable[[], Any]] | None = None,
+    tool_kinds: Mapping[str, ToolKind] | None = None,
+    approve: Approve | None = None,
+    answer: Answer | None = None,
     **more: Unpack[MoreOptions],
-) -> T:
+) -> Any:
     """Run an agent and return its processed result, as `output_type` if there is one (see `start_run`).
 
     The run is a real, durable one. It takes place on the server that the environment names, or else on the embedded
@@ -128,12 +113,24 @@ async def invoke_agent_async(
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
     say what models cost, `credentials` have the secrets that the agent names (see `create_worker`). `tracer_provider`
-    gets the run's spans; without one, they go to the collector that OpenTelemetry's variables name. `more` are
-    further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
+    gets the run's spans; without one, they go to the collector that OpenTelemetry's variables name. `resources` are
+    what tools share, and `tool_kinds` further kinds of tools (see `PerdurePlugin`). `more` are further fields of
+    `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
-    Raises what `start_run` and `RunHandle.result` raise, and `ConfigurationError` when no server can be reached
-    or started.
+    `approve` and `answer`, plain or async, are asked about what waits for a person, in the runs that this one calls
+    too: each is given the `PendingApproval`. `approve` returns True, or other arguments for the call, to let it be
+    executed; False, or a text that says why, to deny it. `answer` returns the answer to the model's question. With
+    None, the call goes on waiting for somebody else: the log has the command to type, as it has without a function.
+
+    Raises TypeError for an argument that there is not, or of another type; what `start_run` and `RunHandle.result`
+    raise; and `ConfigurationError` when no server can be reached or started.
     """
+    require_known("invoke_agent", more, [*_signature_names(), *MoreOptions.__annotations__])
+    require(agent=path_or_agent, inputs=inputs, messages=messages, on_event=on_event, guardrails=guardrails, id=id)
+    require(compactor=compactor, resources=resources, tool_kinds=tool_kinds, approve=approve, answer=answer)
+    require_tools(tools)
+    for name, value, kind in (("cancel", cancel, CancellationToken), ("steering", steering, Steering)):
+        require_type(name, value, of_type(f"a {kind.__name__}", kind))
     said = given(
         max_iterations=max_iterations,
         max_llm_retries=max_llm_retries,
@@ -154,15 +151,18 @@ async def invoke_agent_async(
         "prices": prices,
         "credentials": credentials,
         "tracer_provider": tracer_provider or provider_of_process(logger.warning),
+        "resources": resources,
+        "tool_kinds": tool_kinds,
     }
 
     is_checked = output_type is not None or (guardrails is not None and guardrails.output is not None)
-    answer = AnswerText(held_back(agent, stream_after, is_checked=is_checked))
+    text = AnswerText(held_back(agent, stream_after, is_checked=is_checked))
 
-    async def call(cancel: CancellationToken | None, give: Give | None = None) -> T:
-        relay, show = Relay(cancel, steering), _shown(on_event, answer, give)
+    async def call(cancel: CancellationToken | None, give: Give | None = None) -> Any:
+        relay, show = Relay(cancel, steering), _shown(on_event, text, give)
         async with _server(client) as connected:
-            worker = _own_worker(connected, tools or (), relay, hooks)
+            persons = Persons(with_converter(connected), approve, answer)
+            worker = _own_worker(connected, tools or (), [Flushing(relay.flush), persons], hooks)
             run = await start_run(
                 connected,
                 agent,
@@ -173,7 +173,7 @@ async def invoke_agent_async(
                 messages=messages,
                 output_type=output_type,
             )
-            async with running_elsewhere(worker, relay.to(run)):
+            async with running_elsewhere(worker, relay.to(run)), persons.asked():
                 if show is not None:
                     async for event in run.stream():
                         show(event)
@@ -182,14 +182,19 @@ async def invoke_agent_async(
             steering.put_back(result.unread_steering)
         return result.output
 
-    return cast(T, streamed(call, cancel)) if stream else await call(cancel)
+    return streamed(call, cancel) if stream else await call(cancel)
 
 
-invoke_agent = blocking(invoke_agent_async)
+invoke_agent = cast(InvokeAgent, blocking(cast(Callable[..., Any], invoke_agent_async)))
 """`invoke_agent_async`, waited for. May be called in a thread whose event loop is running."""
 
 
-def _offering(path_or_agent: Agent | str | PathLike[str], tools: Tools) -> Agent:
+def _signature_names() -> list[str]:
+    """The names of the arguments, but for those in `more`."""
+    return [name for name in inspect.signature(invoke_agent_async).parameters if name != "more"]
+
+
+def _offering(path_or_agent: GivenAgent, tools: Tools) -> Agent:
     """The agent with all of these tools: those that its file does not declare are offered, too (§9.2)."""
     agent = path_or_agent if isinstance(path_or_agent, Agent) else load(path_or_agent, defer_environment=True)
     return offering(agent, tools if isinstance(tools, Mapping) else collect_tools(tools))
@@ -221,14 +226,14 @@ async def _embedded_server() -> Client:
         return await _embedded.connect()
 
 
-def _own_worker(client: Client, tools: Tools, relay: Relay, hooks: Mapping[str, Any]) -> Worker:
+def _own_worker(client: Client, tools: Tools, interceptors: Sequence[Interceptor], hooks: Mapping[str, Any]) -> Worker:
     """A worker for one run, on a queue of its own."""
     return create_worker(
         client,
         task_queue=f"perdure-{OWN_HOOKS}-{secrets.token_hex(6)}",
         tools=tools,
         tool_loop=asyncio.get_running_loop(),
-        interceptors=[Flushing(relay.flush)],
+        interceptors=interceptors,
         limits=OPEN,
         **hooks,
     )

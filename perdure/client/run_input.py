@@ -12,6 +12,7 @@ from temporalio import workflow
 
 from ..agent import Agent
 from ..agent_settings import options_for
+from ..argument_types import require
 from ..messages import Message
 from ..options import RunOptions
 from ..peers import as_started
@@ -32,7 +33,7 @@ def run_input(
     agent: Agent | str | PathLike[str],
     inputs: Mapping[str, Any] | None = None,
     *,
-    options: RunOptions | None = None,
+    options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
     """The argument of the workflow `perdure.AgentRun`, as JSON: for a child workflow, a schedule or another SDK.
@@ -49,10 +50,11 @@ def run_input(
 def new_run(
     agent: Agent | str | PathLike[str],
     inputs: Mapping[str, Any] | None,
-    options: RunOptions | None,
+    options: RunOptions | Mapping[str, Any] | None,
     messages: Sequence[Message | Mapping[str, Any]] | None,
 ) -> RunInput:
     """The same as a model. Raises like `run_input`."""
+    require(agent=agent, inputs=inputs, messages=messages)
     environment = {} if workflow.in_workflow() else os.environ
     loaded = as_started(agent if isinstance(agent, Agent) else load(agent, defer_environment=True), environment)
     given = {name: valid_json(value) for name, value in with_media_read(loaded, inputs or {}).items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from typing import Any, Unpack
@@ -10,6 +11,7 @@ from temporalio.client import Client
 from typing_extensions import TypeVar
 
 from ..agent import Agent
+from ..argument_types import require, require_known
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
@@ -28,7 +30,7 @@ async def start_run(
     *,
     task_queue: str = "perdure",
     id: str | None = None,
-    options: RunOptions | None = None,
+    options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     output_type: type[T] | None = None,
     **start: Unpack[StartOptions],
@@ -40,12 +42,15 @@ async def start_run(
     `output_type`: a pydantic model, a dataclass, a TypedDict, or str; it stands in for `outputs` where the agent has
     none. `start` are the fields of `StartOptions`.
 
-    Raises what `load` and `prepare` raise, `InvokerError` for a provider that is not installed here, `LoadError` for
-    an API that no agent can use, `ConfigurationError` for a literal secret in the agent, a secret in what the run
-    is found by (id, task queue, tenant, search attributes) and an `output_type` that can't be asked of a model or is
-    not that of the agent's `outputs`, `ValueError` for a priority or tenant that can't be, `PayloadTooLargeError`, and
+    Raises TypeError for an argument that there is not, or of another type, what `load` and `prepare` raise,
+    `InvokerError` for a provider that is not installed here, `LoadError` for an API that no agent can use,
+    `ConfigurationError` for a literal secret in the agent, a secret in what the run is found by (id, task queue,
+    tenant, search attributes) and an `output_type` that can't be asked of a model or is not that of the agent's
+    `outputs`, `ValueError` for a priority or tenant that can't be, `PayloadTooLargeError`, and
     `WorkflowAlreadyStartedError` when a run of that id is under way.
     """
+    require(agent=agent, inputs=inputs, messages=messages, id=id, task_queue=task_queue)
+    require_known("start_run", start, [*inspect.signature(start_run).parameters, *StartOptions.__annotations__])
     client = with_converter(client)
     started = await start_workflow(
         client,
@@ -64,6 +69,7 @@ async def start_run(
 def get_run(client: Client, id: str, *, output_type: type[T] | None = None) -> RunHandle[T]:
     """A handle on the run of that id; its output is read as `output_type`.
 
-    Nothing is asked yet: the handle's first call shows whether the run exists.
+    Nothing is asked yet: the handle's first call shows whether the run exists. Raises TypeError for an id that is none.
     """
+    require(run=id)
     return RunHandle(with_converter(client), id, output_type=output_type)

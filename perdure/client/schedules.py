@@ -68,7 +68,7 @@ async def create_schedule(
     paused: bool = False,
     replace: bool = False,
     task_queue: str = "perdure",
-    options: RunOptions | None = None,
+    options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     output_type: type | None = None,
     **start: Unpack[StartOptions],

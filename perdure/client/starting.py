@@ -64,7 +64,7 @@ async def start_workflow(
     *,
     task_queue: str,
     id: str | None = None,
-    options: RunOptions | None = None,
+    options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
     output_type: type | None = None,
 ) -> Started:

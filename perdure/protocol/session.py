@@ -13,6 +13,7 @@ from ..conversation import ConversationRef
 from ..exchanged import Exchanged
 from ..json_types import JsonObject
 from ..messages import Message
+from ..tool_calls import PendingApproval
 from .run import CarriedConversation, RecordedOptions
 
 WhileBusy = Literal["steer", "queue", "reject"]
@@ -104,7 +105,8 @@ class HandedOver(Exchanged):
 class SessionStatus(Exchanged):
     """Where a session stands: the answer of its query `status`."""
 
-    status: Literal["idle", "running", "closing", "closed"]
+    status: Literal["idle", "running", "waiting", "closing", "closed"]
+    """`waiting`: the run under way waits for a person. Readers find this out; the session itself says `running`."""
     turn: int = 0
     """The number of the last turn that has begun; 0 before the first."""
     run_id: str | None = None
@@ -113,6 +115,8 @@ class SessionStatus(Exchanged):
     queued: int = 0
     """How many messages wait for a turn of their own."""
     setup_digest: str = ""
+    pending_approvals: list[PendingApproval] = Field(default=[], exclude_if=operator.not_)
+    """What waits for a person in the run under way, and in those that it has called; readers find this out."""
 
 
 class QueuedMessage(Exchanged):

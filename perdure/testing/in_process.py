@@ -5,10 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic
+
+from typing_extensions import TypeVar
 
 from ..agent import Agent
 from ..agent_settings import options_for
+from ..argument_types import require, require_tools
 from ..client.output_type import typed_output, with_output_type
 from ..conversation import Conversation
 from ..delegates import with_delegates
@@ -36,10 +39,12 @@ from .direct_effects import AnswerFunction, ApproveFunction, DirectEffects, Even
 from .direct_model import Model, model_function, with_prices
 from .direct_tools import Tools, without_threads
 
+T = TypeVar("T", default=Any)
+
 POINTS = ("input", "output", "tool")
 
 
-class InProcessRun:
+class InProcessRun(Generic[T]):
     """One run of an agent in this process.
 
     `agent` may be the path of a `.prompty` file; its `${env:…}` references need no values. The conversation starts
@@ -55,7 +60,7 @@ class InProcessRun:
     Plain tools run in threads of their own. With `threads=False` they are called directly, which is quicker, but
     nothing else happens meanwhile.
 
-    Raises what `load`, `prepare` and `with_output_type` raise.
+    Raises TypeError for an argument of another type, and what `load`, `prepare` and `with_output_type` raise.
     """
 
     effects_type: ClassVar[type[DirectEffects]] = DirectEffects
@@ -71,7 +76,7 @@ class InProcessRun:
         tools: Tools = (),
         tool_kinds: Mapping[str, ToolKind] | None = None,
         resources: Mapping[type, Callable[[], Any]] | None = None,
-        options: RunOptions | None = None,
+        options: RunOptions | Mapping[str, Any] | None = None,
         guardrails: Guardrails | None = None,
         compactor: Compactor | None = None,
         approve: ApproveFunction | None = None,
@@ -79,9 +84,12 @@ class InProcessRun:
         on_event: EventCallback | None = None,
         on_checkpoint: Callable[[LoopState], None] | None = None,
         threads: bool = True,
-        output_type: type | None = None,
+        output_type: type[T] | None = None,
         prices: PriceSource | None = None,
     ) -> None:
+        require(agent=agent, messages=messages, inputs=inputs, guardrails=guardrails, compactor=compactor)
+        require(tool_kinds=tool_kinds, resources=resources, approve=approve, answer=answer, on_event=on_event)
+        require_tools(tools)
         given = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
         loaded = with_delegates(given, os.environ).model_copy()
         loaded._others = loaded._others or recorded_agents(loaded)
@@ -121,7 +129,7 @@ class InProcessRun:
         for run in list(self._called):
             run.cancel()
 
-    async def run(self) -> RunResult:
+    async def run(self) -> RunResult[T]:
         """Run to the end. Raises `RunError` with the conversation when there is no result.
 
         One of kind `output` says that the answer is no value of the `output_type`.
@@ -132,7 +140,7 @@ class InProcessRun:
         finally:
             await self.effects.toolbox.close()
 
-    async def _run(self) -> RunResult:
+    async def _run(self) -> RunResult[T]:
         self.effects.specs = await self._offered_tools()
         loop = self._loop()
         self._state = loop.state
@@ -231,8 +239,8 @@ class InProcessRun:
             threads=self._threads,
         )
 
-    def _result(self, outcome: Outcome, state: LoopState) -> RunResult:
-        result: RunResult = RunResult(
+    def _result(self, outcome: Outcome, state: LoopState) -> RunResult[T]:
+        result: RunResult[T] = RunResult(
             output=outcome.output,
             iterations=state.iterations,
             messages=list(self.conversation.messages),

@@ -21,6 +21,7 @@ from ..activities.permits import checked_rates
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import has_dynamic
+from ..argument_types import require, require_each, require_tools
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
@@ -63,7 +64,8 @@ class PerdurePlugin(SimplePlugin):
 
     That is the workflows, the activities, and `WORKER_DEFAULTS` for the options that the worker was not given.
     Raises `ConfigurationError` for two tools of one name, for a tool without a name, for prices that are none, for a
-    rate that can't be, and for a `tracer_provider` that is not of OpenTelemetry's SDK.
+    rate that can't be, and for a `tracer_provider` that is not of OpenTelemetry's SDK; TypeError for an argument of
+    another type.
 
     Args:
         tools: Functions by tool name, or functions made with `@tool`.
@@ -115,6 +117,10 @@ class PerdurePlugin(SimplePlugin):
         limits: WorkerLimits | None = None,
     ) -> None:
         self.settings = {name: value for name, value in locals().items() if name not in ("self", "__class__")}
+        require_tools(tools)
+        require_each("guardrails", guardrails, "guardrails")
+        require_each("compactors", compactors, "compactor")
+        require(tool_kinds=tool_kinds, resources=resources)
         self.rates = checked_rates(model_rate)
         allowed = limits or WorkerLimits.from_environment()
         self.runs = RunCache(conversation_cache_bytes, allowed)

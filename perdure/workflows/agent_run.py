@@ -21,7 +21,7 @@ from ..protocol.features import KNOWN_FEATURES
 from ..protocol.inventory import Inventory
 from ..protocol.outcome import RunOutput, RunStatus
 from ..protocol.run import CallApproval, RunInput, SteeringMessage
-from .approvals import dropped_if_refused, read_decision
+from .approvals import Approvals, dropped_if_refused, read_decision
 from .child_runs import ChildRuns
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
@@ -80,6 +80,11 @@ class AgentRun:
         self._ended: ShownStatus | None = None
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
+
+    @property
+    def approvals(self) -> Approvals:
+        """What waits for a person in this link."""
+        return self._inbox.approvals
 
     @workflow.run
     async def run(self, input: RunInput) -> RunOutput:

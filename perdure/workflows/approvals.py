@@ -118,7 +118,11 @@ class Approvals:
         self.decided = list(decided)
         self._max_updates = max_updates
         self._calls: list[OpenApproval] = []
-        self._on_change = on_change
+        self._listeners = [on_change]
+
+    def listen(self, listener: Callable[[], None]) -> None:
+        """Call `listener` too, in the thread that executes the workflow: for whoever runs it. Must not raise."""
+        self._listeners.append(listener)
 
     @property
     def pending(self) -> list[PendingApproval]:
@@ -154,14 +158,18 @@ class Approvals:
         """Note that a tool call waits; `judge` is the tool guardrail, if there is one."""
         opened = OpenApproval(request, spec, asked, judge)
         self._calls.append(opened)
-        self._on_change()
+        self._changed()
         return opened
 
     def close(self, opened: OpenApproval) -> None:
         """Note that the call does not wait any longer."""
         opened.is_closed = True
         self._calls.remove(opened)
-        self._on_change()
+        self._changed()
+
+    def _changed(self) -> None:
+        for listener in self._listeners:
+            listener()
 
     def expire(self, opened: OpenApproval, asked: Asked) -> CallApproval:
         """The denial of a call that nobody has decided about in time."""

@@ -31,6 +31,7 @@ ANN = ("--input", "person=Ann")
         (("run", "ages.prompty", *ANN, "--tools", "nowhere:a"), "--tools: Can't load 'nowhere': no module 'nowhere'"),
         (("run", "ages.prompty", *ANN, "--tools", "tools.py:b"), "No function 'b' in 'tools.py'"),
         (("run", "ages.prompty", *ANN, "--guardrails", "tools.py"), "expected a name in it, too: tools.py:name"),
+        (("run", "ages.prompty", *ANN, "--guardrails", "tools.py:script"), "NAME = Guardrails(tool=function)"),
         (("run", "ages.prompty", *ANN, "--scripted", "tools.py:x"), "--scripted: No 'x' in 'tools.py'"),
         (("run", "ages.prompty", *ANN, "--scripted", "none.json"), "expected a JSON list of replies"),
         (("run", "ages.prompty", *ANN, "--detach", "--scripted", "tools.py:script"), "exclude each other"),

@@ -20,6 +20,7 @@ from ...protocol.names import SESSION_WORKFLOW, STATUS
 from ...protocol.session import SessionStatus
 from ..handle import RunHandle
 from ..reading.query import ask
+from .news import News, news_after
 from .turns import Turn, turns
 
 logger = logging.getLogger("perdure")
@@ -77,8 +78,22 @@ class Reader:
         if is_open:
             handle = self._client.get_workflow_handle(self._id, run_id=described.run_id)
             if (answer := await ask(handle, STATUS, answer=SessionStatus)) is not None:
-                return answer
-        return recorded_status(await read_session_link(self._client, self._id, described.run_id), is_open=is_open)
+                return await self._with_pending(answer)
+        return await self._with_pending(
+            recorded_status(await read_session_link(self._client, self._id, described.run_id), is_open=is_open)
+        )
+
+    async def _with_pending(self, status: SessionStatus) -> SessionStatus:
+        """With what waits for a person in the run under way, as that run says it."""
+        if status.run_id is None:
+            return status
+        try:
+            found = await RunHandle(self._client, status.run_id, origin=status.first_run_id).status()
+        except RunNotFound:
+            return status
+        pending = [each.model_copy(update={"run_id": each.run_id or status.run_id}) for each in found.pending_approvals]
+        word = "waiting" if pending and status.status == "running" else status.status
+        return status.model_copy(update={"status": word, "pending_approvals": pending})
 
     async def _first_kept(self) -> str:
         latest = (await self.describe()).run_id
@@ -87,13 +102,19 @@ class Reader:
     async def stream(self, after: str, run_of: Callable[[Turn], RunHandle]) -> AsyncIterator[RunEvent]:
         """The events of all runs from that position on. Raises ValueError for what is none."""
         number, position = _parsed(after)
+        before: RunHandle | None = None
+        news = None if after else News()
         async for turn in turns(self._client, self._id, await self._first_kept(), wait=True):
+            run = run_of(turn)
             if turn.number < number:
+                before = run
                 continue
+            at = position if turn.number == number else 0
+            news = news or await news_after(run, before, at, is_first=turn.number == 1)
             try:
-                async for event in run_of(turn).stream(position if turn.number == number else 0):
-                    place = f"{turn.number}:{event.position}"
-                    yield event.model_copy(update={"run_id": event.run_id or turn.run_id, "position": place})
+                async for event in run.stream(at):
+                    named = {"run_id": event.run_id or turn.run_id, "position": f"{turn.number}:{event.position}"}
+                    yield news.of(event, turn.run_id).model_copy(update=named)
             except RunNotFound as error:
                 logger.warning("a run of session %s is left out: %s", self._id, error)
 

@@ -7,12 +7,14 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Generic, Literal
 
 from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateStage
+from typing_extensions import TypeVar
 
 from ...agent import Agent
 from ...agent_settings import SessionSettings, session_settings
+from ...argument_types import options_of, require
 from ...errors import RunNotFound
 from ...events import RunEvent
 from ...messages import Message
@@ -26,12 +28,15 @@ from ...redaction import redactor
 from ...valid_text import valid_text
 from ..caller_span import current_traceparent
 from ..handle import RunHandle
+from ..output_type import with_output_type
 from ..start_options import StartOptions
 from .opening import Opening, begin, opening_of, require_id, require_session_id, require_while_busy
 from .reading import Reader
 from .sending import Asked, Delivery, require_readable
 from .setup import loaded_agent, setup_of
 from .turns import PromisedChain, Turn
+
+T = TypeVar("T", default=Any)
 
 PATIENCE_SECONDS = 10.0
 """What no worker has answered within these seconds is unconfirmed."""
@@ -46,7 +51,7 @@ def session(
     id: str,
     *,
     task_queue: str = "perdure",
-    options: RunOptions | None = None,
+    options: RunOptions | Mapping[str, Any] | None = None,
     inputs: Mapping[str, Any] | None = None,
     while_busy: WhileBusy | None = None,
     idle_timeout: float | None = None,
@@ -55,7 +60,8 @@ def session(
     user: str | None = None,
     memo: Mapping[str, Any] | None = None,
     patience: float = PATIENCE_SECONDS,
-) -> Session:
+    output_type: type[T] | None = None,
+) -> Session[T]:
     """The session of that id. Nothing is asked yet, and nothing need be known of it: its first message begins it.
 
     `agent` may be None for a session that others have begun. A path is read at every message: an edited file counts
@@ -63,18 +69,23 @@ def session(
     message that comes while a run is under way, unless `Session.send` says so. A session without a run or a message
     for `idle_timeout` seconds closes. Both may be in the agent's file, too (`metadata.perdure.session`). `user` is on
     whose behalf it is; `tenant`, `priority` and `memo` are as for `start_run`; all these count when the session begins.
-    `patience` says how many seconds a message may wait for a worker's answer.
+    `patience` says how many seconds a message may wait for a worker's answer. The output of each run is of the
+    `output_type`, as `start_run` has it.
 
-    Raises ValueError for what can't be an id: it has 1 to 200 printable characters, without '/'; for an
-    `idle_timeout` that is not above 0; and for another `while_busy`.
+    Raises TypeError for an argument of another type, and ValueError for what can't be an id: it has 1 to 200 printable
+    characters, without '/'; for an `idle_timeout` that is not above 0; and for another `while_busy`.
     """
     require_session_id(id)
+    if agent is not None:
+        require(agent=agent)
+    require(inputs=inputs, task_queue=task_queue)
+    options_of(options)
     require_while_busy(while_busy)
     if idle_timeout is not None and not 0 < idle_timeout <= MAX_SECONDS:
         raise ValueError(f"idle_timeout={idle_timeout!r}: expected seconds above 0 and up to {MAX_SECONDS}, or None")
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
     made = _Made(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
-    return Session(with_converter(client), id, made, patience=patience)
+    return Session(with_converter(client), id, made, patience=patience, output_type=output_type)
 
 
 @dataclass(frozen=True)
@@ -83,7 +94,7 @@ class _Made:
 
     agent: Agent | str | PathLike[str] | None
     inputs: Mapping[str, Any] | None = None
-    options: RunOptions | None = None
+    options: RunOptions | Mapping[str, Any] | None = None
     start: StartOptions = field(default_factory=lambda: StartOptions())
     task_queue: str = "perdure"
     while_busy: WhileBusy | None = None
@@ -91,17 +102,20 @@ class _Made:
     user: str | None = None
 
 
-class Session:
+class Session(Generic[T]):
     """Sends to one session and reads it; made by `session`, as often as anybody likes.
 
     All that read raise `RunNotFound` when there is no such session, and `RPCError` when the server does not answer.
     """
 
-    def __init__(self, client: Client, id: str, made: _Made, *, patience: float) -> None:
+    def __init__(
+        self, client: Client, id: str, made: _Made, *, patience: float, output_type: type[T] | None = None
+    ) -> None:
         self.id = id
         """The workflow id; its runs are `ID/1`, `ID/2`, …"""
         self._client = client
         self._made = made
+        self._output_type = output_type
         self._patience = patience
         self._reader = Reader(client, id)
         self._places = asyncio.Semaphore(PLACES)
@@ -114,7 +128,7 @@ class Session:
         message_id: str | None = None,
         by: str | None = None,
         role: Literal["user", "task-delegation"] = "user",
-    ) -> RunHandle:
+    ) -> RunHandle[T]:
         """Say something, and return the handle on the run that reads it, without waiting for that run's end.
 
         A session that there is not, or not any more, begins with it. While a run is under way, `steer` lets that run
@@ -129,10 +143,11 @@ class Session:
         `start_run` raises; `RenderError` for a prompt with an input without a value; `PayloadTooLargeError`; ValueError
         for a `message_id` that is not 1 to 200 printable characters, and for another `while_busy`.
         """
+        require(message=text)
         require_while_busy(while_busy)
         if message_id is not None:
             require_id(message_id, "message_id")
-        agent = None if self._made.agent is None else loaded_agent(self._made.agent)
+        agent = None if self._made.agent is None else self._loaded_agent(self._made.agent)
         settings = session_settings(agent) if agent is not None else SessionSettings()
         message = SessionMessage(
             text=valid_text(text),
@@ -147,9 +162,13 @@ class Session:
             answer = await delivery.taken()
         taken: Taken = answer.value
         if taken.first_run_id:
-            return RunHandle(self._client, taken.run_id, origin=taken.first_run_id)
+            return RunHandle(self._client, taken.run_id, origin=taken.first_run_id, output_type=self._output_type)
         chain = PromisedChain(self._client, taken.run_id, self.id, answer.link, taken.place)
-        return RunHandle(self._client, taken.run_id, chain=chain)
+        return RunHandle(self._client, taken.run_id, chain=chain, output_type=self._output_type)
+
+    def _loaded_agent(self, given: Agent | str | PathLike[str]) -> Agent:
+        agent = loaded_agent(given)
+        return agent if self._output_type is None else with_output_type(agent, self._output_type)
 
     async def _delivery(self, message: SessionMessage, agent: Agent | None, settings: SessionSettings) -> Delivery:
         require_readable(message)
@@ -178,32 +197,36 @@ class Session:
         """
         if self._made.agent is None:
             raise RunNotFound(f"session {self.id!r} needs an agent to begin: session(client, agent, id)")
-        agent = loaded_agent(self._made.agent)
+        agent = self._loaded_agent(self._made.agent)
         await begin(self._client, await self._opening(agent, session_settings(agent)))
 
     async def messages(self) -> list[Message]:
         """The complete conversation, as far as histories are kept: with trimmed messages, and the run under way."""
         return await self._reader.messages()
 
-    async def runs(self) -> list[RunHandle]:
+    async def runs(self) -> list[RunHandle[T]]:
         """The runs that have begun, in order, as far as the session's histories are kept; see `RunHandle`."""
         return [self._run(turn) for turn in await self._reader.turns()]
 
     async def status(self) -> SessionStatus:
-        """Where the session stands: the workflow's own answer or, when no worker gives one, what the histories say."""
+        """Where the session stands: the workflow's own answer or, when no worker gives one, what the histories say.
+
+        While a person is awaited, it is `waiting`, and has what waits: `get_run` of its `run_id` takes the decision.
+        """
         return await self._reader.status()
 
     async def stream(self, after: str = "") -> AsyncIterator[RunEvent]:
         """The events of all runs, one run after the other, as they come, until the session ends; each has a `run_id`.
 
-        `after` is the `position` of the last one that the reader has. Each run ends with its own terminal event. Runs
+        `after` is the `position` of the last one that the reader has. Each run ends with its own terminal event. Where
+        a run's own events have `messages`, these have `operations`, which add what is new to the conversation. Runs
         that the namespace does not keep any more are left out. Raises ValueError for an `after` that is no position.
         """
         async for event in self._reader.stream(after, self._run):
             yield event
 
-    def _run(self, turn: Turn) -> RunHandle:
-        return RunHandle(self._client, turn.run_id, origin=turn.first_run_id)
+    def _run(self, turn: Turn) -> RunHandle[T]:
+        return RunHandle(self._client, turn.run_id, origin=turn.first_run_id, output_type=self._output_type)
 
     async def close(self) -> None:
         """Take no more messages, and end after the run under way and those that are queued.

@@ -25,7 +25,9 @@ def loaded_agent(agent: Agent | str | PathLike[str]) -> Agent:
     return agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
 
 
-def setup_of(agent: Agent, inputs: Mapping[str, Any] | None, options: RunOptions | None) -> SessionSetup:
+def setup_of(
+    agent: Agent, inputs: Mapping[str, Any] | None, options: RunOptions | Mapping[str, Any] | None
+) -> SessionSetup:
     """What the runs of a session with this agent are started with.
 
     Raises what `start_run` raises before it asks the server, and RenderError for an input that is missing.

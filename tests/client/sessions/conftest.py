@@ -22,12 +22,12 @@ HOLD = "hold"
 
 
 def repeats(request: ScriptedRequest) -> ScriptedReply:
-    """Says again what the user has said last; calls the tool first when that is `HOLD`."""
+    """Says again what the user has said last, JSON as it is; calls the tool first when that is `HOLD`."""
     last = request.messages[-1]
     if last.role == "user" and last.text == HOLD:
         return asks(call("hold", f"hold-{len(request.messages)}"))
     user = next(message.text for message in reversed(request.messages) if message.role == "user")
-    return says(f"You said {user}.")
+    return says(user if user.startswith("{") else f"You said {user}.")
 
 
 @pytest.fixture(scope="module")

@@ -9,10 +9,12 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pydantic import BaseModel
 from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
-from perdure import RunNotFound, SessionError, ToolNotRegisteredError
+from perdure import ConfigurationError, RunNotFound, SessionError, ToolNotRegisteredError
+from perdure.agent import ToolPolicy
 from perdure.client import RunEvent, RunHandle, RunOptions, Session, connect, get_run, start_run
 from perdure.client import session as make_session
 from perdure.client.sessions.reading import recorded_status
@@ -27,6 +29,10 @@ from tests.workflows.agents import scripted_agent
 from tests.workflows.test_secrets import everything_recorded
 
 from .conftest import HOLD, Talk
+
+
+class Spoken(BaseModel):
+    text: str
 
 
 def texts(messages: list[Message]) -> list[str]:
@@ -269,6 +275,58 @@ async def test_the_events_of_all_turns(talk: Talk) -> None:
     assert [event.position for event in after] == [event.position for event in seen[done + 1 :]]
     with pytest.raises(ValueError, match="is no position in a session"):
         await anext(session.stream("12"))
+
+
+async def test_a_stream_tells_each_turn_only_what_is_new(talk: Talk) -> None:
+    session = talk.session()
+    await answers(session, *(f"{number} " + "x" * 500 for number in range(6)))
+    await session.close()
+    seen = [event async for event in session.stream()]
+    turns = [[event for event in seen if event.run_id == f"{session.id}/{number}"] for number in range(1, 7)]
+    sizes = [sum(len(event.model_dump_json()) for event in turn) for turn in turns]
+    assert max(sizes[1:]) < min(sizes[1:]) + 100
+    assert not any("messages" in event.data for event in seen)
+    told = [each for event in seen for each in event.data.get("operations", ())]
+    assert {each["op"] for each in told} == {"append"}
+    whole = [Message.model_validate(message) for each in told for message in each["messages"]]
+    assert whole == await session.messages()
+    for at, event in enumerate(seen):
+        after = [each async for each in session.stream(event.position)]
+        assert [each.data.get("operations") for each in after] == [
+            each.data.get("operations") for each in seen[at + 1 :]
+        ]
+
+
+async def test_a_session_gives_typed_answers(talk: Talk) -> None:
+    session = talk.session(output_type=Spoken)
+    run = await session.send('{"text": "hello"}')
+    assert (await run.result()).output == Spoken(text="hello")
+    reader = talk.session(session.id, agent=None, output_type=Spoken)
+    assert (await (await reader.send('{"text": "again"}')).result()).output == Spoken(text="again")
+    assert [(await each.result()).output.text for each in await reader.runs()] == ["hello", "again"]
+    with pytest.raises(ConfigurationError, match="output_type=dict"):
+        await talk.session(output_type=dict).send("one")
+
+
+async def test_while_a_person_is_awaited_the_session_waits_and_says_for_what(talk: Talk) -> None:
+    [hold] = talk.agent.tools or []
+    asking = hold.model_copy(update={"perdure": ToolPolicy(approval="always")})
+    session = talk.session(agent=talk.agent.model_copy(update={"tools": [asking]}))
+    run = await session.send(HOLD)
+    with talk.gate() as gate:
+        gate.open.set()
+        await wait_for(lambda: _is(session, "waiting"))
+        status = await session.status()
+        [pending] = status.pending_approvals
+        assert (pending.name, pending.run_id, status.run_id) == ("hold", run.id, run.id)
+        await get_run(talk.client, run.id).approve(pending.call_id, digest=pending.digest)
+        await run.result()
+    await wait_for(lambda: _is(session, "idle"))
+    assert (await session.status()).pending_approvals == []
+
+
+async def _is(session: Session, status: str) -> bool:
+    return (await session.status()).status == status
 
 
 async def test_a_turn_is_forked_as_any_run(talk: Talk) -> None:

@@ -1,0 +1,106 @@
+"""Checks the arguments of public functions: one of the wrong type is named, with what was expected."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from os import PathLike
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from .agent import Agent
+from .guardrails import Guardrails
+from .options import RunOptions
+from .spelling import did_you_mean
+
+
+class Expected(NamedTuple):
+    """What an argument may be."""
+
+    words: str
+    fits: Callable[[Any], bool]
+    may_be_absent: bool = True
+    """Whether None stands for none."""
+
+
+def is_list(value: Any) -> bool:
+    """Whether it is a sequence of things, and no text."""
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
+
+
+def of_type(words: str, *types: type, may_be_absent: bool = True) -> Expected:
+    """What an argument of these types is, in words."""
+    return Expected(words, lambda value: isinstance(value, types), may_be_absent)
+
+
+_FUNCTIONS = "a list of functions, such as [f], or a mapping from names to functions"
+_ARGUMENTS = {
+    "agent": of_type("the path of a .prompty file, or an Agent", Agent, str, PathLike, may_be_absent=False),
+    "path": of_type("the path of a .prompty file", str, PathLike, may_be_absent=False),
+    "inputs": of_type("a mapping from the names of inputs to their values", Mapping),
+    "options": of_type("RunOptions, or a mapping of their fields", RunOptions, Mapping),
+    "messages": Expected("a list of messages", is_list),
+    "message": of_type("a text", str, may_be_absent=False),
+    "tools": Expected(_FUNCTIONS, lambda value: isinstance(value, Mapping) or is_list(value)),
+    "tool": Expected("a function", lambda value: callable(value) or isinstance(value, ModuleType | Agent)),
+    "tool_kinds": of_type("a mapping from kinds to objects of ToolKind", Mapping),
+    "resources": of_type("a mapping from types to functions", Mapping),
+    "guardrails": of_type("Guardrails(input=…, output=…, tool=…)", Guardrails),
+    "compactor": Expected(
+        "a function, an Agent, or the path of a .prompty file",
+        lambda value: callable(value) or isinstance(value, Agent | str | PathLike),
+    ),
+    "id": of_type("a text", str),
+    "run": of_type("a run's id, which is a text", str, may_be_absent=False),
+    "task_queue": of_type("a text", str, may_be_absent=False),
+    "on_event": Expected("a function", callable),
+    "approve": Expected("a function", callable),
+    "answer": Expected("a function", callable),
+}
+
+
+def require(**arguments: Any) -> None:
+    """Check arguments by their names. Raises TypeError, which says what was given and what was expected."""
+    for name, value in arguments.items():
+        require_type(name, value, _ARGUMENTS[name])
+
+
+def require_type(name: str, value: Any, expected: Expected) -> None:
+    """Raises TypeError for an argument that is something else than expected."""
+    if value is None and expected.may_be_absent:
+        return
+    if value is None or not expected.fits(value):
+        raise TypeError(f"{name}={value!r:.80}: expected {expected.words}, got {type(value).__name__}")
+
+
+def require_each(name: str, values: Mapping[str, Any] | None, kind: str) -> None:
+    """Raises TypeError for what is no mapping, and for values in it that are not of that kind."""
+    require_type(name, values, of_type(f"a mapping from names to {name}", Mapping))
+    for key, value in (values or {}).items():
+        require_type(f"{name}[{key!r}]", value, _ARGUMENTS[kind]._replace(may_be_absent=False))
+
+
+def require_tools(tools: Any) -> None:
+    """Raises TypeError for what is no collection of functions, and for what is none in it."""
+    require(tools=tools)
+    for each in (tools.values() if isinstance(tools, Mapping) else tools) or ():
+        require_type("a tool", each, _ARGUMENTS["tool"]._replace(may_be_absent=False))
+
+
+def require_known(call: str, given: Iterable[str], known: Iterable[str]) -> None:
+    """Raises TypeError for the first name that no argument of the function has, with the one that may be meant."""
+    names = list(known)
+    for name in given:
+        if name not in names:
+            raise TypeError(f"{call}() got an unexpected keyword argument {name!r}{did_you_mean(name, names)}")
+
+
+def options_of(given: RunOptions | Mapping[str, Any] | None) -> RunOptions | None:
+    """The options; a mapping has some of their fields.
+
+    Raises TypeError for what is neither and for a field that there is not, pydantic's ValidationError for its value.
+    """
+    require(options=given)
+    if not isinstance(given, Mapping):
+        return given
+    require_known("RunOptions", given, RunOptions.model_fields)
+    return RunOptions.model_validate(dict(given))
