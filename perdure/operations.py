@@ -52,7 +52,7 @@ _OPERATION: TypeAdapter[Append | Trim | Rewrite | Instruct] = TypeAdapter(Operat
 
 def operation_bytes(operation: Operation) -> int:
     """About how many bytes the operation takes when it is recorded, uncompressed."""
-    return total_bytes(_messages_of(operation))
+    return total_bytes(messages_of(operation))
 
 
 def seed_digest(messages: Sequence[Message]) -> str:
@@ -66,7 +66,7 @@ def next_digest(digest: str, operation: Operation) -> str:
     # Fields that hold their default are left out, so that a field added later changes no digest; an older version,
     # which keeps fields that it does not know, must not be sent them while they hold their default (`exclude_if`).
     dumped = _OPERATION.dump_json(operation, exclude_defaults=True)
-    return _link(digest, operation.op.encode() + dumped + _media_kinds(_messages_of(operation)))
+    return _link(digest, operation.op.encode() + dumped + _media_kinds(messages_of(operation)))
 
 
 def count_of_instructions(messages: Sequence[Message]) -> int:
@@ -74,7 +74,8 @@ def count_of_instructions(messages: Sequence[Message]) -> int:
     return next((count for count, message in enumerate(messages) if not message.instructs), len(messages))
 
 
-def _messages_of(operation: Operation) -> list[Message]:
+def messages_of(operation: Operation) -> list[Message]:
+    """The messages that the operation brings."""
     return [operation.summary] if isinstance(operation, Trim) else operation.messages
 
 

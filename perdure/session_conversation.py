@@ -6,12 +6,14 @@ The workflow of a session keeps one, and whoever reads the session's history mak
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 
 from .conversation import Conversation, ConversationRef
 from .message_sizes import total_bytes
-from .messages import Message
+from .messages import Message, TextPart
 from .operations import Append, Instruct, Operation, next_digest, operation_bytes
 
+WITHHELD = "[withheld: the input guardrail has refused the conversation with this result in it]"
 MAX_SHOWN_BYTES = 64 * 1024
 """A reference that holds more operations than this leaves them to the history."""
 
@@ -110,6 +112,32 @@ def handed_over(beginning: ConversationRef, operations: Sequence[Operation] | No
         for operation in operations:
             told.apply(operation)
     return told
+
+
+def let_through(
+    beginning: ConversationRef, operations: Sequence[Operation] | None, view: Conversation, refused: range
+) -> Conversation:
+    """As `handed_over`, without what the input guardrail has refused: the messages of the view at those places.
+
+    What the model has said stays, and so do the results of its calls, without their content.
+    """
+    kept = [_kept(message) if place in refused else [message] for place, message in enumerate(view.messages)]
+    if operations is not None and all(isinstance(operation, Append) for operation in operations):
+        known = len(kept) - sum(len(operation.messages) for operation in operations if isinstance(operation, Append))
+        if refused.start >= known:
+            told = Conversation.recorded(version=beginning.version, digest=beginning.digest)
+            told.append(list(chain.from_iterable(kept[known:])))
+            return told
+    return handed_over(beginning, None, Conversation(chain.from_iterable(kept)))
+
+
+def _kept(message: Message) -> list[Message]:
+    match message.role:
+        case "assistant" | "system" | "developer":
+            return [message]
+        case "tool":
+            return [message.model_copy(update={"parts": [TextPart(value=WITHHELD)]})]
+    return []
 
 
 def _takes_more(operations: Sequence[Operation], view: Conversation) -> bool:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from perdure.conversation import Conversation, ConversationRef
-from perdure.messages import Message
+from perdure.messages import Message, ToolCall, ToolResult
 from perdure.operations import Append, Operation, Trim
-from perdure.session_conversation import SessionConversation, handed_over
+from perdure.session_conversation import WITHHELD, SessionConversation, handed_over, let_through
 
 SEED = [Message.system("Be kind."), Message.user("one"), Message.assistant("two")]
+CALL = ToolCall(id="c", name="look", arguments="{}")
 QUESTION, ANSWER = Message.user("three"), Message.assistant("four")
 
 
@@ -96,6 +97,22 @@ def test_the_view_is_handed_over_where_it_takes_less(session: SessionConversatio
     assert session.hand_over(told.ref(), is_last=True)
     session.end()
     assert texts(session) == ["Be kind.", "in short"]
+
+
+@pytest.mark.parametrize("is_trimmed", [True, False])
+def test_what_a_guardrail_has_refused_stays_out(session: SessionConversation, is_trimmed: bool) -> None:
+    start, turn = session.conversation.ref(), begun(session)
+    turn.append([Message.assistant("", [CALL])])
+    if is_trimmed:
+        turn.trim(1, 2, Message.user("in short"))
+    turn.append([Message.tool(CALL, ToolResult.of_text("a secret")), Message.user("a secret, too")])
+    end = len(turn.messages)
+    told = let_through(start, turn.operations, turn, range(end - 2, end))
+    assert session.hand_over(told.ref(), is_last=True)
+    assert session.end()
+    before = ["in short"] if is_trimmed else ["one", "two"]
+    assert texts(session) == ["Be kind.", *before, "three", "", WITHHELD]
+    assert [operation.op for operation in told.operations] == (["rewrite"] if is_trimmed else ["append"])
 
 
 def test_new_instructions_take_the_place_of_the_old_ones(session: SessionConversation) -> None:

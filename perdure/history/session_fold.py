@@ -13,6 +13,7 @@ from temporalio.client import Client
 
 from ..conversation import DigestMismatchError
 from ..messages import Message
+from ..operations import messages_of
 from ..protocol import names
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import RunInput, SteeringMessage
@@ -21,7 +22,7 @@ from ..session_conversation import SessionConversation
 from .called import seconds
 from .decode import decode
 from .session_record import Ended, RecordedMessage, RecordedNote, RecordedTurn, SessionLink
-from .transcript import Transcript
+from .transcript import Transcript, beyond
 
 Value = TypeVar("Value", HandedOver, SessionNote)
 
@@ -67,6 +68,8 @@ class _Fold:
         self._steering: dict[int, str] = {}
         self._updates: dict[str, RecordedMessage] = {}
         self._ended = False
+        self._refusal: str | None = None
+        """Why the input guardrail has refused what the turn was sent; None where it has not."""
         self._under_way = 0
         self.is_open = False
         """Whether a turn has begun whose end was not taken over."""
@@ -97,8 +100,13 @@ class _Fold:
         if self.is_open and self._ended:
             version, sent = self._link.conversation.version, self._session.sent
             self._session.end()
-            self._follow(version, sent)
-            self.is_open = self._ended = False
+            if self._refusal is None:
+                self._follow(version, sent)
+            else:
+                self._follow(version)
+                handed = [said for each in self._link.conversation.since(version) for said in messages_of(each)]
+                self._transcript.add_refused(beyond(handed, sent), self._refusal)
+            self.is_open, self._ended, self._refusal = False, False, None
 
     def _follow(self, version: int, sent: Sequence[Message] = ()) -> None:
         self._transcript.follow(self._link.conversation.since(version), sent)
@@ -156,6 +164,8 @@ class _Fold:
             told = turn.output = await decode(self._client, result.payloads, RunOutput)
         elif turn.ended == "failed":
             told = await self._failure(event.child_workflow_execution_failed_event_attributes.failure)
+            if told and told.refused:
+                self._refusal = told.reason or ""
         if told and told.handed_over:
             self._session.hand_over(told.handed_over, is_last=True, unread=told.unread_steering)
 

@@ -47,6 +47,12 @@ class Transcript:
         new = [message for message in beyond(known, self._seen.messages) if not is_summary(message)]
         self.messages += [*beyond(new, sent), *new]
 
+    def add_refused(self, messages: Iterable[Message], reason: str) -> None:
+        """Keep messages that an input guardrail has refused: the conversation goes on without them."""
+        self.messages += [
+            message.model_copy(update={"metadata": {**message.metadata, "refused": reason}}) for message in messages
+        ]
+
     def begin_link(self, seed: Sequence[Message]) -> None:
         """Go on with the next link of the run, which starts from `seed`.
 

@@ -158,7 +158,10 @@ class AgentLoop:
             return
         verdict = checked("input", await self._effects.judge_input(self._conversation))
         if not verdict.allowed:
+            end = len(self._conversation.messages)
+            self.state.refused = [max(0, end - self.state.unchecked), end]
             self._deny("Input", verdict.reason)
+        self.state.unchecked = 0
         if verdict.rewrite is not None and verdict.rewrite != self._conversation.messages:
             self._conversation.rewrite(verdict.rewrite)
             self._emit_messages()
@@ -237,6 +240,7 @@ class AgentLoop:
 
     def _append(self, messages: list[Message]) -> None:
         self._conversation.append(messages)
+        self.state.unchecked += len(messages)
         self._emit_messages()
 
     def _emit_messages(self) -> None:

@@ -59,6 +59,10 @@ class LoopState:
     """What the run has said about `warn_cost_usd`."""
     last_cost_usd: float | None = None
     """What the run's own last model call has cost; None when that is not known."""
+    unchecked: int = 0
+    """How many of the last messages the input guardrail has not let through, where there is one."""
+    refused: list[int] = field(default_factory=list)
+    """Where the messages begin and end among all that it has refused; [] for none."""
     prompted: bool = False
     """Whether the model is told of its tools in the prompt, and calls them by JSON in its text."""
     answering: bool = False

@@ -59,6 +59,8 @@ class RunFailure(Exchanged):
     unpriced_calls: int = Field(default=0, exclude_if=operator.not_)
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
     handed_over: ConversationRef | None = Field(default=None, exclude_if=operator.not_)
+    refused: int = Field(default=0, exclude_if=operator.not_)
+    """How many messages of a turn the input guardrail has refused: the session goes on without them."""
 
 
 class ForkOf(Exchanged):

@@ -157,6 +157,8 @@ class TurnOf(Exchanged):
     """The id of the session."""
     turn: int
     """From 1."""
+    unread: int = Field(default=0, exclude_if=operator.not_)
+    """How many of the last messages before those of the turn no model call was sent."""
 
 
 class RunInput(Exchanged):

@@ -71,7 +71,7 @@ class AgentRun:
         )
         self._conversation = input.conversation()
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
-        self._turn = HandOver(input, input.session, self._conversation, self._inbox) if input.session else None
+        self._turn = HandOver(input, self._conversation, self._inbox, self._state) if input.session else None
         is_alone = carried is None and input.lineage is None and self._turn is None
         self._ending = Ending(self._conversation, self._state, self._events, is_alone, bool(input.lineage), self._turn)
         self._offers = Offers(input.options.missing_tool_grace, lambda text: self._display.tell(text))
@@ -133,6 +133,8 @@ class AgentRun:
         if self._input.carried is None:
             self._inventory = await take_inventory(self._input, self._offers, self._inbox)
             tell_unavailable(self._inventory, self._events)
+            if self._input.session is not None:
+                self._state.unchecked = len(self._input.added) + self._input.session.unread
         await load_beginning(self._input, self._conversation)
 
     def _loop(self) -> AgentLoop:

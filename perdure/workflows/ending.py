@@ -81,6 +81,7 @@ class Ending:
             unpriced_calls=self.state.unpriced_calls,
             unread_steering=self.turn.unread if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
+            refused=len(self.turn.refused) if self.turn else 0,
         )
         return ApplicationError(
             bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True

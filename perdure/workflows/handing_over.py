@@ -8,12 +8,13 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from ..conversation import Conversation, ConversationRef
+from ..loop.state import LoopState
 from ..messages import Message
 from ..operations import operation_bytes
 from ..protocol import names
-from ..protocol.run import RunInput, TurnOf
+from ..protocol.run import RunInput
 from ..protocol.session import HandedOver
-from ..session_conversation import handed_over
+from ..session_conversation import handed_over, let_through
 from .inbox import Inbox
 from .log_lines import log
 from .recording import PIECE_BYTES
@@ -25,11 +26,16 @@ MAX_RESULT_BYTES = 256 * 1024
 class HandOver:
     """Tells the session by the run's result, or by signals where that has no place for it."""
 
-    def __init__(self, input: RunInput, turn: TurnOf, conversation: Conversation, inbox: Inbox) -> None:
+    def __init__(self, input: RunInput, conversation: Conversation, inbox: Inbox, state: LoopState) -> None:
+        """`input` is that of a turn."""
+        assert input.session is not None
         self._input = input
-        self._turn = turn
+        self._turn = input.session
         self._conversation = conversation
         self._inbox = inbox
+        self._state = state
+        self.refused = range(0)
+        """Which messages the input guardrail has refused, so that the session goes on without them."""
         self.in_result: ConversationRef | None = None
         """What the result has to say; None where signals have said it."""
         self.tells_the_end = False
@@ -38,7 +44,7 @@ class HandOver:
     @property
     def unread(self) -> int:
         """How many of the last messages no model call was sent."""
-        return self._inbox.unread
+        return len(self._conversation.messages) - self.refused.stop if self.refused else self._inbox.unread
 
     async def hand_over(self, *, by_result: bool) -> None:
         """Tell the session what the run has added; to be called when the run does nothing more. Never raises.
@@ -46,6 +52,8 @@ class HandOver:
         `by_result` says whether there will be a result, or the details of a failure.
         """
         self._begin()
+        if self._state.refused and workflow.patched("refused-stays-out"):
+            self.refused = range(*self._state.refused)
         self._read_late(self._conversation)
         told = self._told()
         if told is None:
@@ -80,6 +88,8 @@ class HandOver:
         if beginning is None or not (self._is_first or conversation.messages):
             return None
         since = conversation.since(beginning.reference.version) if self._is_first else None
+        if self.refused:
+            return let_through(beginning.reference, since, conversation, self.refused)
         return handed_over(beginning.reference, since, conversation)
 
     async def _signal(self, told: Conversation) -> None:

@@ -15,10 +15,12 @@ from temporalio.api.workflowservice.v1 import ResetWorkflowExecutionRequest
 from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
-from perdure.errors import RunCancelled, RunError
+from perdure import GuardrailResult, Guardrails
+from perdure.errors import GuardrailError, RunCancelled, RunError
 from perdure.messages import Message
 from perdure.protocol import names
 from perdure.protocol.session import SessionNote
+from perdure.session_conversation import WITHHELD
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 from tests.conftest import wait_for
@@ -148,6 +150,57 @@ async def test_turns_that_end_badly_keep_what_was_said(session: SessionStage) ->
             *("u: four", "a: re: four"),
         ]
     assert [turn.ended for turn in (await session.link()).turns] == ["failed", "cancelled", "terminated", "done"]
+
+
+def no_secret(messages: list[Message]) -> GuardrailResult:
+    is_told = any("secret" in message.text for message in messages)
+    return GuardrailResult(allowed=not is_told, reason="a secret" if is_told else None)
+
+
+GUARDRAILS = {"discreet": Guardrails(input=no_secret)}
+
+
+@pytest.mark.parametrize("size", [10, 300_000])
+async def test_what_the_input_guardrail_refuses_is_no_part_of_the_conversation(
+    session: SessionStage, size: int
+) -> None:
+    async with session.worker(guardrails=GUARDRAILS):
+        await session.start(setup_of(session.agent, guardrails="discreet"))
+        await session.said(f"long {size}")
+        await session.send("my secret")
+        with pytest.raises(GuardrailError):
+            await session.run(2).result()
+        await session.idle()
+        assert await session.said("three") == "re: three"
+        assert [each["content"] for each in session.model.requests[-1].body["messages"]][-1] == "three"
+        assert "my secret" not in str(session.model.requests[-1].body)
+        said = await session.conversation()
+        assert [*said[:2], *said[3:]] == ["s: You are helpful.", f"u: long {size}", "u: three", "a: re: three"]
+    told = (await session.link()).transcript
+    assert [(each.text, each.metadata.get("refused")) for each in told[3:]] == [
+        ("my secret", "a secret"),
+        ("three", None),
+        ("re: three", None),
+    ]
+    assert [message.text for message in await session.run(2).messages()][-1] == "my secret"
+
+
+async def test_what_the_input_guardrail_refuses_later_in_a_turn(session: SessionStage) -> None:
+    async with session.worker(guardrails=GUARDRAILS):
+        await session.start(setup_of(session.agent, guardrails="discreet"))
+        await session.send("hold on")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+        await session.send("my secret")
+        session.gate.open.set()
+        with pytest.raises(GuardrailError):
+            await session.run(1).result()
+        await session.idle()
+        assert await session.said("two") == "re: two"
+        assert await session.conversation() == [
+            *("s: You are helpful.", "u: hold on", "a: ", f"t: {WITHHELD[:40]}", "u: two", "a: re: two"),
+        ]
+    refused = [each.text for each in (await session.link()).transcript if "refused" in each.metadata]
+    assert refused == ["my secret"]
 
 
 @pytest.mark.parametrize("size", [9_000, 300_000])

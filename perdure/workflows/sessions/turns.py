@@ -157,7 +157,7 @@ class Turns:
             search_attributes=list(self._attributes),
             traceparent=traceparent,
             beginning=beginning,
-            session=TurnOf(session=self._session, turn=number),
+            session=TurnOf(session=self._session, turn=number, unread=self._conversation.unread),
         )
 
     def _beginning(self) -> CarriedConversation:
