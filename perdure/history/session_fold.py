@@ -12,6 +12,7 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 
 from ..conversation import DigestMismatchError
+from ..errors import ConfigurationError
 from ..messages import Message
 from ..operations import messages_of
 from ..protocol import names
@@ -192,7 +193,7 @@ class _Fold:
         """The one value that a signal should have; None for what the session has dropped, too."""
         try:
             return await decode(self._client, payloads, type_) if len(payloads) == 1 else None
-        except ValueError:
+        except (ValueError, ConfigurationError):  # A session can't read what has no key here, either.
             return None
 
     def _take(self, part: HandedOver | None) -> None:

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import lru_cache
-from typing import ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import zstandard
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
+from temporalio.common import RawValue
 from temporalio.contrib.pydantic import PydanticPayloadConverter
 from temporalio.converter import (
     ActivitySerializationContext,
@@ -30,6 +33,8 @@ from .failures import EncodingFailureConverter, RedactingFailureConverter
 from .limits import MAX_PAYLOAD_BYTES
 from .storage import open_storage, storage_from_environment
 from .storage.missing import LostValues
+from .unpacking import BUDGET, MAX_UNPACKED_BYTES, Budget, Unpacking, weight_of
+from .unread import Unread, UnreadValues
 
 logger = logging.getLogger("perdure.payloads")
 
@@ -40,8 +45,6 @@ COMPRESSION_LEVEL = 9
 """1 MB takes 25 ms; values that large are rare, and kept for long."""
 OWN_ACTIVITIES = "perdure."
 NEVER = 1 << 62
-MAX_UNPACKED_BYTES = 64 * 1024 * 1024
-"""Payloads that come together and would unpack to more are passed on as they are: kilobytes can hold gigabytes."""
 
 
 class SharedPayloadConverter(CompositePayloadConverter):
@@ -54,11 +57,19 @@ class SharedPayloadConverter(CompositePayloadConverter):
     _shared: ClassVar = {
         **PydanticPayloadConverter().converters,
         LostValues.ENCODING.encode(): LostValues(),
+        UnreadValues.ENCODING.encode(): UnreadValues(),
     }
 
     def __init__(self) -> None:
         super().__init__()
         self.converters = self._shared
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """The values. Raises `ConfigurationError` for one that can't be read here, if it is wanted as it is, too."""
+        for payload, type_hint in zip(payloads, type_hints or (), strict=False):
+            if type_hint is RawValue and payload.metadata.get("encoding") == UnreadValues.ENCODING.encode():
+                raise UnreadValues.error_of(payload)
+        return super().from_payloads(payloads, type_hints)
 
     def with_context(self, context: SerializationContext) -> Self:
         """This one: none of its parts takes a context, which the SDK would ask them twenty times an iteration."""
@@ -78,31 +89,36 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
     an error, for whoever decodes it has no key.
     """
 
-    def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES) -> None:
+    def __init__(self, from_bytes: int = COMPRESS_FROM_BYTES, *, in_workflow: bool = False) -> None:
         self._from_bytes = from_bytes
+        self._in_workflow = in_workflow
 
     def with_context(self, context: SerializationContext) -> ZstdCodec:
         """The codec for the values of one activity, workflow or operation of another service."""
         if isinstance(context, ActivitySerializationContext):
             is_own = context.activity_type is None or context.activity_type.startswith(OWN_ACTIVITIES)
             return self if is_own else _codec(NEVER)
-        return _codec(max(self._from_bytes, MAX_PAYLOAD_BYTES))
+        return _codec(max(self._from_bytes, MAX_PAYLOAD_BYTES), in_workflow=True)
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         # What `decode` would leave as it is must not be compressed.
-        sizes = [payload.ByteSize() for payload in payloads]
-        if max(sizes, default=0) < self._from_bytes or sum(sizes) > MAX_UNPACKED_BYTES:
+        if max((payload.ByteSize() for payload in payloads), default=0) < self._from_bytes:
+            return list(payloads)
+        if sum(map(weight_of, payloads)) > MAX_UNPACKED_BYTES:
             return list(payloads)
         return [self._compressed(payload) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Raises `EncryptionError` for an encrypted payload."""
-        unpacked, left = [], MAX_UNPACKED_BYTES
-        for payload in payloads:
-            value = self._decompressed(payload, left)
-            unpacked.append(value)
-            if value is not payload:
-                left -= value.ByteSize()
+        encodings = [payload.metadata.get("encoding") for payload in payloads]
+        for payload, encoding in zip(payloads, encodings, strict=True):
+            if encoding == ENCRYPTED:
+                require_key(payload)
+        if ENCODING not in encodings:
+            return list(payloads)
+        unpacking = Unpacking(self._in_workflow)
+        unpacked = [await self._decompressed(payload, unpacking) for payload in payloads]
+        unpacking.end()
         return unpacked
 
     def _compressed(self, payload: Payload) -> Payload:
@@ -113,30 +129,80 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
             return payload
         return Payload(metadata={"encoding": ENCODING}, data=data)
 
-    def _decompressed(self, payload: Payload, limit: int) -> Payload:
-        encoding = payload.metadata.get("encoding")
-        if encoding == ENCRYPTED:
-            require_key(payload)
-        if encoding != ENCODING:
+    async def _decompressed(self, payload: Payload, unpacking: Unpacking) -> Payload:
+        if payload.metadata.get("encoding") != ENCODING:
             return payload
         try:
-            return Payload.FromString(_unpack(payload.data, limit))
+            return await unpacking.unpacked(payload.data)
         except (zstandard.ZstdError, DecodeError) as error:
             logger.warning("a payload that can't be unpacked is passed on as it is: %s", error)
             return payload
 
 
 @lru_cache
-def _codec(from_bytes: int) -> ZstdCodec:
-    return ZstdCodec(from_bytes)
+def _codec(from_bytes: int, *, in_workflow: bool = False) -> ZstdCodec:
+    return ZstdCodec(from_bytes, in_workflow=in_workflow)
 
 
-def _unpack(data: bytes, limit: int) -> bytes:
-    """The data uncompressed. Raises `ZstdError` when it is not zstd, or more than `limit` bytes."""
-    size = zstandard.frame_content_size(data)
-    if size > limit or limit <= 0:
-        raise zstandard.ZstdError(f"{size} bytes unpacked, at most {limit} are possible")
-    return zstandard.ZstdDecompressor().decompress(data, max_output_size=limit)
+@contextmanager
+def own_budget(*, is_shared: bool = False) -> Iterator[None]:
+    """What the block unpacks is no part of a workflow task. A budget that is shared already holds for it too."""
+    current = BUDGET.get()
+    token = BUDGET.set(current if current and current.is_shared else Budget(is_shared=is_shared))
+    try:
+        yield
+    finally:
+        BUDGET.reset(token)
+
+
+class TolerantConverter(DataConverter):
+    """A data converter by which one value that can't be read here does no harm to those that come with it.
+
+    `decode` raises for such a value. A worker, which decodes all values of a workflow task at once by the SDK's
+    internal methods, goes on without it (`UnreadValues`).
+    """
+
+    async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        """The values. Raises `ConfigurationError` for one that can't be read here."""
+        with own_budget():
+            values = await super().decode(payloads, type_hints)
+        for value in values:
+            if isinstance(value, Unread):
+                raise value.error
+        return values
+
+    async def decode_failure(self, failure: Failure) -> BaseException:
+        """The exception. Raises `ConfigurationError` for one that can't be read here."""
+        with own_budget():
+            return await super().decode_failure(failure)
+
+    # The SDK has no public place for these: a reference to a stored value is read before any codec sees the value.
+    async def _decode_reference_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await _each(super()._decode_reference_payload_sequence, payloads)
+
+    async def _external_retrieve_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await _each(super()._external_retrieve_payload_sequence, payloads)
+
+    async def _decode_payload_sequence(self, payloads: Sequence[Payload]) -> list[Payload]:
+        return await _each(super()._decode_payload_sequence, payloads)
+
+
+Step = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
+
+
+async def _each(step: Step, payloads: Sequence[Payload]) -> list[Payload]:
+    """What the step makes of the payloads, with `UnreadValues` in place of those for which it raises.
+
+    Raises `OSError`, which may pass: a storage that can't be reached.
+    """
+    try:
+        return await step(payloads)
+    except OSError:
+        raise
+    except Exception as error:  # Whatever a stranger's bytes lead to.
+        if len(payloads) == 1:
+            return [UnreadValues.instead(error)]
+    return [found for payload in payloads for found in await _each(step, [payload])]
 
 
 def data_converter(
@@ -157,7 +223,7 @@ def data_converter(
     if isinstance(encryption, str):
         encryption = Encryption.parse(encryption)
     codec = ZstdCodec(compress_from_bytes)
-    return DataConverter(
+    return TolerantConverter(
         payload_converter_class=SharedPayloadConverter,
         failure_converter_class=EncodingFailureConverter if encryption else RedactingFailureConverter,
         payload_codec=EncryptingCodec(codec, encryption) if encryption else codec,

@@ -12,6 +12,7 @@ from temporalio.converter import DataConverter, DefaultFailureConverter, Payload
 from temporalio.exceptions import FailureError
 
 from ..redaction import redact
+from .unread import Unread, UnreadValues
 
 ENCODED_FAILURE = "Encoded failure"
 """The text that all SDKs leave in the place of one that is encoded."""
@@ -22,8 +23,9 @@ logger = logging.getLogger("perdure.payloads")
 class RedactingFailureConverter(DefaultFailureConverter):
     """The SDK's converter, with the texts and stack traces of a failure and of all its causes redacted.
 
-    A failure of somebody else's whose details can't be read comes without them: to raise here would fail the workflow
-    task that the failure came with, and all its repetitions.
+    A failure of somebody else's whose details nobody can read comes without them: to raise here would fail the workflow
+    task that the failure came with, and all its repetitions. One that another process may read raises, as any value of
+    a run does.
     """
 
     encodes_texts: ClassVar[bool] = False
@@ -39,6 +41,8 @@ class RedactingFailureConverter(DefaultFailureConverter):
             failure.message, failure.stack_trace = ENCODED_FAILURE, ""
 
     def from_failure(self, failure: Failure, payload_converter: PayloadConverter) -> BaseException:
+        if failure.encoded_attributes.metadata.get("encoding") == UnreadValues.ENCODING.encode():
+            raise UnreadValues.error_of(failure.encoded_attributes)
         lenient = payload_converter if isinstance(payload_converter, _Lenient) else _Lenient(payload_converter)
         return super().from_failure(failure, lenient)
 
@@ -76,9 +80,13 @@ class _Lenient(PayloadConverter):
 
     def from_payloads_wrapper(self, payloads: Payloads | None) -> list[Any]:
         try:
-            return super().from_payloads_wrapper(payloads)
+            values = super().from_payloads_wrapper(payloads)
         except FailureError:  # Says itself what is wrong, such as a storage that is gone.
             raise
         except Exception as error:  # Whatever a stranger's bytes lead to.
             logger.warning("the details of a failure can't be read, and are left out: %s", error)
             return []
+        for value in values:
+            if isinstance(value, Unread):
+                raise value.error
+        return values

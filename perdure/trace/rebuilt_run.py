@@ -9,6 +9,7 @@ from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.workflow import NondeterminismError
 
+from ..errors import ConfigurationError
 from ..history.chain import Chain
 from ..history.decode import decode
 from ..history.link import RecordedLink
@@ -165,7 +166,7 @@ async def _steering(client: Client, describer: Describer, link: RecordedLink) ->
             continue
         try:
             message = await decode(client, signal.input.payloads, SteeringMessage)
-        except (ValueError, IndexError):
+        except (ValueError, IndexError, ConfigurationError):
             continue  # the run has dropped it, too
         said: dict[str, str | int] = {"perdure.steering.messages": 1 + len(message.further)}
         if message.by:

@@ -31,6 +31,8 @@ class WorkflowTasks(logging.Filter):
 
     def filter(self, record: logging.LogRecord) -> bool:
         error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, RuntimeError) and isinstance(error.__cause__, ConfigurationError):
+            error = error.__cause__  # The SDK's word for whatever it can't decode says nothing.
         if isinstance(error, EncryptionError):
             return self._is_new(record, error)
         if isinstance(error, ConfigurationError | MissingFeatureError | NondeterminismError):
@@ -38,13 +40,16 @@ class WorkflowTasks(logging.Filter):
         return True
 
     def _is_new(self, record: logging.LogRecord, error: EncryptionError) -> bool:
-        run = record.args[0] if isinstance(record.args, tuple) and record.args else record.msg
+        about = getattr(record, "temporal_workflow", None)
+        found = about.get("run_id") if isinstance(about, Mapping) else None
+        run = found or (record.args[0] if isinstance(record.args, tuple) and record.args else record.msg)
         if run in self._mentioned:
             return False
         self._mentioned[run] = None
         if len(self._mentioned) > MAX_RUNS:
             self._mentioned.popitem(last=False)
         _put(record, f"The run with run ID {run} is left to a worker that can read it: {error}")
+        record.levelno, record.levelname = logging.ERROR, logging.getLevelName(logging.ERROR)
         return True
 
 

@@ -29,8 +29,9 @@ from .ending import Ending
 from .failures import BUGS
 from .features import require_features
 from .handing_over import HandOver
-from .inbox import MAX_UPDATES, Inbox, understood
+from .inbox import MAX_UPDATES, Inbox
 from .offers import Offers, take_inventory, tell_unavailable
+from .received import Signals
 from .recording import load_beginning
 from .run_record import RunRecord
 from .ui import Display, ShownStatus
@@ -69,6 +70,7 @@ class AgentRun:
             max_updates=self.max_updates,
             on_waiting=lambda: self._display.show_waiting(),
         )
+        self._signals = Signals()
         self._conversation = input.conversation()
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         self._turn = HandOver(input, self._conversation, self._inbox, self._state) if input.session else None
@@ -208,12 +210,12 @@ class AgentRun:
     # Signals accept any arguments: what a stranger sends wrongly must neither end the run nor block it.
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
     def steer(self, *arguments: Any) -> None:
-        if message := understood(arguments, SteeringMessage):
+        if message := self._signals.understood(arguments, SteeringMessage):
             self._inbox.steering += [message.text, *message.further]
 
     @workflow.signal(name=names.APPROVAL, description="Approve, deny or answer a tool call that waits for a person.")
     async def approval(self, *arguments: Any) -> None:
-        if decision := understood(arguments, CallApproval):
+        if decision := self._signals.understood(arguments, CallApproval):
             with dropped_if_refused():
                 await self._inbox.approvals.decide(decision)
 

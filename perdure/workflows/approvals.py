@@ -22,6 +22,7 @@ from ..questions import Asked, misfit
 from ..tool_calls import ToolRequest, ToolSpec
 from .failures import describe_failure
 from .history_size import MAX_HISTORY_BYTES
+from .received import require_read
 
 REMEMBERED = 100
 """So many decisions are known when they come again."""
@@ -268,6 +269,7 @@ def dropped_if_refused() -> Iterator[None]:
 
 def read_decision(arguments: Sequence[Any]) -> CallApproval:
     """The one decision that an update should have. Raises a refusal for anything else."""
+    require_read(arguments, lambda why: refusal("unreadable", why))
     try:
         (value,) = arguments
         return CallApproval.model_validate(value)

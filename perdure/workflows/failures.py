@@ -6,7 +6,7 @@ from typing import cast
 
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 
-from ..errors import ModelError, ModelErrorKind
+from ..errors import ConfigurationError, ModelError, ModelErrorKind
 from ..loop.tools import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..protocol.activities import (
@@ -18,9 +18,23 @@ from ..protocol.activities import (
     lost_tool,
 )
 
-BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
-"""What a bug of perdure raises: it fails the run, with its text. Any other exception, such as non-determinism after a
-bad deployment, fails only the workflow task: the run waits for a worker that can go on."""
+_BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+
+
+class _OfBugs(type):
+    def __instancecheck__(cls, error: object) -> bool:
+        # The SDK wraps whatever it can't decode into a RuntimeError.
+        return isinstance(error, _BUGS) and not isinstance(error.__cause__, ConfigurationError)
+
+
+class Bug(Exception, metaclass=_OfBugs):
+    """Any exception that a bug of perdure raises, and none that stands for a value that this worker can't read."""
+
+
+BUGS = (Bug,)
+"""What fails the run, with its text. Any other exception, such as non-determinism after a bad deployment, or a value of
+the run that is encrypted with a key that is not here, fails only the workflow task: the run waits for a worker that can
+go on."""
 
 
 class CompactionError(Exception):

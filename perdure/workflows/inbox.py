@@ -3,28 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
-
-from pydantic import BaseModel
-from temporalio import workflow
 
 from ..protocol.run import DecidedCall
 from .approvals import Approvals
 
 MAX_UPDATES = 1_000
 """After so many decisions, a run goes on in a new link as soon as it can."""
-
-Value = TypeVar("Value", bound=BaseModel)
-
-
-def understood(arguments: Sequence[Any], type_: type[Value]) -> Value | None:
-    """The one value that a signal should have; None, and a warning in the log, if it has something else."""
-    try:
-        (value,) = arguments
-        return type_.model_validate(value)
-    except ValueError as error:
-        workflow.logger.warning("a signal without a %s was dropped: %s", type_.__name__, error)
-        return None
 
 
 class Inbox:

@@ -22,7 +22,7 @@ from ..session_conversation import SessionConversation
 from .failures import BUGS
 from .features import require_features
 from .history_size import HistorySize
-from .inbox import understood
+from .received import Signals
 from .recording import load_messages
 from .sessions.carrying import MAX_UPDATES, next_input
 from .sessions.desk import Desk
@@ -57,6 +57,7 @@ class Session:
     def __init__(self, input: SessionInput) -> None:
         carried = input.carried
         self._input = input
+        self._signals = Signals()
         self._conversation = SessionConversation(_conversation(input))
         self._turns = Turns(self._conversation, input.setup, input.search_attributes, carried.turn if carried else 0)
         self._desk = Desk(input, self._turns, self._conversation)
@@ -179,12 +180,12 @@ class Session:
 
     @workflow.signal(name=names.HAND_OVER, description="Of a turn: what it has added to the conversation.")
     def hand_over(self, *arguments: Any) -> None:
-        if part := understood(arguments, HandedOver):
+        if part := self._signals.understood(arguments, HandedOver):
             self._turns.take(part)
 
     @workflow.signal(name=names.NOTE, description="Note an event, for readers of the session.")
     def note(self, *arguments: Any) -> None:
-        understood(arguments, SessionNote)
+        self._signals.understood(arguments, SessionNote)
 
     @workflow.query(name=names.STATUS, description="Where the session stands.")
     def status(self) -> SessionStatus:

@@ -21,7 +21,7 @@ from temporalio.converter import DataConverter
 from perdure.client.embedded.binary import find_binary
 from perdure.payloads.codec_server.access import Access
 from perdure.payloads.codec_server.actions import MAX_ANSWER_BYTES, decode
-from perdure.payloads.codec_server.app import MAX_BODY_BYTES, codec_app
+from perdure.payloads.codec_server.app import MAX_BODY_BYTES, MAX_OBJECTS, codec_app
 from perdure.payloads.codec_server.serving import serving
 from perdure.payloads.converter import data_converter, perdure_data_converter
 from perdure.payloads.encryption.codec import ENCODING
@@ -76,6 +76,15 @@ async def test_an_answer_is_bounded_whatever_it_would_unpack_to() -> None:
     whole = Payload(metadata={"encoding": b"json/plain"}, data=b"0" * (MAX_ANSWER_BYTES // 2))
     bomb = Payload(metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(whole.SerializeToString()))
     assert await decode(perdure_data_converter, [bomb] * 1000, False) == [whole, *[bomb] * 999]
+
+
+async def test_what_unpacks_to_garbage_counts_too() -> None:
+    garbage = Payload(metadata={"encoding": b"binary/zstd"}, data=zstandard.compress(bytes(MAX_ANSWER_BYTES // 2)))
+    [packed] = await perdure_data_converter.encode([TEXT * 10_000])
+    async with asking(converter=perdure_data_converter) as http:
+        assert payloads_in(await ask(http, "/decode", *[garbage] * 5, packed)) == [*[garbage] * 5, packed]
+        [unpacked] = payloads_in(await ask(http, "/decode", packed))
+    assert json.loads(unpacked.data) == TEXT * 10_000
 
 
 async def test_a_request_that_never_ends_does_not_keep_the_server() -> None:
@@ -166,6 +175,7 @@ async def test_who_is_let_in(
         ("/decode", b'{"payloads": 1}', "application/json", 400),
         ("/decode", b"{}", "text/plain", 415),
         ("/decode", b" " * (MAX_BODY_BYTES + 1), "application/json", 413),
+        ("/decode", b'{"payloads": [' + b"{}," * MAX_OBJECTS + b"{}]}", "application/json", 413),
         ("/elsewhere", b"{}", "application/json", 404),
     ],
 )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import random
 
 import pytest
+import zstandard
 from temporalio.api.common.v1 import Payload
 from temporalio.client import Client
 from temporalio.contrib.pydantic import pydantic_data_converter
@@ -136,3 +138,47 @@ async def test_what_temporal_would_not_take_is_compressed_all_the_same() -> None
     assert payload.metadata["encoding"] == ENCODING
     of_others = await encoded(text, perdure_data_converter.with_context(in_activity("charge")))
     assert of_others.metadata["encoding"] == b"json/plain"
+
+
+HALF = 34 * 1024 * 1024
+"""Of what may be unpacked, a little more than half."""
+
+
+def packed(data: bytes) -> Payload:
+    return Payload(metadata={"encoding": ENCODING}, data=zstandard.compress(data))
+
+
+def in_json(data: bytes) -> Payload:
+    return packed(Payload(metadata={"encoding": b"json/plain"}, data=data).SerializeToString())
+
+
+async def test_what_unpacks_to_garbage_counts() -> None:
+    """And the event loop has its turns meanwhile."""
+    payloads, turns = [packed(bytes(HALF)), in_json(b"0" * HALF)], 0
+
+    async def take_turns() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    beside = asyncio.create_task(take_turns())
+    assert await ZstdCodec().decode(payloads) == payloads
+    beside.cancel()
+    assert turns > 1
+
+
+async def test_a_workflow_task_has_one_bound_however_many_messages_it_has() -> None:
+    codec = ZstdCodec().with_context(WorkflowSerializationContext(namespace="default", workflow_id="w"))
+    garbage, message = packed(bytes(HALF)), in_json(b"0" * HALF)
+
+    async def task() -> list[Payload]:
+        await codec.decode([garbage])
+        return await codec.decode([message])
+
+    assert await asyncio.create_task(task()) == [message]
+
+
+async def test_what_takes_long_to_read_weighs_more_than_its_size() -> None:
+    deep = in_json(b"[" + b"{}," * 1_100_000 + b"{}]")
+    assert await ZstdCodec().decode([deep]) == [deep]

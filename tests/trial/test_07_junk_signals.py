@@ -12,7 +12,8 @@ from temporalio.api.update.v1 import Input, Meta, Request, WaitPolicy
 from temporalio.api.workflowservice.v1 import SignalWorkflowExecutionRequest, UpdateWorkflowExecutionRequest
 from temporalio.client import Client
 
-from perdure.payloads.converter import ENCODING, MAX_UNPACKED_BYTES, ZstdCodec, data_converter
+from perdure.payloads.converter import ENCODING, ZstdCodec, data_converter
+from perdure.payloads.unpacking import MAX_UNPACKED_BYTES
 from perdure.protocol.names import APPROVAL, STEER
 from perdure.protocol.run import SteeringMessage
 from perdure.testing import ScriptedModel, asks, call, says

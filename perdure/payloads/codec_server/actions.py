@@ -11,6 +11,7 @@ from temporalio.exceptions import ApplicationError
 
 from ...errors import ConfigurationError
 from ...logs import get_logger
+from ..converter import own_budget
 from ..encryption import EncryptionError
 
 logger = get_logger("perdure.codec_server")
@@ -26,12 +27,13 @@ async def decode(converter: DataConverter, payloads: Sequence[Payload], keeps_re
     """
     values: list[Payload] = []
     left = MAX_ANSWER_BYTES
-    for payload in payloads:
-        value = await _decoded(converter, payload, keeps_references)
-        if (left := left - value.ByteSize()) < 0:
-            logger.warning("payloads stay as they are: they would have more than %d bytes together", MAX_ANSWER_BYTES)
-            return [*values, *payloads[len(values) :]]
-        values.append(value)
+    with own_budget(is_shared=True):
+        for payload in payloads:
+            value = await _decoded(converter, payload, keeps_references)
+            if (left := left - value.ByteSize()) < 0:
+                logger.warning("payloads stay as they are: they have more than %d bytes together", MAX_ANSWER_BYTES)
+                return [*values, *payloads[len(values) :]]
+            values.append(value)
     return values
 
 
@@ -49,10 +51,11 @@ async def download(converter: DataConverter, payloads: Sequence[Payload], keeps_
     Raises `ConfigurationError` for one that can't be had, and for more than `MAX_ANSWER_BYTES`.
     """
     values, left = [], MAX_ANSWER_BYTES
-    for payload in payloads:
-        values.append(await _fetched(converter, payload))
-        if (left := left - values[-1].ByteSize()) < 0:
-            raise ConfigurationError(f"the values have more than {MAX_ANSWER_BYTES} bytes together: ask for fewer")
+    with own_budget(is_shared=True):
+        for payload in payloads:
+            values.append(await _fetched(converter, payload))
+            if (left := left - values[-1].ByteSize()) < 0:
+                raise ConfigurationError(f"the values have more than {MAX_ANSWER_BYTES} bytes together: ask for fewer")
     return values
 
 

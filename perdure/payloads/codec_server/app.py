@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from asyncio import Semaphore, to_thread
 from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from google.protobuf.json_format import MessageToJson, Parse, ParseError
@@ -25,6 +26,10 @@ logger = get_logger("perdure.codec_server")
 
 MAX_BODY_BYTES = 32 * 1024 * 1024
 """Of one request: a page of a history has some payloads of 2 MiB at most, in base64."""
+MAX_OBJECTS = 100_000
+"""JSON objects and lists in a request: a payload has two, and a page of a history some thousands."""
+MAX_AT_ONCE = 2
+"""So many requests are decoded at once, each in at most some times `MAX_BODY_BYTES` of memory."""
 HEADERS = ("Authorization", "Authorization-Extras", "Content-Type", "X-Namespace")
 """What the UI sends."""
 
@@ -38,12 +43,17 @@ def codec_app(
     called. What is asked and answered is logged nowhere.
     """
 
+    at_once = Semaphore(MAX_AT_ONCE)
+
     async def answer(request: Request) -> Response:
         action = ACTIONS.get(request.path_params["path"].rpartition("/")[2])
         if action is None:
             raise HTTPException(404, "expected /decode, /encode or /download")
         await access.require(request.headers)
-        return _answered(await _done(action, converter, request))
+        body = await _body(request)
+        async with at_once:
+            done = await _done(action, converter, await to_thread(_parsed, body), request)
+            return await to_thread(_answered, done)
 
     return Starlette(
         routes=[Route("/{path:path}", answer, methods=["POST"])],
@@ -64,8 +74,9 @@ def codec_app(
 Action = Callable[[DataConverter, Sequence[Payload], bool], Awaitable[list[Payload]]]
 
 
-async def _done(action: Action, converter: DataConverter, request: Request) -> list[Payload]:
-    payloads = _parsed(await _body(request))
+async def _done(
+    action: Action, converter: DataConverter, payloads: Sequence[Payload], request: Request
+) -> list[Payload]:
     keeps_references = request.query_params.get("preserveStorageRefs") == "true"
     try:
         return await action(converter, payloads, keeps_references)
@@ -86,6 +97,9 @@ async def _body(request: Request) -> bytes:
 
 
 def _parsed(body: bytes) -> Sequence[Payload]:
+    """The payloads in a request. Raises `HTTPException` for anything else, and for too many."""
+    if body.count(b"{") + body.count(b"[") > MAX_OBJECTS:
+        raise HTTPException(413, f"at most {MAX_OBJECTS} objects and lists are possible")
     try:
         return Parse(body, Payloads()).payloads
     except (ParseError, UnicodeDecodeError, RecursionError) as error:

@@ -9,6 +9,7 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 from temporalio.converter import (
     StorageDriver,
@@ -18,11 +19,16 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
+from ...errors import ConfigurationError
 from .missing import LostValues, lost
 
 
 class NoSuchObjectError(Exception):
     """An object is not in the bucket; raised by the clients of cloud storage."""
+
+
+class NotAccessibleError(Exception):
+    """This process may not read an object, or such a one can't be; raised by the clients of cloud storage."""
 
 
 class CloudDriver(StorageDriver):
@@ -46,7 +52,7 @@ class CloudDriver(StorageDriver):
     ) -> list[Payload]:
         """The values; one that raises when it is read (`LostValues`) in place of one that is missing or damaged.
 
-        Raises what the cloud's client raises for everything else, which is retried.
+        Raises `ConfigurationError` for one that this process can't have, and `OSError` for what may pass.
         """
         try:
             return await self._read(context, claims)
@@ -58,12 +64,23 @@ class CloudDriver(StorageDriver):
     async def _read(self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]) -> list[Payload]:
         try:
             return await self._driver.retrieve(context, claims)
-        except ValueError as error:
+        except (ValueError, LookupError, DecodeError) as error:  # The reference is not one of the driver's.
             raise lost(str(error)) from error
         except RuntimeError as error:
             if isinstance(error.__cause__, NoSuchObjectError):
                 raise lost(f"{error}: {error.__cause__}") from error
-            raise
+            if isinstance(error.__cause__, NotAccessibleError):
+                raise ConfigurationError(f"{error}: {error.__cause__}") from error
+            raise OSError(f"{error}: {error.__cause__}") from error
+
+
+MAY_PASS = frozenset({408, 425, 429})
+"""HTTP's statuses below 500 after which the same request may succeed."""
+
+
+def is_final(status: int) -> bool:
+    """Whether the same request would have the same answer."""
+    return 400 <= status < 500 and status not in MAY_PASS
 
 
 _opened: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[tuple[Any, AsyncExitStack]]]]

@@ -8,7 +8,7 @@ from typing import Any
 from temporalio.contrib.gcp.gcsdriver import GCSStorageDriver, GCSStorageDriverClient
 
 from ...errors import ConfigurationError
-from .cloud import CloudDriver, NoSuchObjectError, client_of
+from .cloud import CloudDriver, NoSuchObjectError, NotAccessibleError, client_of, is_final
 
 
 def gcs_driver(bucket: str, prefix: str) -> CloudDriver:
@@ -47,6 +47,8 @@ class _Client(GCSStorageDriverClient):
         except ClientResponseError as error:
             if error.status == 404:
                 raise NoSuchObjectError("the object is gone") from error
+            if is_final(error.status):
+                raise NotAccessibleError(f"HTTP {error.status}") from error
             raise
         return data
 

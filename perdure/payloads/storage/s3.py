@@ -8,7 +8,7 @@ from typing import Any
 from temporalio.contrib.aws.s3driver import S3StorageDriver, S3StorageDriverClient
 
 from ...errors import ConfigurationError
-from .cloud import CloudDriver, NoSuchObjectError, client_of
+from .cloud import CloudDriver, NoSuchObjectError, NotAccessibleError, client_of, is_final
 
 _GONE = frozenset({"NoSuchKey", "404"})
 
@@ -47,6 +47,8 @@ class _Client(S3StorageDriverClient):
         except ClientError as error:
             if error.response.get("Error", {}).get("Code") in _GONE:
                 raise NoSuchObjectError("the object is gone") from error
+            if is_final(error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 0)):
+                raise NotAccessibleError(str(error)) from error
             raise
         return data
 

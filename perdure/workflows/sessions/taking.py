@@ -11,6 +11,7 @@ from ...excerpt import one_line
 from ...protocol.names import NOT_TAKEN
 from ...protocol.session import SessionMessage, Taken
 from ...valid_text import valid_text
+from ..received import require_read
 
 REMEMBERED = 1_000
 """So many messages are known when they come again."""
@@ -24,6 +25,7 @@ def not_taken(kind: str, text: str) -> ApplicationError:
 
 def read_message(arguments: Sequence[Any]) -> SessionMessage:
     """The one message that an update should have. Raises the refusal of anything else."""
+    require_read(arguments, lambda why: not_taken("unreadable", why))
     try:
         (value,) = arguments
         message = SessionMessage.model_validate(value)

@@ -89,7 +89,7 @@ async def test_a_folder_that_can_not_be_written_leaves_nothing_behind(converter:
 
 async def test_a_reader_without_a_storage(converter: DataConverter) -> None:
     payloads = await converter.encode([LARGE])
-    with pytest.raises(RuntimeError, match="external storage is not configured"):
+    with pytest.raises(ConfigurationError, match="set PERDURE_STORAGE to what it was"):
         await data_converter().decode(payloads, [str])
 
 
