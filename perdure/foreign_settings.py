@@ -28,7 +28,13 @@ OCTOPUS_USUAL: Mapping[str, Any] = MappingProxyType(
     }
 )
 KAOS_USUAL: Mapping[str, Any] = MappingProxyType(
-    {"max_iterations": 5, "on_limit": "partial", "limit_message": KAOS_LIMIT_TEXT, "progress": True}
+    {
+        "max_iterations": 5,
+        "on_limit": "partial",
+        "limit_message": KAOS_LIMIT_TEXT,
+        "progress": True,
+        "tool_protocol": "json",
+    }
 )
 
 PRUNING = "PruningStrategy"

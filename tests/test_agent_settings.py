@@ -86,6 +86,22 @@ def test_kaos_names() -> None:
     assert context_messages(agent(kaos={}), {"MEMORY_CONTEXT_LIMIT": "9"}) == 9
 
 
+@pytest.mark.parametrize(
+    ("metadata", "protocol"),
+    [
+        ({"kaos": {}}, "json"),
+        ({"kaos": None}, "json"),
+        ({"kaos": {"max_steps": 3}}, "json"),
+        ({"kaos": {}, "perdure": {"toolProtocol": "native"}}, "native"),
+        ({"kaos": {"toolCallMode": "auto"}}, "auto"),
+        ({"octopus": {}}, "native"),
+    ],
+)
+def test_a_kaos_agent_has_two_phases_unless_it_says_otherwise(metadata: dict[str, Any], protocol: str) -> None:
+    assert options_for(agent(**metadata)).tool_protocol == protocol
+    assert options_for(agent(**metadata), RunOptions(tool_protocol="native")).tool_protocol == "native"
+
+
 def test_sessions() -> None:
     said = session_settings(agent(perdure={"session": {"idleTimeout": "90", "whileBusy": "queue"}}))
     assert (said.idle_timeout, said.while_busy) == (90.0, "queue")
