@@ -13,7 +13,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 
 from .._version import __version__
 from ..redaction import REDACTED, is_secret_name
-from .shown import NANO, content_of, operation, problem
+from .shown import NANO, content_of, operation, problem, tokens
 from .tree import Node, tree, walk
 
 SUFFIX = ".tracy"
@@ -81,9 +81,8 @@ def _frame(span: ReadableSpan) -> dict[str, Any]:
     attributes = dict(span.attributes or {})
     inputs, result = _taken(attributes, _INPUTS), _taken(attributes, _RESULTS)
     usage = {name.removeprefix(_USAGE): attributes.pop(name) for name in list(attributes) if name.startswith(_USAGE)}
-    sides = [usage[name] for name in ("input_tokens", "output_tokens") if name in usage]
-    if sides:
-        usage["total_tokens"] = sum(sides)  # Without it, viewers add up all counts, also parts of these two.
+    if counted := tokens(span):
+        usage["total_tokens"] = sum(counted)  # Without it, viewers add up all counts, also those of parts.
     # An agent's own figures are the sum of those below it, which are added up here anyway.
     if usage and operation(span) != "invoke_agent":
         result["usage"] = usage
