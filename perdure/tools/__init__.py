@@ -4,6 +4,7 @@ from .binding import apply_bindings, bind_tools
 from .context import ToolContext
 from .decorator import tool
 from .kind import Asking, KindCall, Offering, OutcomeUnknown, ToolKind, ToolOfferError, ToolUnavailable
+from .mcp.registered import register_mcp_server
 from .registry import (
     clear_tool_handlers,
     clear_tools,
@@ -28,6 +29,7 @@ __all__ = [
     "clear_tools",
     "get_tool",
     "get_tool_handler",
+    "register_mcp_server",
     "register_tool",
     "register_tool_handler",
     "tool",

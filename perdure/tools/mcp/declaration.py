@@ -20,6 +20,7 @@ MAX_DISCOVERY_SECONDS = 50.0
 """A run waits 60 seconds for what tools offer."""
 
 _OF_COMMANDS = ("args", "env", "cwd")
+_OF_REGISTERED = frozenset({"command", *_OF_COMMANDS, "headers"})
 _OPTIONS = ("command", *_OF_COMMANDS, "headers", "discoveryTimeout")
 _CONNECTIONS = ("key", "anonymous", "remote")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -64,6 +65,12 @@ def server_of(tool: Tool) -> Server:
     return Server(endpoint=connection.endpoint or "", headers=tuple(sorted(headers.items())))
 
 
+def reference_of(tool: Tool) -> str:
+    """The name under which the worker's owner has registered the server; "" for one that the file describes."""
+    connection: Connection | None = getattr(tool, "connection", None)
+    return (connection.name or "") if connection is not None and connection.kind == "reference" else ""
+
+
 def title_of(tool: Tool) -> str:
     """What messages and the names of its functions call the server."""
     return getattr(tool, "server_name", None) or tool.name
@@ -86,21 +93,31 @@ def problems_of(tool: Tool) -> Iterator[str]:
         return
     options, connection = options_of(tool), tool.connection
     endpoint = connection.endpoint if connection else None
+    if connection is not None and connection.kind == "reference":
+        yield from _problems_of_reference(connection, options)
+    elif bool(endpoint) == bool(options.get("command")):
+        yield (
+            f"expected either connection.endpoint (streamable HTTP) or options.command (stdio), or connection: {{kind: "
+            f"reference, name: …}}; it has {'both' if endpoint else 'neither'}"
+        )
+    elif endpoint:
+        yield from _problems_of_http(connection.kind if connection else "", endpoint, options)
+    else:
+        yield from _problems_of_stdio(options)
     if unknown := sorted(set(options) - set(_OPTIONS)):
         yield f"options.{unknown[0]} is unknown: expected {', '.join(_OPTIONS)}"
-    if bool(endpoint) == bool(options.get("command")):
-        yield (
-            f"expected either connection.endpoint (streamable HTTP) or options.command (stdio); it has "
-            f"{'both' if endpoint else 'neither'}"
-        )
-    if endpoint:
-        yield from _problems_of_http(connection.kind if connection else "", endpoint, options)
-    elif options.get("command"):
-        yield from _problems_of_stdio(options)
     yield from _problems_of_approvals(getattr(tool, "approval_mode", None))
     seconds = options.get("discoveryTimeout")
     if seconds is not None and not (isinstance(seconds, int | float) and 0 < seconds <= MAX_DISCOVERY_SECONDS):
         yield f"options.discoveryTimeout is {seconds!r}: expected seconds, at most {MAX_DISCOVERY_SECONDS:g}"
+
+
+def _problems_of_reference(connection: Connection, options: Mapping[str, Any]) -> Iterator[str]:
+    if not connection.name:
+        yield "connection.name is missing: expected the name under which the worker's owner has registered the server"
+    said = ["connection.endpoint"] if connection.endpoint else []
+    if said := [*said, *(f"options.{name}" for name in sorted(options.keys() & _OF_REGISTERED))]:
+        yield f"{said[0]} stands beside connection.kind 'reference': how the server is reached says its registration"
 
 
 def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:

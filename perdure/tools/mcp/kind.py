@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from ...agent import Tool
 from ...messages import ToolResult
 from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
-from .declaration import discovery_seconds, problems_of, server_of, title_of
+from .declaration import Server, discovery_seconds, problems_of, reference_of, server_of, title_of
 from .offering import offerings
+from .registered import named_server, registered_server
 
 if TYPE_CHECKING:
     from .calls import Target
@@ -27,12 +28,22 @@ class McpKind(ToolKind):
 
     Args:
         commands: Which commands files may start on this worker; None for any, empty for none.
+        connections: Servers that files refer to by `connection: {kind: reference, name: …}`, each described as
+            `register_mcp_server` takes it; they come before those that the process has registered.
         idle_seconds: After how long a connection that nobody uses is closed.
     """
 
     asks_others: ClassVar[bool] = True
 
-    def __init__(self, *, commands: Collection[str] | None = None, idle_seconds: float = IDLE_SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        commands: Collection[str] | None = None,
+        connections: Mapping[str, Mapping[str, Any]] | None = None,
+        idle_seconds: float = IDLE_SECONDS,
+    ) -> None:
+        """Raises ConfigurationError for a connection that describes no server."""
+        self._named = {name: named_server(name, server) for name, server in (connections or {}).items()}
         self._commands = commands
         self._idle_seconds = idle_seconds
         self._pool: Pool | None = None
@@ -71,14 +82,25 @@ class McpKind(ToolKind):
             await self._pool.close()
 
     async def _means(self, tool: Tool) -> tuple[Target, Pool, Any]:
-        server = server_of(tool)
-        if server.command and self._commands is not None and server.command not in self._commands:
+        name = reference_of(tool)
+        server = self._registered(tool, name) if name else server_of(tool)
+        if not name and server.command and self._commands is not None and server.command not in self._commands:
             allowed = ", ".join(sorted(self._commands)) or "none"
             raise ToolOfferError(f"Tool {tool.name!r}: this worker starts no {server.command!r}; it starts: {allowed}")
         calls = await _code()
         if self._pool is None:  # Nothing is awaited from here on: there is one pool.
             self._pool = calls.Pool(self._idle_seconds)
         return calls.Target(server, title_of(tool), discovery_seconds(tool)), self._pool, calls
+
+    def _registered(self, tool: Tool, name: str) -> Server:
+        server = self._named.get(name) or registered_server(name)
+        if server is None:
+            raise ToolOfferError(
+                f"Tool {tool.name!r}: this worker has no MCP server {name!r}. Its owner gives it one: perdure.tools."
+                f"register_mcp_server({name!r}, {{'endpoint': …}}) in a module of --tools, or "
+                f"create_worker(tool_kinds={{'mcp': McpKind(connections={{{name!r}: …}})}})"
+            )
+        return server
 
 
 async def _code() -> ModuleType:
