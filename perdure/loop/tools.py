@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from ..arguments import parse_with_repair
 from ..child_agents import DELEGATE
@@ -114,7 +114,7 @@ class ToolRound:
         if call.fault:
             return refused(call.fault, "invalid_call")
         if call.name not in self._tools:
-            return refused(f"Error: Tool not registered: {_shown(call)}. {self._available()}", "unknown_tool")
+            return refused(f"Error: {self._unknown(call)}", "unknown_tool")
         try:
             arguments, warning = parse_with_repair(call.arguments)
         except ToolArgumentError as error:
@@ -190,8 +190,16 @@ class ToolRound:
         self._allowances.settle(allowance, end)
         return end.result
 
-    def _available(self) -> str:
-        return f"Available tools: {', '.join(sorted(self._tools))}" if self._tools else "There are no tools."
+    def _unknown(self, call: ToolCall) -> str:
+        """What was called, and what can be, by the names that the model was told."""
+        if not self._state.prompted or not self._effects.is_new("agents-by-their-names"):
+            return f"Tool not registered: {_shown(call)}. {_listed('tools', self._tools)}"
+        agents = [name.removeprefix(DELEGATE) for name in self._tools if name.startswith(DELEGATE)]
+        tools = [name for name in self._tools if not name.startswith(DELEGATE)]
+        shown = _shown(call)
+        what = f"No such agent: {shown.removeprefix(DELEGATE)}" if shown.startswith(DELEGATE) else None
+        listed = ". ".join(_listed(kind, names) for kind, names in (("tools", tools), ("agents", agents)) if names)
+        return f"{what or f'Tool not registered: {shown}'}. {listed or _listed('tools', ())}"
 
     def _emit(self, type: EventType, data: LoggedData, call: ToolCall) -> None:
         self._effects.emit(type, self._state.iteration, data, call_id=call.id)
@@ -202,6 +210,10 @@ def _of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
     shown = excerpt(json.dumps(request.arguments, ensure_ascii=False), MAX_SHOWN_ARGUMENTS)
     note = TextPart(value=f"[executed with arguments that a person edited: {shown}]\n")
     return result.model_copy(update={"parts": [note, *result.parts]})
+
+
+def _listed(kind: str, names: Collection[str]) -> str:
+    return f"Available {kind}: {', '.join(sorted(names))}" if names else f"There are no {kind}."
 
 
 def _shown(call: ToolCall) -> str:

@@ -137,6 +137,17 @@ async def test_an_unknown_tool_and_wrong_arguments() -> None:
     assert texts(stage.seen[1])[-1][1].startswith("[Step 1/5] Tool execution failed: Error: Tool not registered")
 
 
+async def test_an_unknown_agent_is_told_with_the_names_by_which_agents_are_called() -> None:
+    stage = prompted('{"agent": "nobody", "task": "Find out"}', '{"tool": "nothing"}', "{}", "Done")
+    await stage.play()
+    told = "Available tools: echo. Available agents: researcher"
+    assert texts(stage.seen[1])[-1] == ("user", f"[Step 1/5] Delegation failed: Error: No such agent: nobody. {told}")
+    assert stage.results()[1] == f"Error: Tool not registered: nothing. {told}"
+    native = Stage(asks(call("nothing")), says("Done"), tools=TOOLS)
+    await native.play()
+    assert native.results() == ["Error: Tool not registered: nothing. Available tools: delegate_to_researcher, echo"]
+
+
 @pytest.mark.parametrize("text", ["The answer is 4.", '{"score": 3}', "The score is {3}"])
 async def test_any_other_text_leads_to_the_answer(text: str) -> None:
     stage = prompted(text, "It is 4.")
