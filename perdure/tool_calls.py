@@ -123,6 +123,8 @@ class ToolSpec(Exchanged):
     """How often an execution that has failed is repeated."""
     local: bool = False
     """Whether it is executed as a local activity."""
+    isolated: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether its function is called in a process of its own."""
     max_result: int | None = None
     """Bytes of text that the model is shown of one result; None for the usual limit."""
     approval_timeout: float | None = None

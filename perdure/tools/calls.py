@@ -8,9 +8,11 @@ from functools import partial
 from typing import Any
 
 from ..agent import Agent, OfferedFunction
+from ..result_sizes import SizeLimits
 from .binding import apply_bindings
 from .context import ToolContext
 from .handlers import Handler
+from .isolated import is_isolated, isolated_call
 from .kind import KindCall
 from .resources import Resources
 from .signature import InvalidArguments, signature_of
@@ -32,11 +34,13 @@ def call_of(
     arguments: Mapping[str, Any],
     inputs: Mapping[str, Any],
     resources: Resources,
+    limits: SizeLimits,
 ) -> Call:
     """The handler's code with all its arguments except the context.
 
     Only what the model wrote is checked: it does not know the parameters that are bound to inputs. Raises
-    InvalidArguments for what it wrote, and UnfitInputError for a bound parameter that the function can't do without.
+    InvalidArguments for what it wrote, UnfitInputError for a bound parameter that the function can't do without, and
+    ConfigurationError as `isolated_call` does.
     """
     if handler.kind is not None:
         return _of_kind(handler, agent, arguments, inputs)
@@ -44,6 +48,10 @@ def call_of(
     function = handler.function
     signature, shared = signature_of(function), resources.parameters(function)
     bound = _filled_in(handler, arguments, inputs, shared)
+    if handler.is_by_name and is_isolated(function):
+        hidden = list(handler.tool.bindings or {})
+        signature.fit(bound, hidden=hidden, elsewhere=shared)
+        return Call(isolated_call(function, bound, hidden, limits, shared), is_async=True)
     if handler.is_by_name:
         named = signature.fit(bound, hidden=(handler.tool.bindings or {}).keys(), elsewhere=shared)
         call = partial(function, **named)

@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeVar, overload
 from ..tool_calls import ToolSpec
 from .approval import ATTRIBUTE, Check, read_approval
 from .declaration import written_declaration
+from .isolated_job import Place
 from .policy import with_policy
 from .registry import register_tool
 
@@ -29,6 +30,7 @@ def tool(
     approval: Literal["always", "never"] | Check | None = None,
     approval_timeout: float | None = None,
     local: bool = False,
+    isolated: bool = False,
     max_result: int | None = None,
 ) -> Callable[[Function], Function]: ...
 def tool(
@@ -45,6 +47,7 @@ def tool(
     approval: Literal["always", "never"] | Check | None = None,
     approval_timeout: float | None = None,
     local: bool = False,
+    isolated: bool = False,
     max_result: int | None = None,
 ) -> Any:
     """Declare a function, plain or async, as a tool: `@tool` or `@tool(name=…, …)`.
@@ -69,14 +72,19 @@ def tool(
         approval_timeout: Seconds until a call that nobody has decided about is denied; None for never.
         local: True for a fast function without effects, of well under 100 ms: it is executed where the workflow is,
             which saves time and history. It is given up after 2 seconds, and can't be `idempotent=False`.
+        isolated: True for a plain function that is called in a process of its own: a crash of it is a failed call, and
+            ends neither the worker nor other calls.
         max_result: Bytes of text that the model is shown of one result.
 
-    Raises ConfigurationError for a tool that is both local and not idempotent, and for an `approval` that is none.
+    Raises ConfigurationError for a tool that is both local and not idempotent or isolated, for an `approval` that is
+    none, and for an isolated function that another process can't find by its name.
     """
 
     def declare(function: Function) -> Function:
         tool_name = name or function.__name__
         asks = read_approval(tool_name, approval, needs_approval)
+        if isolated:
+            Place.of(function)
         function.__tool__ = written_declaration(tool_name, function, description)  # type: ignore[attr-defined]
         spec = ToolSpec(
             name=tool_name,
@@ -88,6 +96,7 @@ def tool(
             approval_check=asks.kind,
             approval_timeout=approval_timeout,
             local=local,
+            isolated=isolated,
             max_result=max_result,
         )
         function.__tool_spec__ = with_policy(spec, None, is_function=True)  # type: ignore[attr-defined]

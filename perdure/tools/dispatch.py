@@ -127,8 +127,8 @@ class ToolBox:
         """
         handler = self.resolve(name, agent)
         started = time.perf_counter()
-        finish = partial(to_result, limits=limits or self._limits)
-        result = await self._run(handler, agent, arguments, inputs, context or ToolContext(), timeout, finish)
+        most = limits or self._limits
+        result = await self._run(handler, agent, arguments, inputs, context or ToolContext(), timeout, most)
         if result.duration_ms is None:
             result.duration_ms = round((time.perf_counter() - started) * 1000, 3)
         return result
@@ -192,11 +192,11 @@ class ToolBox:
         inputs: Mapping[str, Any],
         context: ToolContext,
         timeout: float | None,
-        finish: Callable[[Any], ToolResult],
+        limits: SizeLimits,
     ) -> ToolResult:
-        name = handler.tool.name
+        name, finish = handler.tool.name, partial(to_result, limits=limits)
         try:
-            call = call_of(handler, agent, arguments, inputs, self._resources)
+            call = call_of(handler, agent, arguments, inputs, self._resources, limits)
             async with asyncio.timeout(timeout):
                 ended = await self._end_of(call, name, context, finish)
         except InvalidArguments as error:

@@ -16,6 +16,9 @@ from typing import Any
 from ..errors import ConfigurationError
 from .collect import add_tool, tool_name, tools_of_module
 
+FILE_MODULE = "perdure_tools_"
+"""How the names of modules begin that are made of files."""
+
 
 def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
     """Tool name → function, for all sources together.
@@ -87,7 +90,7 @@ def _load_file(place: str) -> ModuleType:
     path = Path(place).resolve()
     if not path.is_file():
         raise ConfigurationError(f"Can't load {place!r}: there is no file {path}")
-    name = f"perdure_tools_{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    name = f"{FILE_MODULE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise ConfigurationError(f"Can't load {place!r}: {path} is not a Python file")

@@ -31,6 +31,10 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
     _check_numbers(spec)
     if spec.needs_approval:
         spec = spec.model_copy(update={"approval_check": None})
+    if spec.local and spec.isolated:
+        raise ConfigurationError(
+            f"tool {spec.name!r} is local and isolated: a local tool has no time for a process. Leave out one"
+        )
     if spec.local and not spec.idempotent:
         raise ConfigurationError(
             f"tool {spec.name!r} is local and not idempotent: a local activity may be executed again after its worker "

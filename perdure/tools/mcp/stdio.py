@@ -6,11 +6,8 @@ The SDK's own transport reads lines of any length, and gives a server this proce
 from __future__ import annotations
 
 import asyncio
-import logging
 import os
 import signal
-import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 
@@ -20,8 +17,8 @@ from mcp import types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from ...excerpt import one_line, visible
 from ...logs import get_logger
+from ..process_words import ProcessWords
 from .declaration import Server
 from .limits import MAX_MESSAGE_BYTES
 
@@ -29,9 +26,6 @@ LOOK_SECONDS = 0.25
 """Between two looks whether the process is still there."""
 ENDING_SECONDS = 1.5
 """How long a server may take to end when its input ends, and again when it is told to terminate."""
-_LINES_PER_MINUTE = 300
-_LONGEST_LINE = 2000
-_LAST_LINES = 5
 _log = get_logger("perdure.tools.mcp")
 
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
@@ -47,7 +41,7 @@ class ServerProcess:
         self.is_over = False
         """Whether it sends no more messages."""
         self._why = ""
-        self._said = _Said(title)
+        self._said = ProcessWords(f"MCP server {title!r}", _log)
         self._process: asyncio.subprocess.Process | None = None
 
     @property
@@ -168,34 +162,6 @@ class ServerProcess:
                 return
             self._said.note(line)
             await asyncio.sleep(0)
-
-
-class _Said:
-    """Logs what a server writes besides messages, so much and no more; remembers the last of it."""
-
-    def __init__(self, title: str) -> None:
-        self._title = title
-        self._last: deque[str] = deque(maxlen=_LAST_LINES)
-        self._minute = time.monotonic()
-        self._lines = 0
-
-    @property
-    def last_words(self) -> str:
-        """On one line."""
-        return one_line(" / ".join(self._last), 500)
-
-    def note(self, line: bytes, *, is_output: bool = False) -> None:
-        """Log a line of stderr, or one of stdout that is no message."""
-        text = visible(line[:_LONGEST_LINE].decode(errors="replace").rstrip())
-        self._last += [text] if text else []
-        if time.monotonic() - self._minute > 60:
-            self._minute, self._lines = time.monotonic(), 0
-        self._lines += 1
-        if self._lines == _LINES_PER_MINUTE + 1:
-            _log.warning("MCP server %r says too much: the rest of this minute is left out", self._title)
-        elif text and self._lines <= _LINES_PER_MINUTE:
-            remark = " wrote what is no message" if is_output else ""
-            _log.log(logging.WARNING if remark else logging.INFO, "MCP server %r%s: %s", self._title, remark, text)
 
 
 async def _end(process: asyncio.subprocess.Process) -> None:

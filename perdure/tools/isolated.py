@@ -1,0 +1,176 @@
+"""Has a plain function called in a process of its own, whose end, however it comes, ends nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+
+from ..errors import ConfigurationError
+from ..logs import get_logger
+from ..messages import ToolResult
+from ..result_sizes import SizeLimits
+from .context import ToolContext, about
+from .failed import with_advice
+from .isolated_job import Job, Place, Said
+from .process_words import ProcessWords
+
+LOOK_SECONDS = 0.5
+"""Between two looks whether the run was cancelled, once the function has asked."""
+PROCESS_DIED = "process_died"
+_PLAIN = ("run_id", "iteration", "call_id", "idempotency_key", "attempt", "tool", "last_heartbeat", "traceparent")
+_MOST_PER_BYTE = 6
+"""Bytes of JSON that a byte of a result may take."""
+_log = get_logger("perdure.tools")
+
+
+def is_isolated(function: Callable[..., Any]) -> bool:
+    """Whether the function is declared so."""
+    return bool(getattr(getattr(function, "__tool_spec__", None), "isolated", False))
+
+
+def isolated_call(
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    hidden: Sequence[str],
+    limits: SizeLimits,
+    resources: Mapping[str, type],
+) -> Callable[[ToolContext], Callable[[], Any]]:
+    """The call, once its context is known.
+
+    Raises ConfigurationError for a function that needs what only the worker's own process has, and for arguments that
+    have no JSON form.
+    """
+    if resources:
+        names = ", ".join(f"{name} ({kind.__name__})" for name, kind in resources.items())
+        raise ConfigurationError(f"an isolated tool has no resources of its worker: open {names} in the function")
+    try:
+        plain = json.loads(json.dumps(dict(arguments), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"the arguments of an isolated tool need a JSON form: {error}") from None
+    place = Place.of(function)
+
+    def with_context(context: ToolContext) -> Callable[[], Any]:
+        job = Job(
+            place=place,
+            path=sys.path,
+            arguments=plain,
+            hidden=list(hidden),
+            context={name: getattr(context, name) for name in _PLAIN},
+            conversation=list(context.conversation),
+            text_bytes=limits.text_bytes,
+            media_bytes=limits.media_bytes,
+        )
+        return _IsolatedCall(job, context).result
+
+    return with_context
+
+
+class _IsolatedCall:
+    """One process. However this ends, the process and all that it has started have ended with it."""
+
+    def __init__(self, job: Job, context: ToolContext) -> None:
+        self._job = job
+        self._context = context
+        self._most = _MOST_PER_BYTE * (job.text_bytes + job.media_bytes) + 2**20
+
+    async def result(self) -> ToolResult:
+        """What the function gives, or how it failed. Raises OSError where no process can be started."""
+        reader, process = await self._start()
+        words = ProcessWords(f"The process of tool {self._context.tool!r}", _log)
+        tasks = [asyncio.create_task(self._log_words(process, words))]
+        try:
+            said = await self._last_said(reader, process, tasks)
+            await asyncio.wait(tasks[:1], timeout=LOOK_SECONDS)  # For its last words.
+            return self._ended(said) if said is not None else await self._died(process, words)
+        finally:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            for task in tasks:
+                task.cancel()
+
+    async def _start(self) -> tuple[asyncio.StreamReader, asyncio.subprocess.Process]:
+        loop = asyncio.get_running_loop()
+        ours, theirs = os.pipe()
+        try:
+            reader = asyncio.StreamReader(limit=self._most)
+            await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(ours, "rb", 0))
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-P", "-m", "perdure.tools.isolated_process", str(theirs)),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                pass_fds=(theirs,),
+                start_new_session=True,
+            )
+        finally:
+            os.close(theirs)
+        assert process.stdin is not None
+        process.stdin.write(self._job.model_dump_json(by_alias=True).encode() + b"\n")
+        return reader, process
+
+    async def _last_said(
+        self, reader: asyncio.StreamReader, process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]
+    ) -> Said | None:
+        while line := await self._line(reader):
+            said = Said.model_validate_json(line)
+            if said.progress is not None:
+                self._context.report(said.progress)
+            elif said.heartbeat is not None:
+                self._context.heartbeat(*said.heartbeat)
+            elif said.asks_cancelled:
+                tasks.append(asyncio.create_task(self._tell_when_cancelled(process)))
+            else:
+                return said
+        return None
+
+    async def _line(self, reader: asyncio.StreamReader) -> bytes:
+        try:
+            return await reader.readline()
+        except ValueError:
+            raise ValueError(f"its process has written more than {self._most:,} bytes at once") from None
+
+    async def _tell_when_cancelled(self, process: asyncio.subprocess.Process) -> None:
+        while not self._context.cancelled:
+            await asyncio.sleep(LOOK_SECONDS)
+        assert process.stdin is not None
+        process.stdin.write(b"cancelled\n")
+
+    async def _log_words(self, process: asyncio.subprocess.Process, words: ProcessWords) -> None:
+        assert process.stdout is not None
+        with suppress(ValueError):
+            while line := await process.stdout.readline():
+                words.note(line)
+
+    def _ended(self, said: Said) -> ToolResult:
+        if said.result is not None:
+            return said.result
+        name = self._context.tool
+        extra = about(name, self._context)
+        _log.error("Tool %r raised %s in its process\n%s", name, said.text, said.traceback, extra=extra)
+        text = f"Error: Tool '{name}' failed: {with_advice(said.text)}"
+        return ToolResult.failure(text, kind=said.raised or "error", outcome_unknown=said.outcome_unknown)
+
+    async def _died(self, process: asyncio.subprocess.Process, words: ProcessWords) -> ToolResult:
+        with suppress(TimeoutError):
+            async with asyncio.timeout(LOOK_SECONDS):
+                await process.wait()
+        code, name = process.returncode, self._context.tool
+        last = words.last_words
+        text = f"its process {_end(code)} before the function did{last and f'; it wrote: {last}'}"
+        _log.error("Tool %r: %s", name, text, extra=about(name, self._context))
+        return ToolResult.failure(f"Error: Tool '{name}' failed: {text}", kind=PROCESS_DIED, outcome_unknown=True)
+
+
+def _end(code: int | None) -> str:
+    if code is None:
+        return "ended"
+    if code >= 0:
+        return f"ended with exit code {code}"
+    known = -code in {int(each) for each in signal.Signals}
+    return f"was killed by {signal.Signals(-code).name if known else f'signal {-code}'}"

@@ -1,0 +1,95 @@
+"""Calls one function in a process of its own: `python -m perdure.tools.isolated_process FD`; see `isolated`."""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import sys
+import threading
+import traceback
+from typing import Any, NoReturn
+
+from ..messages import ToolResult
+from ..result_sizes import SizeLimits
+from .context import ToolContext
+from .failed import describe
+from .isolated_job import Job, Said
+from .kind import OutcomeUnknown
+from .results import to_result
+from .signature import signature_of
+
+CANCELLED = b"cancelled"
+
+
+class _Worker:
+    """The worker, at the other ends of two pipes. When it is gone, this process ends too."""
+
+    def __init__(self, pipe: int) -> None:
+        self._pipe = pipe
+        self._lock = threading.Lock()
+        self._has_asked = False
+        self._cancelled = threading.Event()
+        self.job = Job.model_validate_json(sys.stdin.buffer.readline())
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def tell(self, said: Said) -> None:
+        line = said.model_dump_json(exclude_none=True, by_alias=True).encode() + b"\n"
+        with self._lock:
+            while line:
+                line = line[os.write(self._pipe, line) :]
+
+    def is_cancelled(self) -> bool:
+        if not self._has_asked:
+            self._has_asked = True
+            self.tell(Said(asks_cancelled=True))
+        return self._cancelled.is_set()
+
+    def context(self) -> ToolContext:
+        return ToolContext(
+            **self.job.context,
+            conversation=self.job.conversation,
+            heartbeat=lambda *details: self.tell(Said(heartbeat=list(details))),
+            report=lambda progress: self.tell(Said(progress=progress)),
+            is_cancelled=self.is_cancelled,
+            handed_on=_not_here,
+        )
+
+    def _listen(self) -> None:
+        for line in sys.stdin.buffer:
+            if line.strip() == CANCELLED:
+                self._cancelled.set()
+        os._exit(1)
+
+
+async def _not_here() -> bool:
+    raise RuntimeError("context.handed_on() can't be asked in an isolated tool, which is ended when it is cancelled")
+
+
+def main() -> NoReturn:
+    faulthandler.enable()
+    worker = _Worker(int(sys.argv[1]))
+    try:
+        worker.tell(Said(result=_result(worker)))
+    except BaseException as error:
+        told = Said(raised=type(error).__name__, text=describe(error), traceback=traceback.format_exc()[-20_000:])
+        told.outcome_unknown = isinstance(error, OutcomeUnknown)
+        worker.tell(told)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(0)  # Whatever its threads still do: the call has ended.
+
+
+def _result(worker: _Worker) -> ToolResult:
+    job = worker.job
+    sys.path[:] = job.path
+    function = job.place.function()
+    signature = signature_of(function)
+    given: dict[str, Any] = signature.fit(job.arguments, hidden=job.hidden)
+    if signature.context_name:
+        given[signature.context_name] = worker.context()
+    limits = SizeLimits(text_bytes=job.text_bytes, media_bytes=job.media_bytes)
+    return to_result(function(**given), limits)
+
+
+if __name__ == "__main__":
+    main()

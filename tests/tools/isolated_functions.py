@@ -1,0 +1,59 @@
+"""Functions that are called in processes of their own."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from perdure import ToolContext, tool
+from perdure.tools import OutcomeUnknown
+
+
+class Database:
+    """A resource."""
+
+
+@tool(isolated=True)
+def behave(how: str, place: str = "") -> str:
+    """Do what is said."""
+    match how:
+        case "exit":
+            os._exit(3)
+        case "segfault":
+            ctypes.string_at(0)
+        case "raise":
+            raise KeyError("nokey")
+        case "unknown":
+            raise OutcomeUnknown("no answer")
+        case "large":
+            return "x" * 5_000_000
+        case "print":
+            print("to stdout")
+            print("to stderr", file=sys.stderr)
+        case "leave":
+            sys.exit("gone")
+        case "hang":
+            child = subprocess.Popen(["sleep", "600"])
+            Path(place).write_text(f"{os.getpid()} {child.pid}")
+            time.sleep(600)
+    return f"{how} in {os.getpid()}"
+
+
+@tool(isolated=True)
+def tell(context: ToolContext) -> list[object]:
+    """Tell how far it is, until the run is cancelled."""
+    context.progress(1, 2, "half")
+    context.heartbeat({"row": 7})
+    while not context.cancelled:
+        time.sleep(0.01)
+    return [context.call_id, context.attempt, list(context.last_heartbeat)]
+
+
+@tool(isolated=True)
+def query(database: Database) -> str:
+    """Ask the database."""
+    return str(database)

@@ -1,0 +1,145 @@
+"""`@tool(isolated=True)`: functions in processes of their own, whose end is that of one call."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure import tool
+from perdure.agent import Agent
+from perdure.errors import ConfigurationError
+from perdure.messages import ToolResult
+from perdure.tool_calls import ToolProgress
+from perdure.tools import clear_tools
+from perdure.tools.context import ToolContext
+from perdure.tools.dispatch import ToolBox
+from perdure.tools.loading import load_tools
+from tests.conftest import wait_for
+from tests.tools.mcp.stage import is_alive
+
+from .isolated_functions import Database, behave, query, tell
+
+AGENT = Agent.model_validate({"tools": [{"name": name} for name in ("behave", "tell", "query", "shout")]})
+
+
+@pytest.fixture(autouse=True)
+def _forget_tools() -> Iterator[None]:
+    yield
+    clear_tools()
+
+
+async def run(name: str, context: ToolContext | None = None, timeout: float = 30, **arguments: Any) -> ToolResult:
+    box = ToolBox([behave, tell, query], resources={Database: Database}, registered=False)
+    return await box.execute(AGENT, name, arguments, {}, context, timeout=timeout)
+
+
+async def test_it_runs_in_a_process_of_its_own() -> None:
+    result = await run("behave", how="well")
+    assert result.status == "success"
+    assert result.text.startswith("well in ")
+    assert result.text != f"well in {os.getpid()}"
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "text", "unknown"),
+    [
+        ("exit", "process_died", "its process ended with exit code 3 before the function did", True),
+        ("segfault", "process_died", "its process was killed by SIGSEGV before the function did; it wrote: ", True),
+        ("raise", "KeyError", "KeyError: 'nokey'", False),
+        ("unknown", "OutcomeUnknown", "OutcomeUnknown: no answer", True),
+        ("leave", "SystemExit", "SystemExit: gone", False),
+    ],
+)
+async def test_whatever_ends_it_is_a_failed_call(how: str, kind: str, text: str, unknown: bool) -> None:
+    result = await run("behave", how=how)
+    assert (result.status, result.error_kind, result.outcome_unknown) == ("error", kind, unknown)
+    assert result.text.startswith(f"Error: Tool 'behave' failed: {text}")
+
+
+async def test_its_result_is_bounded_and_its_arguments_are_checked() -> None:
+    large, wrong = await asyncio.gather(run("behave", how="large"), run("behave", how="well", place=["a"]))
+    assert 900_000 < len(large.text) < 1_100_000
+    assert wrong.error_kind == "invalid_arguments"
+
+
+async def test_what_it_writes_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "perdure.tools")
+    assert (await run("behave", how="print")).status == "success"
+    assert "The process of tool 'behave': to stdout" in caplog.text
+    assert "The process of tool 'behave': to stderr" in caplog.text
+
+
+async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started(tmp_path: Path) -> None:
+    place = tmp_path / "pids"
+    running = asyncio.create_task(run("behave", how="hang", place=str(place)))
+
+    async def begun() -> list[int]:
+        return [int(each) for each in place.read_text().split()] if place.exists() else []
+
+    pids = await wait_for(begun)
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+
+    async def ended() -> bool:
+        return not any(map(is_alive, pids))
+
+    assert len(pids) == 2
+    await wait_for(ended)
+
+
+async def test_it_has_the_time_of_any_tool(tmp_path: Path) -> None:
+    result = await run("behave", how="hang", place=str(tmp_path / "pids"), timeout=0.3)
+    assert (result.status, result.outcome_unknown) == ("timeout", True)
+
+
+async def test_it_tells_how_far_it_is_and_hears_of_a_cancellation() -> None:
+    told: list[Any] = []
+    given = ToolContext(
+        call_id="c",
+        attempt=2,
+        last_heartbeat=("before",),
+        heartbeat=lambda *details: told.append(details),
+        report=told.append,
+        is_cancelled=lambda: len(told) == 2,
+    )
+    result = await run("tell", given)
+    assert result.text == '["c",2,["before"]]'
+    assert sorted(told, key=lambda each: isinstance(each, tuple)) == [
+        ToolProgress(name="tell", call_id="c", iteration=0, done=1, total=2, text="half"),
+        ({"row": 7},),
+    ]
+
+
+async def test_a_tool_of_a_file_is_found_again(tmp_path: Path) -> None:
+    (tmp_path / "loud_words.py").write_text("WORD = 'hey'\n")
+    source = "from loud_words import WORD\nfrom perdure import tool\n\n\n"
+    source += "@tool(isolated=True)\ndef shout() -> str:\n    return WORD\n"
+    (tmp_path / "loud.py").write_text(source)
+    box = ToolBox(load_tools(str(tmp_path / "loud.py")), registered=False)
+    assert (await box.execute(AGENT, "shout", {}, {}, timeout=30)).text == "hey"
+
+
+async def test_what_only_the_worker_has_is_refused() -> None:
+    result = await run("query")
+    assert "an isolated tool has no resources of its worker: open database (Database) in the function" in result.text
+
+
+def test_what_no_process_can_find_or_call_is_refused() -> None:
+    async def slow() -> None: ...
+
+    with pytest.raises(ConfigurationError, match="expected a function on the top level of a module"):
+        tool(isolated=True)(slow)
+    with pytest.raises(ConfigurationError, match="expected a plain function, not an async one"):
+        tool(isolated=True)(test_what_it_writes_is_logged)
+    with pytest.raises(ConfigurationError, match="is local and isolated"):
+        tool(isolated=True, local=True)(is_alive)
+    own = type(is_alive)(is_alive.__code__, {"__name__": "__main__"}, "own")
+    with pytest.raises(ConfigurationError, match="move it to a module"):
+        tool(isolated=True)(own)
