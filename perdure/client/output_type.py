@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
 from ..agent import Agent, Property
 from ..errors import ConfigurationError, OutputError
 from ..excerpt import excerpt
 from ..protocol.outcome import RunResult
+from ..providers.output_checks import remember_check
 from ..providers.structured import StructuredResult, cast
 from ..schema import object_schema
 from ..tools.properties import property_of
@@ -24,6 +26,8 @@ Schema = Mapping[str, Any]
 def with_output_type(agent: Agent, output_type: Any) -> Agent:
     """The agent with `outputs` that every value of the type fits, and of them only what the agent's own allow.
 
+    From then on, the type's own rules are told to models whose answers break them, by the workers of this process.
+
     Raises ConfigurationError when the agent declares others, and for a type that `outputs` can't describe.
     """
     if output_type is str and not agent.outputs:
@@ -34,7 +38,26 @@ def with_output_type(agent: Agent, output_type: Any) -> Agent:
             f"output_type={_name(output_type)} and the outputs of the agent {agent.name!r} differ: the type has "
             f"{_shown(described)}, the agent has {_shown(agent.outputs)}. Change one of them, or leave one out"
         )
-    return agent.model_copy(update={"outputs": _merged(agent.outputs, described) if agent.outputs else described})
+    outputs = _merged(agent.outputs, described) if agent.outputs else described
+    remember_check(outputs, output_type, partial(_faults, described, output_type))
+    return agent.model_copy(update={"outputs": outputs})
+
+
+def _faults(described: Sequence[Property], output_type: Any, value: dict[str, Any]) -> list[str]:
+    """Why the answer is no value of the type, for the model to read."""
+    present = _without_nulls(value, described)
+    try:
+        cast(StructuredResult(present, json.dumps(present)), readable(output_type))
+    except ValidationError as error:
+        return [_fault(each) for each in error.errors(include_url=False, include_context=False, include_input=False)]
+    except Exception as error:  # A validator's own code, which has failed over what the model wrote.
+        return [f"$: {type(error).__name__}: {error}"]
+    return []
+
+
+def _fault(detail: Any) -> str:
+    path = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in detail["loc"])
+    return f"${path}: {detail['msg']}"
 
 
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -11,6 +11,7 @@ from ..agent import Property
 from ..excerpt import excerpt
 from ..schema import LENIENT, object_schema
 from ..valid_text import valid_json
+from .output_checks import check_faults
 
 T = TypeVar("T")
 
@@ -41,11 +42,14 @@ def structured_value(text: str) -> Any:
 
 
 def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]:
-    """The value of an answer and why it does not fit the declared outputs; the value is None if it is no object."""
+    """The value of an answer and why it does not fit the declared outputs; the value is None if it is no object.
+
+    Where this process knows of a type with these outputs, its own rules count too (`remember_check`).
+    """
     value = structured_value(text)
     if not isinstance(value, StructuredResult):
         return None, ["the answer is not a JSON object"]
-    return value, output_faults(value, outputs)
+    return value, output_faults(value, outputs) or _told(check_faults(value, outputs))
 
 
 def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
@@ -57,9 +61,13 @@ def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
 
     errors = islice(Draft202012Validator(object_schema(outputs, LENIENT)).iter_errors(value), MAX_FAULTS)
     try:
-        return [excerpt(f"{error.json_path}: {error.message}", MAX_FAULT_CHARS) for error in errors]
+        return _told(f"{error.json_path}: {error.message}" for error in errors)
     except RecursionError:
         return ["the answer is nested too deeply"]
+
+
+def _told(faults: Iterable[str]) -> list[str]:
+    return [excerpt(fault, MAX_FAULT_CHARS) for fault in islice(faults, MAX_FAULTS)]
 
 
 def cast(result: Any, target: type[T]) -> T:

@@ -1,0 +1,83 @@
+"""The rules of a caller's type: the model is told when its answer breaks them (§8.8)."""
+
+from __future__ import annotations
+
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel, Field, field_validator
+from temporalio.client import Client
+
+import perdure
+from perdure.client import session, start_run
+from perdure.testing import ScriptedModel, run_in_process, says
+from perdure.worker import create_worker
+from tests.workflows.agents import QUESTION, scripted_agent
+
+
+class Place(BaseModel):
+    city: str
+    degrees: int = Field(ge=-90)
+    note: str = "none"
+
+    @field_validator("city")
+    @classmethod
+    def _is_upper_case(cls, city: str) -> str:
+        if not city.isupper():
+            raise ValueError("write it in capitals")
+        return city
+
+
+class Elsewhere(BaseModel):
+    """The same outputs, without the rules."""
+
+    town: str
+
+
+class Strict(BaseModel):
+    town: str
+
+    @field_validator("town")
+    @classmethod
+    def _fails(cls, town: str) -> str:
+        return {"a": "b"}[town]
+
+
+WRONG = says('{"city": "Paris", "degrees": -100, "note": null}')
+RIGHT = says('{"city": "PARIS", "degrees": 20, "note": null}')
+TOLD = "- $.city: Value error, write it in capitals\n- $.degrees: Input should be greater than or equal to -90\n"
+
+
+async def test_invoke_agent_tells_the_model(client: Client) -> None:
+    with ScriptedModel([WRONG, RIGHT]) as model:
+        agent = scripted_agent(model)
+        place = await perdure.invoke_agent_async(agent, messages=QUESTION, client=client, output_type=Place)
+    assert place == Place(city="PARIS", degrees=20)
+    assert TOLD in model.requests[1].messages[-1].text
+
+
+async def test_so_do_runs_and_sessions_whose_worker_is_here(client: Client) -> None:
+    with ScriptedModel([WRONG, RIGHT]) as model:
+        agent, queue = scripted_agent(model, instructions="Where?"), f"test-{uuid4()}"
+        async with create_worker(client, task_queue=queue):
+            run = await start_run(client, agent, task_queue=queue, output_type=Place)
+            assert (await run.result()).output.city == "PARIS"
+            talk = session(client, agent, queue, task_queue=queue, output_type=Place)
+            assert (await (await talk.send("Where?")).result()).output.city == "PARIS"
+    assert TOLD in model.requests[1].messages[-1].text
+    assert TOLD in model.requests[3].messages[-1].text
+
+
+def test_the_error_after_the_last_retry_says_what_is_broken() -> None:
+    agent = perdure.load_dict({"model": "m", "instructions": "Where?"})
+    assert run_in_process(agent, model=[WRONG, RIGHT], output_type=Place).iterations == 2
+    with pytest.raises(perdure.OutputError, match="write it in capitals"):
+        run_in_process(agent, model=[WRONG], output_type=Place, options={"output_retries": 0})
+
+
+def test_of_types_with_the_same_outputs_one_is_enough() -> None:
+    agent = perdure.load_dict({"model": "m", "instructions": "Where?"})
+    answer = [says('{"town": "c"}')]
+    with pytest.raises(perdure.OutputError, match="KeyError: 'c'"):
+        run_in_process(agent, model=answer, output_type=Strict, options={"output_retries": 0})
+    assert run_in_process(agent, model=answer, output_type=Elsewhere).output.town == "c"
