@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import traceback
 
-from .redaction import redact
+from .redaction import redacted_excerpt
 
 
 class WithoutSecrets(logging.Filter):
@@ -18,12 +18,12 @@ class WithoutSecrets(logging.Filter):
             text = record.getMessage()
         except Exception:
             text = str(record.msg)
-        record.msg, record.args = redact(text), None
+        record.msg, record.args = redacted_excerpt(text), None
         if record.exc_info and record.exc_info[1] is not None:
             record.exc_text = "".join(traceback.format_exception(record.exc_info[1])).rstrip()
         record.exc_info = None
         if record.exc_text:
-            record.exc_text = redact(record.exc_text)
+            record.exc_text = redacted_excerpt(record.exc_text)
         record.is_redacted = True
         return True
 

@@ -23,7 +23,13 @@ SHORTEST = 16
 SHORTEST_OF_AGENT = 8
 """The same for what stands in a connection of the agent itself: a key, however short."""
 
-_SECRET_VARIABLE = re.compile(r"API_?KEY|_KEY$|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE", re.IGNORECASE)
+_SECRET_VARIABLE = re.compile(
+    r"API_?KEY|_KEY$|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?$|_PWD$|COOKIES?$|_AUTH$|_AUTHORIZATION$",
+    re.IGNORECASE,
+)
+_HEADERS_VARIABLE = re.compile(r"_HEADERS$", re.IGNORECASE)
+_HEADER_VALUE = re.compile(r"[=:]\s*(?:(?:Bearer|Basic)(?:\s+|%20))?([^,\n]+)", re.IGNORECASE)
+"""In `OTEL_EXPORTER_OTLP_HEADERS` (`name=value,…`) and `OPENAI_CUSTOM_HEADERS` (`name: value`, a line each)."""
 _URL_VARIABLE = re.compile(r"URL|URI|DSN|PROXY|ENDPOINT|CONNECTION", re.IGNORECASE)
 _ENV_NAME = re.compile(r"\$\{env:([^:}]*)")
 _CREDENTIAL = "${credential:"
@@ -57,6 +63,10 @@ _SECRET_NAME = re.compile(
 )
 
 MAX_REFERENCES = 1000
+MAX_LOGGED_CHARS = 64 * 1024
+"""Of one text that people and logs read."""
+_MARGIN = 8 * 1024
+"""What is cut off again on each side of a gap, so that no part of a secret stays there: no secret is longer."""
 
 _lock = Lock()
 _clients: dict[str, Any] = {}
@@ -98,6 +108,17 @@ def redact(text: str, agent: Agent | None = None) -> str:
         text = _USERINFO.sub(REDACTED, text)
         text = _QUERY_SECRET.sub(rf"\1{REDACTED}", text)
     return _LITERAL.sub(REDACTED, text)
+
+
+def redacted_excerpt(text: str, limit: int = MAX_LOGGED_CHARS) -> str:
+    """The same of a text of any length, of which at most so many characters are searched and given. Never raises.
+
+    Of a longer one, three quarters are its beginning, and one quarter is its end.
+    """
+    if len(text) <= limit:
+        return redact(text)
+    start, end = redact(text[: limit * 3 // 4]), redact(text[-(limit // 4) :])
+    return f"{start[:-_MARGIN]}\n[… of {len(text):,} characters, the middle is left out here …]\n{end[_MARGIN:]}"
 
 
 def looks_secret(text: str) -> bool:
@@ -175,7 +196,7 @@ def _secret_variables() -> Iterator[tuple[str, str]]:
 
 @lru_cache(maxsize=1024)
 def _may_hold_secret(name: str) -> bool:
-    return _SECRET_VARIABLE.search(name) is not None or _URL_VARIABLE.search(name) is not None
+    return any(kind.search(name) for kind in (_SECRET_VARIABLE, _URL_VARIABLE, _HEADERS_VARIABLE))
 
 
 @lru_cache(maxsize=4)
@@ -184,6 +205,10 @@ def _of_environment(variables: frozenset[tuple[str, str]]) -> tuple[Secret, ...]
     for name, value in sorted(variables):
         if _SECRET_VARIABLE.search(name):
             found.append(Secret(value, f"${{env:{name}}}"))
+        if _HEADERS_VARIABLE.search(name):
+            for given in map(str.strip, _HEADER_VALUE.findall(value)):
+                forms = {given, _percent_decoded(given)}
+                found += [Secret(form, f"${{env:{name}}}") for form in forms if len(form) >= SHORTEST_OF_AGENT]
         if name == _KEYS:
             found += [Secret(key, REDACTED) for key in _ENTRY.findall(value)]
         found += _in_url(value, SHORTEST)
@@ -242,6 +267,12 @@ def _forms(value: str) -> set[str]:
     sent = bare.encode(errors="replace")
     in_python = {repr(bare)[1:-1], repr(sent)[2:-1], sent.decode("latin-1")}
     return {bare, json.dumps(bare)[1:-1], json.dumps(bare, ensure_ascii=False)[1:-1], in_url, *in_python}
+
+
+def _percent_decoded(text: str) -> str:
+    return re.sub(rb"%([0-9A-Fa-f]{2})", lambda match: bytes.fromhex(match[1].decode()), text.encode()).decode(
+        errors="replace"
+    )
 
 
 def _percent_encoded(character: str) -> str:

@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 
 import pytest
 
+from perdure.activities.heartbeat import Heart
+from perdure.activities.model import ask_model
 from perdure.agent import Agent
+from perdure.logs import get_logger
+from perdure.messages import Message
+from perdure.options import RunOptions
 from perdure.prompty.load import load_dict
-from perdure.redaction import Redactor, Secret, redact
+from perdure.providers import close_clients
+from perdure.redaction import MAX_LOGGED_CHARS, Redactor, Secret, redact, redacted_excerpt
 
 
 def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,3 +41,80 @@ def test_the_forms_in_which_a_secret_comes_back(secret: str) -> None:
         said = redactor.text(f"Illegal header value {form}!")
         assert "(gone)" in said
         assert len(said) <= len("Illegal header value b'(gone)'!")
+
+
+@pytest.mark.parametrize(
+    "name", ["DB_CREDENTIAL", "DB_CREDENTIALS", "DB_PWD", "SITE_COOKIE", "PROXY_AUTH", "X_AUTHORIZATION", "db_pwd"]
+)
+def test_names_of_variables_that_hold_secrets(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(name, "planted secret value")
+    assert redact("it is planted secret value") == f"it is ${{env:{name}}}"
+
+
+def test_names_that_look_like_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("PWD", "OLDPWD", "SSH_AUTH_SOCK", "AUTHOR"):
+        monkeypatch.setenv(name, "/home/somebody/folder")
+    assert redact("in /home/somebody/folder") == "in /home/somebody/folder"
+
+
+def test_each_header_of_a_variable_is_a_secret(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "OTEL_EXPORTER_OTLP_HEADERS"
+    monkeypatch.setenv(name, "x-team=plantedkey,authorization=Basic%20cGxhbnRlZA%3D%3D, other=b")
+    monkeypatch.setenv("OPENAI_CUSTOM_HEADERS", "X-Gateway: planted gateway\nX-B: Bearer planted-token")
+    said = "plantedkey, Basic cGxhbnRlZA==, cGxhbnRlZA%3D%3D, planted gateway, planted-token"
+    names = ["OTEL_EXPORTER_OTLP_HEADERS"] * 3 + ["OPENAI_CUSTOM_HEADERS"] * 2
+    expected = "{}, Basic {}, {}, {}, {}".format(*(f"${{env:{name}}}" for name in names))
+    assert redact(said) == expected
+
+
+def test_a_long_text_is_shortened_before_it_is_searched(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "planted-" + "x" * 5000
+    monkeypatch.setenv("SOME_API_KEY", secret)
+    cut = MAX_LOGGED_CHARS * 3 // 4
+    for at in (cut - len(secret), cut - len(secret) // 2, cut - 1):
+        text = "a" * at + secret + "b" * 10_000_000
+        found = redacted_excerpt(text)
+        assert len(found) < MAX_LOGGED_CHARS
+        assert "planted" not in found
+        assert "xx" not in found
+    log = get_logger("perdure.test_redaction")
+    try:
+        raise ValueError("y" * 10_000_000)
+    except ValueError as error:
+        log.error("It raised %s", error, exc_info=error)
+    [record] = [record for record in caplog.records if record.name == log.name]
+    assert isinstance(record, logging.LogRecord)
+    assert len(record.getMessage()) <= MAX_LOGGED_CHARS
+    assert len(record.exc_text or "") <= MAX_LOGGED_CHARS
+    assert (record.exc_text or "").startswith("Traceback")
+
+
+async def test_what_a_provider_says_of_its_answer_has_no_secret(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    secret = "planted-secret-value"
+    monkeypatch.setenv("SOME_API_KEY", secret)
+    answer = {
+        "choices": [{"message": {"content": "It is."}, "finish_reason": f"length {secret}"}],
+        "usage": {"prompt_tokens": f"none {secret}"},
+    }
+    body = json.dumps(answer).encode()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        writer.write(head.encode() + body)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    endpoint = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    agent = Agent.model_validate({"model": {"id": "m", "connection": {"kind": "anonymous", "endpoint": endpoint}}})
+    reply = await ask_model(agent, [Message.user("What?")], RunOptions(llm_timeout=5), Heart())
+    await close_clients()
+    server.close()
+    assert reply.finish_reason == "length ${env:SOME_API_KEY}"
+    assert reply.warnings
+    assert secret not in reply.model_dump_json()

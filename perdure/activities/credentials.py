@@ -17,7 +17,7 @@ from ..excerpt import one_line
 from ..prompty.portable import credentials_in, resolve_environment
 from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.inventory import Lacking
-from ..redaction import redact
+from ..redaction import redacted_excerpt
 from ..tools.signature import is_async
 from ..tools.user_loop import UserLoop
 from .run_cache import KnownRun
@@ -178,7 +178,7 @@ def _failed(id: str, error: BaseException) -> CredentialError:
         said = f"{type(error).__name__}: {error}"
     except Exception:
         said = type(error).__name__
-    return CredentialError(f"The worker's credentials failed for {id!r}: {redact(one_line(said, 500))}", id)
+    return CredentialError(f"The worker's credentials failed for {id!r}: {one_line(redacted_excerpt(said), 500)}", id)
 
 
 def _secret(id: str, value: Any) -> str | None:

@@ -11,7 +11,7 @@ from temporalio.service import RPCError
 from ..conversation import DigestMismatchError
 from ..errors import ConfigurationError, InvokerError, ModelError, RunError
 from ..protocol import activities
-from ..redaction import redact
+from ..redaction import redacted_excerpt
 from ..valid_text import bounded_text
 
 
@@ -38,7 +38,7 @@ def typed_failures() -> Iterator[None]:
 
 
 def _failure(text: str, type: str) -> ApplicationError:
-    return ApplicationError(bounded_text(redact(text)), type=type, non_retryable=True)
+    return ApplicationError(bounded_text(redacted_excerpt(text)), type=type, non_retryable=True)
 
 
 def _short(error: Exception) -> Exception | None:

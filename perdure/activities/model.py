@@ -21,7 +21,7 @@ from ..providers.base import Delta, Provider
 from ..providers.memo import Unchanging
 from ..providers.prices import Prices
 from ..providers.registry import provider_for
-from ..redaction import redact, redactor
+from ..redaction import redact, redacted_excerpt, redactor
 from ..tools.user_loop import UserLoop
 from ..valid_text import bounded_text, valid_json, valid_text
 from .heartbeat import Heart
@@ -88,6 +88,9 @@ async def _ask(
     reply = provider.reply(agent, response)
     reply.usage = reply.usage.plausible()
     reply.thinking = "".join(thoughts)
+    # What the provider says about its answer, as opposed to what the model says.
+    reply.finish_reason = reply.finish_reason and redact(reply.finish_reason, agent)
+    reply.warnings = [redact(warning, agent) for warning in reply.warnings]
     if options.raw:
         reply.raw = redactor(agent).value(response)
     return _recordable(reply, provider)
@@ -161,6 +164,6 @@ async def priced(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
         async with asyncio.timeout(PRICE_SECONDS):
             reply.cost_usd = await prices.of_call(agent, reply.usage, reply.model)
     except Exception as error:
-        problem = excerpt(redact(f"{type(error).__name__}: {error}"), 200)
+        problem = excerpt(redacted_excerpt(f"{type(error).__name__}: {error}"), 200)
         reply.warnings.append(f"The cost of a model call is not known, for the worker's prices failed: {problem}")
     return reply

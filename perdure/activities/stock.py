@@ -20,7 +20,7 @@ from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, TOOL_PREFIX
 from ..protocol.inventory import Inventory, Lacking, UnavailableTool
 from ..providers.prices import VARIABLE, Prices, is_list_installed, names
-from ..redaction import redact, redactor
+from ..redaction import redacted_excerpt, redactor
 from ..tool_calls import agents_in
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking
@@ -109,7 +109,7 @@ async def _without_price(prices: Prices, agent: Agent) -> str | None:
         async with asyncio.timeout(PRICE_SECONDS):
             return None if agent.model is None or await prices.knows(agent) else ""
     except Exception as error:
-        return f" (the worker's prices failed: {one_line(redact(f'{type(error).__name__}: {error}'), 200)})"
+        return f" (the worker's prices failed: {one_line(redacted_excerpt(f'{type(error).__name__}: {error}'), 200)})"
 
 
 async def _take_stock(
@@ -144,9 +144,10 @@ def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool
     """The tools that the run does without, in the order of their declarations; logged, too."""
     tools = [tool for tool in agent.tools or () if tool.name in found]
     for tool in tools:
-        _log.warning("The model is not offered the tool %r: %s", tool.name, redact(found[tool.name]))
+        _log.warning("The model is not offered the tool %r: %s", tool.name, redacted_excerpt(found[tool.name]))
     return [
-        UnavailableTool(name=tool.name, description=tool.description, why=redact(found[tool.name])) for tool in tools
+        UnavailableTool(name=tool.name, description=tool.description, why=redacted_excerpt(found[tool.name]))
+        for tool in tools
     ]
 
 
@@ -155,7 +156,7 @@ def _lacking_offers(texts: Sequence[str]) -> Lacking:
     return Lacking(
         what=[_unasked_tool(text) for text in texts],
         kind=CONFIGURATION_ERROR,
-        text="\n".join(redact(text) for text in texts),
+        text="\n".join(redacted_excerpt(text) for text in texts),
         task_queue=activity.info().task_queue,
     )
 
@@ -163,7 +164,7 @@ def _lacking_offers(texts: Sequence[str]) -> Lacking:
 def _unasked_tool(text: str) -> str:
     """From `tool 'd' (kind: mcp): WHY`."""
     tool, _, why = text.partition("): ")
-    return f"{tool}), which the first worker could not offer: {one_line(redact(why), 240)}"
+    return f"{tool}), which the first worker could not offer: {one_line(redacted_excerpt(why), 240)}"
 
 
 def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:

@@ -11,7 +11,7 @@ from temporalio.api.failure.v1 import Failure
 from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
 from temporalio.exceptions import FailureError
 
-from ..redaction import redact
+from ..redaction import redacted_excerpt
 from .unread import Unread, UnreadValues
 
 ENCODED_FAILURE = "Encoded failure"
@@ -33,8 +33,8 @@ class RedactingFailureConverter(DefaultFailureConverter):
 
     def to_failure(self, exception: BaseException, payload_converter: PayloadConverter, failure: Failure) -> None:
         super().to_failure(exception, payload_converter, failure)
-        failure.message = redact(failure.message)
-        failure.stack_trace = redact(failure.stack_trace)
+        failure.message = redacted_excerpt(failure.message)
+        failure.stack_trace = redacted_excerpt(failure.stack_trace)
         if self.encodes_texts:
             texts = {"message": failure.message, "stack_trace": failure.stack_trace}
             failure.encoded_attributes.CopyFrom(payload_converter.to_payloads([texts])[0])

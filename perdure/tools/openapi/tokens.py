@@ -11,6 +11,7 @@ from urllib.parse import quote_plus, urlencode
 from weakref import WeakKeyDictionary
 
 from ...agent import Connection
+from ...redaction import REDACTED, redacted_excerpt
 from .bodies import Content
 from .document import SpecificationError
 from .http import Http, HttpAnswer, HttpFailure
@@ -61,7 +62,10 @@ class Tokens:
         said = _said(answer)
         token, seconds = said.get("access_token"), said.get("expires_in", _USUAL_SECONDS)
         if answer.status != 200 or not isinstance(token, str) or not token:
-            why = str(said.get("error_description") or said.get("error") or "no access_token in it")[:300]
+            why = str(said.get("error_description") or said.get("error") or "no access_token in it")
+            for sent in (pair.decode(), secret, quote_plus(secret)):
+                why = why.replace(sent, REDACTED)
+            why = redacted_excerpt(why)[:300]
             raise HttpFailure(
                 f"the token server {origin_of(url)} answered {answer.status}: {why}", kind="token", was_sent=False
             )

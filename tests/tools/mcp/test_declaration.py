@@ -36,7 +36,11 @@ def test_declarations_that_are_right(fields: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({}, "expected either connection.endpoint (streamable HTTP) or options.command (stdio), or connection: {kind: reference, name: …}; it has neither"),
+        (
+            {},
+            "expected either connection.endpoint (streamable HTTP) or options.command (stdio), or connection: "
+            "{kind: reference, name: …}; it has neither",
+        ),
         ({**URL, "options": {"command": "uvx"}}, "it has both"),
         ({"connection": {"kind": "reference"}}, "connection.name is missing: expected the name under which"),
         ({"connection": {"kind": "reference", "name": "a"}, "options": {"command": "sh"}}, "options.command stands"),

@@ -128,6 +128,11 @@ async def test_tokens_by_client_credentials(kind: OpenApiKind, ours: RawServer) 
     [
         (ok(b'{"error":"invalid_client"}', status="401 No"), {}, "the token server OURS answered 401: invalid_client"),
         (ok(b"<html>"), {}, "the token server OURS answered 200: no access_token in it"),
+        (
+            ok(b'{"error": "no: Basic aWQ6c2VjcmV0LTAxMjM= (secret-0123)"}', status="400 No"),
+            {},
+            "OURS answered 400: no: Basic [REDACTED] ([REDACTED])",
+        ),
         (b"", {}, "the connection to OURS failed"),
         (ok(b"{}"), {"clientSecret": None}, "the tool's connection of kind oauth needs `clientSecret`"),
         (ok(b"{}"), {"tokenUrl": "file:///x"}, "connection.tokenUrl can't be called: expected a URL that begins with"),
