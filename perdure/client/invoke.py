@@ -113,9 +113,9 @@ async def invoke_agent_async(
     `on_event(type, data)` gets every event in order; what it raises is logged. `messages` is a conversation to
     start from, in place of the prompt (§14). `client` is a connection to use, and `id` becomes the run's id. `prices`
     say what models cost, `credentials` have the secrets that the agent names (see `create_worker`). `tracer_provider`
-    gets the run's spans; without one, they go to the collector that OpenTelemetry's variables name. `resources` are
-    what tools share, and `tool_kinds` further kinds of tools (see `PerdurePlugin`). `more` are further fields of
-    `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
+    gets the run's spans; without one, the provider that the program has set, or the collector that OpenTelemetry's
+    variables name. `resources` are what tools share, and `tool_kinds` further kinds of tools (see `PerdurePlugin`).
+    `more` are further fields of `RunOptions`; what is not given is as the agent's file says, or as `RunOptions` has it.
 
     `approve` and `answer`, plain or async, are asked about what waits for a person, in the runs that this one calls
     too: each is given the `PendingApproval`. `approve` returns True, or other arguments for the call, to let it be

@@ -6,6 +6,7 @@ import asyncio
 import atexit
 import functools
 import os
+import sys
 import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
@@ -44,8 +45,24 @@ async def exporting(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider
 
 
 def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
-    """As `exporting`, one provider for all that asks in this process; what is left is sent when the process ends."""
+    """The provider that the program has set for all its spans; else as `exporting`, but one for the whole process.
+
+    What is left is sent when the process ends.
+    """
+    if (own := _set_by_program()) is not None:
+        return own
     return _provider_to(os.environ.get(_named(), ""), warn) if wants_traces() else None
+
+
+def _set_by_program() -> TracerProvider | None:
+    """OpenTelemetry is not imported for it: a provider can only be there where somebody else has."""
+    if "opentelemetry.sdk.trace" not in sys.modules:
+        return None
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.trace import get_tracer_provider
+
+    own = get_tracer_provider()
+    return own if isinstance(own, TracerProvider) else None
 
 
 @functools.cache

@@ -60,13 +60,22 @@ async def test_spans_go_to_the_collector_of_the_environment(stage: Stage, monkey
 
 
 async def test_calls_send_their_spans_to_the_collector_of_the_environment(address: str) -> None:
-    """Also those that were not sent yet when the program ends."""
+    """Also those that were not sent yet when the program ends; a provider of the program's own comes before it."""
     code = """
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import set_tracer_provider
 from perdure import Agent, invoke_agent
 connection = {"kind": "key", "endpoint": %r, "apiKey": "${env:TEST_KEY}"}
 model = {"id": "m", "provider": "openai", "connection": connection}
 agent = Agent.model_validate({"name": "tested", "model": model, "instructions": "user:\\nHello"})
 print(invoke_agent(agent), invoke_agent(agent))
+own, seen = TracerProvider(), InMemorySpanExporter()
+own.add_span_processor(SimpleSpanProcessor(seen))
+set_tracer_provider(own)
+invoke_agent(agent)
+print(sorted(span.name for span in seen.get_finished_spans()))
 """
     with collector() as server, ScriptedModel([says("done")]) as model:
         environment = {
@@ -83,7 +92,7 @@ print(invoke_agent(agent), invoke_agent(agent))
             timeout=60,
             env=environment,
         )
-    assert done.stdout == "done done\n", done.stderr
+    assert done.stdout == "done done\n['chat m', 'invoke_agent tested']\n", done.stderr
     assert sorted(server.names) == ["chat m", "chat m", "invoke_agent tested", "invoke_agent tested"]
 
 
