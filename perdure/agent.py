@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from pydantic import Field, PlainSerializer, PrivateAttr
+from pydantic import Field, PlainSerializer, PrivateAttr, field_validator
 
 from .asset_nodes import RICH_KINDS, Binding, Connection, Node, Property, PropertyKind
 from .declared_tools import (
@@ -90,6 +90,20 @@ class Model(Node):
     """Where it is, and the key to it."""
     options: ModelOptions | None = None
     """Sampling, and what else goes along with each call."""
+    fallback: list[Model] | None = None
+    """Other models, one of which is called where this one refuses or stays away."""
+
+    @field_validator("fallback")
+    @classmethod
+    def _have_one_list(cls, fallback: list[Model] | None) -> list[Model] | None:
+        if any(other.fallback for other in fallback or ()):
+            raise ValueError("a fallback has no `fallback` of its own: write all models into one list")
+        return fallback
+
+    @property
+    def name(self) -> str:
+        """`PROVIDER/ID`."""
+        return f"{self.provider_key}/{self.id}"
 
     @property
     def provider_key(self) -> str:
@@ -177,6 +191,16 @@ class Agent(Node):
             if tool.name == name:
                 return tool
         return None
+
+    @property
+    def models(self) -> list[Model]:
+        """The agent's model, then those of its `fallback`; at least one."""
+        model = self.model or Model()
+        return [model, *(model.fallback or ())]
+
+    def with_fallback(self, number: int) -> Agent:
+        """A copy whose model is that one of `models`; itself for the first. Raises IndexError where it has fewer."""
+        return self.model_copy(update={"model": self.models[number]}) if number else self
 
     def source(self, tool: Tool) -> Tool:
         """The declared tool that offers this one: what the file has; for all but an `OfferedFunction`, itself."""

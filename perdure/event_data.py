@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal
+from typing import Literal, NotRequired
 
 from typing_extensions import TypedDict
 
+from .json_types import JsonObject
 from .messages import Message
 from .permission_data import PermissionCompletedData as PermissionCompletedData
 from .permission_data import PermissionRequestedData as PermissionRequestedData
@@ -32,6 +33,8 @@ EventType = Literal[
     "compaction_failed",
     "llm_start",
     "llm_complete",
+    "model_fallback",
+    "provider_tool",
     "cost_warning",
     "permission_requested",
     "permission_completed",
@@ -155,6 +158,29 @@ class LlmCompleteData(TypedDict):
     finishReason: str | None
     costUsd: float | None
     """What the call has cost, in US dollars; None where its price is not known."""
+    model: NotRequired[str]
+    """Which model has answered, as `PROVIDER/ID`, where the agent has a `fallback`."""
+
+
+class ModelFallbackData(TypedDict):
+    """A model has failed for good, and another one is called in its place from now on."""
+
+    failed: str
+    """As `PROVIDER/ID`, as `model` is."""
+    kind: str
+    """Of the failure, such as `quota_exhausted`."""
+    message: str
+    model: str
+
+
+class ProviderToolData(TypedDict):
+    """What the provider has executed itself during a model call (`kind: provider`)."""
+
+    name: str
+    id: str
+    status: str
+    details: JsonObject
+    """What the provider says of it, such as the query of a web search; long values are cut."""
 
 
 class CostWarningData(TypedDict):
@@ -200,6 +226,8 @@ LoggedData = (
     | CompactionFailedData
     | LlmStartData
     | LlmCompleteData
+    | ModelFallbackData
+    | ProviderToolData
     | CostWarningData
     | PermissionRequestedData
     | PermissionCompletedData
@@ -228,6 +256,8 @@ EVENT_DATA: Mapping[EventType, type] = MappingProxyType(
         "compaction_failed": CompactionFailedData,
         "llm_start": LlmStartData,
         "llm_complete": LlmCompleteData,
+        "model_fallback": ModelFallbackData,
+        "provider_tool": ProviderToolData,
         "cost_warning": CostWarningData,
         "permission_requested": PermissionRequestedData,
         "permission_completed": PermissionCompletedData,

@@ -247,6 +247,15 @@ class Usage(BaseModel):
         return Usage(**counts)
 
 
+class ProviderCall(BaseModel):
+    """What the provider has executed itself while the model answered (`kind: provider`), as far as people read it."""
+
+    name: str
+    id: str = ""
+    status: str = "completed"
+    details: JsonObject = {}
+
+
 class ModelReply(BaseModel):
     """The result of one model call: the assistant message, and what the provider says about the call."""
 
@@ -262,6 +271,8 @@ class ModelReply(BaseModel):
     """The provider's own response, only if the run asks for it (`RunOptions.raw`)."""
     warnings: list[str] = []
     """What the run should report about the call, each as a `status` event."""
+    provider_calls: list[ProviderCall] = Field(default=[], exclude_if=operator.not_)
+    """What the provider's own tools did."""
     faults: list[str] = []
     """Why the answer does not fit the agent's `outputs`; [] when it does, or when there are none."""
     cost_usd: float | None = Field(default=None, exclude_if=lambda cost: cost is None)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import cast
 
 from temporalio import activity
 
 from ..agent import Agent, Model
 from ..guardrails import Compactor
-from ..protocol.pacing import IS_POLLED, PERMIT, PacedCall, QueueInput, rate_queue
+from ..protocol.pacing import IS_POLLED, PERMIT, PacedCall, QueueInput, paced_model, rate_queue
 from ..providers.availability import require_provider
 from ..rates import rate_name, require_rates
 from .pollers import ACTIVITIES, somebody_polls
@@ -39,12 +38,12 @@ def paced_calls(
     """The calls of a run that take a permit, with the task queue that gives it out. Raises what `load` raises."""
     if not rates:
         return {}
-    named = {"model": _rate_of_agent(rates, agent), "compactor": _rate_of_compactor(rates, compactor)}
-    return {cast(PacedCall, call): rate_queue(task_queue, name) for call, name in named.items() if name}
+    named = {paced_model(number): _rate_of(rates, model) for number, model in enumerate(agent.models)}
+    named["compactor"] = _rate_of_compactor(rates, compactor)
+    return {call: rate_queue(task_queue, name) for call, name in named.items() if name}
 
 
-def _rate_of_agent(rates: Mapping[str, float], agent: Agent) -> str | None:
-    model = agent.model or Model()
+def _rate_of(rates: Mapping[str, float], model: Model) -> str | None:
     return rate_name(rates, model.provider_key, model.id)
 
 
@@ -53,4 +52,4 @@ def _rate_of_compactor(rates: Mapping[str, float], compactor: Compactor | None) 
         return None
     from ..prompty.load import load
 
-    return _rate_of_agent(rates, compactor if isinstance(compactor, Agent) else load(compactor))
+    return _rate_of(rates, (compactor if isinstance(compactor, Agent) else load(compactor)).models[0])

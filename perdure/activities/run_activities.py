@@ -134,11 +134,14 @@ class RunActivities:
                     loop=self._loop,
                     stand_in=stand_in,
                 )
+                named = run.agent.with_fallback(input.fallback) if input.fallback else run.agent
                 if run.credential_ids:
-                    reply = await ask_with_credentials(self._credentials, run, input.offer, ask)
+                    reply = await ask_with_credentials(
+                        self._credentials, run, input.offer, lambda agent: ask(agent.with_fallback(input.fallback))
+                    )
                 else:
-                    reply = await ask(run.agent)
-                return reply if stand_in else await priced(reply, run.agent, self._prices)
+                    reply = await ask(named)
+                return reply if stand_in else await priced(reply, named, self._prices)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

@@ -89,7 +89,8 @@ def _mocked(run: KnownRun) -> list[str] | None:
 async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -> None:
     """Each model of the run, and of the agents that it can call, must have a price: else the limit can't be held."""
     unknown: dict[str, str] = {}
-    for agent in [run.recorded_agent, *run.agents.values(), *found.values()]:
+    agents = [run.recorded_agent, *run.agents.values(), *found.values()]
+    for agent in [each.with_fallback(number) for each in agents for number in range(len(each.models))]:
         problem = await _without_price(prices, agent)
         if problem is not None:
             unknown.setdefault("/".join(names(agent)), problem)

@@ -157,6 +157,17 @@ def describe_warning(data: Mapping[str, Any]) -> str:
     return f"the run has cost {format_usd(data['costUsd'])} (--warn-cost-usd){ends}"
 
 
+def describe_fallback(data: Mapping[str, Any]) -> str:
+    """Which model is called in place of which one, for the data of a `model_fallback` event."""
+    return f"{data['failed']} failed ({data['kind']}); {data['model']} is called in its place: {data['message']}"
+
+
+def describe_provider_tool(data: Mapping[str, Any]) -> str:
+    """What the provider has executed itself, for the data of a `provider_tool` event."""
+    details = one_line(json.dumps(data["details"], ensure_ascii=False), 200) if data["details"] else ""
+    return " ".join(filter(None, [f"the provider's {data['name']}: {data['status']}", details]))
+
+
 def describe_spending(result: RunResult) -> str:
     """What a run has used, such as `3 model calls, 12,400 tokens, $0.031`."""
     cost = format_usd(result.cost_usd, unpriced=result.unpriced_calls)

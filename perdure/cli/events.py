@@ -11,7 +11,16 @@ import typer
 from ..excerpt import one_line
 from ..money import format_usd
 from . import options
-from .console import answer, describe_call, describe_decision, describe_progress, describe_warning, to_json
+from .console import (
+    answer,
+    describe_call,
+    describe_decision,
+    describe_fallback,
+    describe_progress,
+    describe_provider_tool,
+    describe_warning,
+    to_json,
+)
 from .problems import UsageProblem
 from .running import execute
 from .session import open_run
@@ -91,6 +100,10 @@ def _summary(data: dict[str, Any]) -> str:
         return describe_call(data["name"], data["arguments"])
     if "done" in data:
         return describe_progress(data)
+    if "failed" in data and "model" in data:
+        return describe_fallback(data)
+    if "details" in data:
+        return describe_provider_tool(data)
     if "warnCostUsd" in data:
         return describe_warning(data)
     if usage := data.get("usage"):

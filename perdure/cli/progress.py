@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING
 from ..decision_commands import decision_command, denial_command
 from ..excerpt import counted, one_line
 from ..money import format_usd
-from .console import describe_call, describe_decision, describe_progress, describe_step, describe_warning, say
+from .console import (
+    describe_call,
+    describe_decision,
+    describe_fallback,
+    describe_progress,
+    describe_provider_tool,
+    describe_step,
+    describe_warning,
+    say,
+)
 
 if TYPE_CHECKING:
     from ..events import RunEvent
@@ -100,6 +109,14 @@ def _show_warning(event: RunEvent, run_id: str) -> None:
     say(f"  {describe_warning(event.data)}", "strong")
 
 
+def _show_fallback(event: RunEvent, run_id: str) -> None:
+    say(f"  {describe_fallback(event.data)}", "strong")
+
+
+def _show_provider_tool(event: RunEvent, run_id: str) -> None:
+    say(f"  {describe_provider_tool(event.data)}", "faint")
+
+
 def _show_message(event: RunEvent, run_id: str) -> None:
     say(f"  {event.data.get('message', '')}", "bad" if event.type == "error" else "faint")
 
@@ -129,6 +146,8 @@ def _show_reset(event: RunEvent, run_id: str) -> None:
 _WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
     "llm_complete": _show_usage,
     "cost_warning": _show_warning,
+    "model_fallback": _show_fallback,
+    "provider_tool": _show_provider_tool,
     "text_reset": _show_reset,
     "tool_call_start": _show_call,
     "progress": _show_step,

@@ -47,21 +47,31 @@ def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
 
 
 def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
-    from ..agent import DEFAULT_PROVIDER, RICH_KINDS
+    from ..agent import RICH_KINDS
     from ..providers.availability import media_problem, model_problem
 
     model = asset.get("model")
     fields = model if isinstance(model, Mapping) else {}
-    provider, api_type = fields.get("provider") or DEFAULT_PROVIDER, fields.get("apiType", "chat")
-    if not isinstance(provider, str) or not isinstance(api_type, str) or is_unset(provider) or is_unset(api_type):
-        return
-    if problem := model_problem(provider, api_type):
-        yield Finding(("model", problem.field), problem.text)
+    others = [*maps_in(fields.get("fallback"), ("model", "fallback"))]
+    known = [(place, named) for place, each in [(("model",), fields), *others] if (named := _named_model(each))]
+    problems = [(place, problem) for place, named in known if (problem := model_problem(*named))]
+    yield from (Finding((*place, problem.field), problem.text) for place, problem in problems)
+    if problems or others or not known:
         return
     for place, declared in maps_in(asset.get("inputs"), ("inputs",)):
         kind = declared.get("kind")
-        if kind in RICH_KINDS and kind != "thread" and (text := media_problem(provider, api_type, kind)):
+        if kind in RICH_KINDS and kind != "thread" and (text := media_problem(*known[0][1], kind)):
             yield Finding((*place, "kind"), text)
+
+
+def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The provider and its API; None where they are not known here."""
+    from ..agent import DEFAULT_PROVIDER
+
+    provider, api_type = fields.get("provider") or DEFAULT_PROVIDER, fields.get("apiType", "chat")
+    if not isinstance(provider, str) or not isinstance(api_type, str) or is_unset(provider) or is_unset(api_type):
+        return None
+    return provider, api_type
 
 
 def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:

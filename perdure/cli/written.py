@@ -11,7 +11,14 @@ from ..decision_commands import decision_command, denial_command
 from ..excerpt import counted, one_line, visible
 from ..money import format_usd
 from .call_text import short_call
-from .console import describe_decision, describe_seconds, describe_usage, describe_warning
+from .console import (
+    describe_decision,
+    describe_fallback,
+    describe_provider_tool,
+    describe_seconds,
+    describe_usage,
+    describe_warning,
+)
 from .flowing import FlowingText
 from .under_way import Doing, UnderWay, indent, key_of
 
@@ -159,6 +166,12 @@ class Written:
     def _cost_warning(self, event: RunEvent) -> Iterator[Line]:
         yield Line(Text(f"    {describe_warning(event.data)}", style="yellow"), is_cut=False)
 
+    def _model_replaced(self, event: RunEvent) -> Iterator[Line]:
+        yield Line(Text(f"    {visible(describe_fallback(event.data))}", style="yellow"), is_cut=False)
+
+    def _provider_tool(self, event: RunEvent) -> Iterator[Line]:
+        yield Line(Text(f"    {visible(describe_provider_tool(event.data))}", style="dim"))
+
     def _compacted(self, event: RunEvent) -> Iterator[Line]:
         removed = counted(event.data.get("removed", 0), "message")
         yield Line(Text(f"    context trimmed: {removed} summarised", style="dim"))
@@ -217,6 +230,8 @@ WRITERS: Writers = {
     "text_reset": Written._begins_anew,
     "llm_complete": Written._model_answered,
     "cost_warning": Written._cost_warning,
+    "model_fallback": Written._model_replaced,
+    "provider_tool": Written._provider_tool,
     "tool_call_start": Written._tool_called,
     "tool_progress": Written._progress,
     "progress": Written._step,

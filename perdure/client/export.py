@@ -58,7 +58,7 @@ class _Export:
         self._children = children
         self._events = events
         self._calls = CallReader(chain.client, chain.workflow_id, partial(to_result, limits=STORED))
-        self._model = Model()
+        self._models = [Model()]
         self._redactor = redactor()
         self._last_seq = 0
 
@@ -71,7 +71,7 @@ class _Export:
                 carried = link.input.carried
                 self._last_seq = carried.last_seq if carried else 0
                 self._redactor = redactor(link.input.agent)
-                self._model = link.input.agent.model or Model()
+                self._models = link.input.agent.models
                 yield self._line("run", await self._about(described, link))
             async for call in self._calls.read(link):
                 async for line in self._call(call):
@@ -115,7 +115,7 @@ class _Export:
 
     async def _call(self, call: ModelCall | Called) -> AsyncIterator[JsonObject]:
         if isinstance(call, ModelCall):
-            yield self._line("model_call", model_call(call, self._model))
+            yield self._line("model_call", model_call(call, self._models[call.fallback]))
             return
         yield self._line("tool_call", tool_call(call))
         execution = call.execution

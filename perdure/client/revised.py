@@ -12,11 +12,11 @@ from typing import Any
 from ..agent import Agent, Model, OfferedFunction
 from ..errors import ConfigurationError, InvokerError, RenderError
 from ..messages import Message
+from ..model_names import split_model
 from ..peers import as_started
 from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..protocol.inventory import Inventory
-from ..providers.availability import model_problem
 
 _PLACES = {"array": [], "thread": [], "object": {}, "integer": 0, "float": 0.0, "boolean": False}
 """Stand for inputs that are not known, where a text can't."""
@@ -29,11 +29,10 @@ def with_model(agent: Agent, name: str) -> Agent:
     no provider is an id. Raises ConfigurationError for a name without an id.
     """
     model = agent.model or Model()
-    provider, slash, id = name.partition("/")
-    names_provider = bool(slash) and model_problem(provider, "chat") is None
-    if not (id if names_provider else name).strip():
+    provider, id = split_model(name)
+    if not id.strip():
         raise ConfigurationError(f"model {name!r}: expected an id such as gpt-4o, or PROVIDER/ID")
-    if not names_provider:
+    if provider is None:
         return agent.model_copy(update={"model": model.model_copy(update={"id": name})})
     change: dict[str, Any] = {"id": id}
     if provider != model.provider_key:

@@ -20,7 +20,7 @@ from ..prompty.given_media import with_media_read
 from ..prompty.load import load
 from ..prompty.portable import credentials_in, portable
 from ..prompty.prepare import prepare
-from ..protocol.features import CONTEXT, CREDENTIALS, needed_by
+from ..protocol.features import CONTEXT, CREDENTIALS, FALLBACK, needed_by
 from ..protocol.run import RunInput
 from ..redaction import redactor
 from ..tools.binding import bound_inputs
@@ -78,7 +78,9 @@ def _needed_by_agents(agents: Sequence[Agent]) -> list[str]:
     policies = [tool.perdure for agent in agents for tool in agent.tools or ()]
     has_credentials = any(map(credentials_in, agents))
     has_context = any(policy.context for policy in policies if policy is not None)
-    return [*([CREDENTIALS] if has_credentials else []), *([CONTEXT] if has_context else [])]
+    has_fallback = any(len(agent.models) > 1 for agent in agents)
+    needed = {CREDENTIALS: has_credentials, CONTEXT: has_context, FALLBACK: has_fallback}
+    return [feature for feature, is_needed in needed.items() if is_needed]
 
 
 def _message(value: Message | Mapping[str, Any]) -> Message:

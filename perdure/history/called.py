@@ -49,6 +49,8 @@ class ModelCall:
     """How many the conversation had."""
     times: Times
     reply: ModelReply | None = None
+    fallback: int = 0
+    """Which model of the agent's `fallback` was called, from 1; 0 for its own."""
     failure: JsonObject | None = None
     """Why there is no reply; None, too, while the call is under way."""
 

@@ -32,6 +32,7 @@ class _Asked(BaseModel):
     conversation: ConversationRef | None = None
     iteration: int = 0
     with_tools: bool = True
+    fallback: int = 0
     request: ToolRequest | None = None
 
 
@@ -134,7 +135,7 @@ class CallReader:
         iteration, number = self._last
         self._last = (asked.iteration, number + 1 if asked.iteration == iteration else 1)
         messages = len(self._conversation.messages) if self._conversation else 0
-        return ModelCall(*self._last, asked.with_tools, self.take_news(), messages, at)
+        return ModelCall(*self._last, asked.with_tools, self.take_news(), messages, at, fallback=asked.fallback)
 
     async def _execution(
         self, kind: str, scheduled: ActivityTaskScheduledEventAttributes, at: Times

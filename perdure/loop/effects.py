@@ -28,6 +28,8 @@ class Calling(NamedTuple):
     """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
     step: int = 0
     """There: which of the `max_iterations` steps in which it may act this is, from 1."""
+    fallback: int = 0
+    """Which model of the agent's `fallback` is called, from 1; 0 for its own."""
 
 
 class Effects(Protocol):

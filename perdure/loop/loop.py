@@ -40,6 +40,7 @@ class AgentLoop:
         tools: The tools that the model may call, by name.
         guarded: The points that have a guardrail: `input`, `output`, `tool`.
         compacted: Whether there is a compactor.
+        models: The agent's model and those of its `fallback`, as `PROVIDER/ID`.
         structured: Whether the agent declares `outputs`, so that an answer is read as JSON.
         state: Where an earlier link of the run left off; None for a new run.
     """
@@ -54,6 +55,7 @@ class AgentLoop:
         guarded: frozenset[str] = frozenset(),
         compacted: bool = False,
         structured: bool = False,
+        models: Sequence[str] = (),
         state: LoopState | None = None,
     ) -> None:
         self.state = state or LoopState(started_at=effects.now())
@@ -64,7 +66,7 @@ class AgentLoop:
         self._guarded = guarded
         self._compacted = compacted
         self._structured = structured
-        self._calls = ModelCalls(effects, conversation, options, self.state, self._emit)
+        self._calls = ModelCalls(effects, conversation, options, self.state, self._emit, models)
         self._tools = ToolRound(effects, options, self.state, tools, "tool" in guarded, conversation)
 
     async def run(self) -> Outcome:

@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Literal
 
 from ..conversation import Conversation
 from ..errors import ExecuteError, ModelError
-from ..event_data import EventType, LlmCompleteData, LlmStartData, LoggedData, StatusData, ThinkingData, TokenData
+from ..event_data import (
+    EventType,
+    LlmCompleteData,
+    LlmStartData,
+    LoggedData,
+    ModelFallbackData,
+    ProviderToolData,
+    StatusData,
+    ThinkingData,
+    TokenData,
+)
 from ..messages import Message, ModelReply
 from ..options import RunOptions
 from .effects import Calling, Cancelled, Effects
@@ -19,6 +29,8 @@ NO_NATIVE_TOOLS = "The provider refuses tools, so the model is told of them in t
 NO_TOOLS_ADVICE = ". Such a model is told of its tools in the prompt with tool_protocol='auto' or 'json'"
 EMPTY_ANSWER = "The model's final response is empty: what it said before stands for it"
 NO_ANSWER = "The model's final response is empty"
+NEVER_PASSED_ON = frozenset({"bad_request"})
+"""A request that one model's API finds wrong is ours to mend; what an API can't be sent is `unsupported`."""
 MAX_WAIT_SECONDS = 60.0
 MIN_COUNTED_SECONDS = 1.0
 """Each wait for a rate limit counts as this much at least, so that a provider which always says "retry at once" can't
@@ -29,25 +41,26 @@ class ModelCalls:
     """Calls the model for one run: says so, tries until it succeeds, counts what was used, and tells it."""
 
     def __init__(
-        self, effects: Effects, conversation: Conversation, options: RunOptions, state: LoopState, emit: Emit
+        self,
+        effects: Effects,
+        conversation: Conversation,
+        options: RunOptions,
+        state: LoopState,
+        emit: Emit,
+        models: Sequence[str] = (),
     ) -> None:
         self._effects = effects
         self._conversation = conversation
         self._options = options
         self._state = state
         self._emit = emit
+        self._models = models or ("",)
         self._deadline = deadline(options, state)
 
     async def make(self, *, with_tools: bool) -> ModelReply:
         """The model's reply to the conversation. Raises what `call_with_retry` raises."""
         self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
-        reply = await call_with_retry(
-            lambda: self._attempt(with_tools),
-            self._effects,
-            self._options,
-            self._emit_status,
-            self._deadline,
-        )
+        reply = await self._answered(with_tools)
         self._state.count(reply)
         is_act = self._state.prompted and not self._is_answer(with_tools)
         if self._state.prompted and not is_act and not reply.message.tool_calls:
@@ -65,6 +78,37 @@ class ModelCalls:
             case "unknown":
                 self._emit_status(UNWATCHED_COST)
 
+    async def _answered(self, with_tools: bool) -> ModelReply:
+        """The reply of the model that the run calls, or of the first one after it that does not fail for good.
+
+        That one is called from then on: it knows what it has thought, and the other may well fail again.
+        """
+        others = [each for each in range(len(self._models)) if each != self._state.fallback]
+        failures: list[str] = []
+        while True:
+            try:
+                return await call_with_retry(
+                    lambda: self._attempt(with_tools),
+                    self._effects,
+                    self._options,
+                    self._emit_status,
+                    self._deadline,
+                    has_others=bool(others),
+                )
+            except ExecuteError as error:
+                if not others or error.reason in NEVER_PASSED_ON:
+                    raise _after_all(error, failures) from error.__cause__
+                failures.append(f"{self._models[self._state.fallback]}: {error}")
+                self._pass_on(others.pop(0), error)
+            if self._effects.cancelled():
+                raise Cancelled
+
+    def _pass_on(self, other: int, error: ExecuteError) -> None:
+        failed, self._state.fallback = self._state.fallback, other
+        names, kind = self._models, error.reason or error.kind
+        data = ModelFallbackData(failed=names[failed], kind=kind, message=str(error), model=names[other])
+        self._emit("model_fallback", data)
+
     async def _attempt(self, with_tools: bool) -> ModelReply:
         """One attempt. Where the provider refuses tools, and the run may do without native ones, that is none yet."""
         try:
@@ -79,7 +123,7 @@ class ModelCalls:
             return await self._effects.call_model(self._conversation, self._calling(with_tools))
 
     def _calling(self, with_tools: bool) -> Calling:
-        calling = Calling(self._state.iteration, with_tools)
+        calling = Calling(self._state.iteration, with_tools, fallback=self._state.fallback)
         if not self._state.prompted:
             return calling
         phase: Literal["act", "answer"] = "answer" if self._is_answer(with_tools) else "act"
@@ -104,9 +148,14 @@ class ModelCalls:
             # Text with tool calls has no event (§9.3).
             self._emit("token", TokenData(token=reply.message.text))
         usage = usage_data(reply.usage)
-        self._emit(
-            "llm_complete", LlmCompleteData(usage=usage, finishReason=reply.finish_reason, costUsd=reply.cost_usd)
-        )
+        data = LlmCompleteData(usage=usage, finishReason=reply.finish_reason, costUsd=reply.cost_usd)
+        if len(self._models) > 1:
+            data["model"] = self._models[self._state.fallback]
+        self._emit("llm_complete", data)
+        for call in reply.provider_calls:
+            self._emit(
+                "provider_tool", ProviderToolData(name=call.name, id=call.id, status=call.status, details=call.details)
+            )
         for warning in reply.warnings:
             self._emit_status(warning)
 
@@ -120,10 +169,13 @@ async def call_with_retry(
     options: RunOptions,
     status: Callable[[str], None],
     deadline: float | None = None,
+    *,
+    has_others: bool = False,
 ) -> ModelReply:
     """Call until it succeeds, for at most `max_llm_retries` attempts.
 
-    A wait for a rate limit costs no attempt; all such waits together take at most `rate_limit_seconds`.
+    A wait for a rate limit costs no attempt; all such waits together take at most `rate_limit_seconds`. Where there are
+    other models (`has_others`), it is a failure as any other.
     Raises `LimitExceededError`, the error of `max_seconds`, when a wait would go on beyond `deadline`: at that time.
     Raises `ExecuteError` (without messages) when the call failed for good, `Cancelled` when the run is cancelled.
     """
@@ -132,7 +184,7 @@ async def call_with_retry(
         try:
             return await attempt_call()
         except ModelError as error:
-            retries = retries or Retries(effects, options)
+            retries = retries or Retries(effects, options, has_others=has_others)
             delay, text = retries.after(error)
             status(text)
             left = delay if deadline is None else max(0.0, deadline - effects.now())
@@ -143,12 +195,20 @@ async def call_with_retry(
                 raise time_is_over(options, f"the last model call failed: {error.account}") from error
 
 
+def _after_all(error: ExecuteError, failures: Sequence[str]) -> ExecuteError:
+    """The last model's error, which also says what became of those before it."""
+    if not failures:
+        return error
+    return ExecuteError(f"{error}. The models before it: {'; '.join(failures)}", reason=error.reason)
+
+
 class Retries:
     """Decides what follows each failure of a model call."""
 
-    def __init__(self, effects: Effects, options: RunOptions) -> None:
+    def __init__(self, effects: Effects, options: RunOptions, *, has_others: bool = False) -> None:
         self._effects = effects
         self._options = options
+        self._has_others = has_others
         self._attempt = 1
         self._limited = 0
         self._waited = 0.0
@@ -162,15 +222,16 @@ class Retries:
             is_native = self._options.tool_protocol == "native"
             advice = NO_TOOLS_ADVICE if error.kind == "no_tools" and is_native else ""
             raise ExecuteError(f"LLM call failed: {error.account}{advice}", reason=error.kind) from error
-        if error.kind == "rate_limit":
+        asked = error.retry_after
+        is_long = asked is not None and asked > MAX_WAIT_SECONDS
+        if error.kind == "rate_limit" and not self._has_others:
             return self._after_rate_limit(error)
         attempts = self._options.max_llm_retries
-        if self._attempt >= attempts:
+        if self._attempt >= attempts or (self._has_others and is_long):
             retries = self._attempt - 1
             raise ExecuteError(
                 f"LLM call failed after {retries} retries: {error.account}", reason=error.kind
             ) from error
-        asked = error.retry_after
         delay = self._backoff(self._attempt) if asked is None else min(asked, MAX_WAIT_SECONDS)
         self._attempt += 1
         return delay, f"LLM call failed, retrying (attempt {self._attempt}/{attempts})..."

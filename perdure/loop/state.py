@@ -69,6 +69,8 @@ class LoopState:
     """There: whether the next model call asks for the answer, because the last one has called no tool."""
     answers: int = 0
     """There: how many of `iterations` were such calls, and called no tool."""
+    fallback: int = 0
+    """Which model of the agent's `fallback` the run calls now, from 1; 0 for its own."""
     draft: str = ""
     """There: what the model has said when it called no tool. It is no answer, unless the answer is empty."""
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ..agent import Agent
+from ..agent import DEFAULT_PROVIDER, Agent
+from ..model_names import split_model
 from .places import Place
 from .property_kinds import PRESENT_NAMES, kind_of
 
@@ -25,7 +26,7 @@ class Shorthands:
         """The asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both templates."""
         asset = {key: value for key, value in data.items() if key in _KNOWN}
         asset["metadata"] = _metadata(data)
-        asset["model"] = _wrapped("id", data.get("model"))
+        asset["model"] = _model(data.get("model"))
         asset["inputs"] = self._properties(data.get("inputs"), ("inputs",), values=True)
         asset["outputs"] = self._properties(data.get("outputs"), ("outputs",))
         asset["tools"] = self._named(data.get("tools"), ("tools",), self._tool)
@@ -88,6 +89,33 @@ class Shorthands:
         if isinstance(value, Mapping):
             return {name: _wrapped("input", binding) for name, binding in value.items()}
         return value
+
+
+def _model(value: Any) -> Any:
+    """A model, from `ID` or `PROVIDER/ID` too, and those of its `fallback`, which share what they do not say."""
+    if isinstance(value, str):
+        provider, id = split_model(value)
+        # The text itself, where it is the id: it may be a reference.
+        return {"id": value} if provider is None else {"provider": provider, "id": id}
+    if not isinstance(value, Mapping) or value.get("fallback") is None:
+        return value
+    others = value["fallback"]
+    listed = others if isinstance(others, list) else [others]
+    return {**value, "fallback": [_other_model(_model(other), value) for other in listed]}
+
+
+def _other_model(other: Any, model: Mapping[str, Any]) -> Any:
+    if not isinstance(other, Mapping):
+        return other
+    provider = model.get("provider") or DEFAULT_PROVIDER
+    options = model.get("options")
+    if other.get("provider", provider) == provider:
+        shared = {key: model[key] for key in ("provider", "apiType", "connection", "options") if key in model}
+    elif isinstance(options, Mapping):
+        shared = {"options": {key: options[key] for key in options if key != "additionalProperties"}}
+    else:
+        shared = {}
+    return {**shared, **other}
 
 
 def _property_of(spec: Any, *, values: bool) -> Any:

@@ -101,6 +101,8 @@ class ModelInput(ConversationInput):
     """Set where the model is told of its tools in the prompt: it may act now, or has to give its final answer."""
     step: int = Field(default=0, exclude_if=operator.not_)
     """There: which of the `max_iterations` steps in which it may act this is, from 1."""
+    fallback: int = Field(default=0, exclude_if=operator.not_)
+    """Which model of the agent's `fallback` is called, from 1; 0 for its own."""
     mock: int = Field(default=0, exclude_if=operator.not_)
     """Which of the run's recorded answers (`Inventory.mock_responses`) stands for the model's, from 1; 0 for none."""
     offer: Offer | None = Field(default=None, exclude_if=operator.not_)

@@ -22,8 +22,11 @@ CREDENTIALS = "credentials"
 CONTEXT = "context"
 """Messages of the conversation go along with calls of a tool (`ToolSpec.context`)."""
 
+FALLBACK = "fallback"
+"""The agent, or one that it calls, names other models that are called where its own fails (`Model.fallback`)."""
+
 KNOWN_FEATURES: frozenset[str] = frozenset(
-    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT}
+    {LOADED_BEGINNING, SESSION, PROMPTED_TOOLS, AGENT_LIMITS, CREDENTIALS, CONTEXT, FALLBACK}
 )
 """The names of the behaviours beyond those of version 0.1 that this version has.
 

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
-
 from ..exchanged import Exchanged
 
 PERMIT = "perdure.permit"
 """The activity that does nothing: Temporal limits how many of them a second it gives out on a rate queue."""
 IS_POLLED = "perdure.is_polled"
 
-PacedCall = Literal["model", "compactor"]
-"""Which call of a run takes a permit: its own model's, or that of an agent that compacts its conversation."""
+PacedCall = str
+"""Which call of a run takes a permit: that of a model (`paced_model`), or `compactor`, of an agent that compacts."""
 
 _RATE = "/rate/"
 
@@ -20,6 +18,11 @@ class QueueInput(Exchanged):
     """A question about a task queue."""
 
     task_queue: str
+
+
+def paced_model(fallback: int) -> PacedCall:
+    """The call of the agent's own model, or of one of its `fallback`, from 1."""
+    return f"fallback {fallback}" if fallback else "model"
 
 
 def rate_queue(task_queue: str, name: str) -> str:

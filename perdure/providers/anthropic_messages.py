@@ -9,8 +9,8 @@ import base64
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agent import Property
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
+from ..agent import CustomTool, Property
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
 from ..schema import CLOSED, object_schema
 from .anthropic_stream import MessagesStream
 from .base import StreamAssembler
@@ -18,6 +18,7 @@ from .calls import Call, arguments_object, arguments_text, call_id, calls_of, on
 from .functions import FunctionDefinition
 from .media import Taken, base64_data, sendable_parts
 from .memo import Memo
+from .provider_tools import provider_call
 from .sdks import anthropic_sdk
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
 
@@ -72,6 +73,9 @@ class AnthropicMessages(WireFormat):
         described = {"description": definition.description} if definition.description else {}
         return {"name": definition.name, **described, "input_schema": definition.parameters}
 
+    def provider_tool(self, tool: CustomTool) -> dict[str, Any]:
+        return {"name": tool.name, **super().provider_tool(tool)}
+
     def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
         return {"output_config": {"format": {"type": "json_schema", "schema": object_schema(outputs, CLOSED)}}}
 
@@ -85,6 +89,7 @@ class AnthropicMessages(WireFormat):
             usage=_usage(response.get("usage")),
             finish_reason=stop_reason,
             cut_short=stop_reason in _CUT_SHORT,
+            provider_calls=_provider_calls(blocks),
             original=list(blocks) if blocks != _rebuilt(text, calls) else None,
         )
 
@@ -212,6 +217,19 @@ def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, l
         Call(call_id(block.get("id"), index, response_id), block["name"], arguments_text(block.get("input")))
         for index, block in enumerate(used)
     ]
+
+
+def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
+    """Each `server_tool_use` and `mcp_tool_use`, with what came of it: a block `…_tool_result`."""
+    results = {block["tool_use_id"]: block.get("content") for block in blocks if "tool_use_id" in block}
+    calls = []
+    for block in blocks:
+        if block["type"] in ("server_tool_use", "mcp_tool_use"):
+            came = results.get(block["id"])
+            failure = came.get("error_code") if isinstance(came, Mapping) else None
+            details = {"input": block.get("input"), "error": failure, "found": None if failure else came}
+            calls.append(provider_call(block["name"], block["id"], "failed" if failure else "completed", details))
+    return calls
 
 
 def _usage(usage: Any) -> Usage:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from importlib.metadata import entry_points
 from typing import Literal, NamedTuple
 
-from ..agent import Agent, Model
-from ..errors import ConfigurationError, InvokerError, LoadError
+from ..agent import Agent
+from ..errors import ConfigurationError, InvokerError, LoadError, UnsupportedMediaError
 from ..messages import Message
 from ..spelling import did_you_mean
 from .media import kind_problem, sendable_parts
@@ -47,8 +47,7 @@ def model_problem(provider: str, api_type: str) -> ModelProblem | None:
 
 def require_model(agent: Agent) -> None:
     """Raises InvokerError for a provider that this process does not know, and LoadError for an API that it lacks."""
-    model = agent.model or Model()
-    problem = model_problem(model.provider_key, model.api_type)
+    problem = next(filter(None, (model_problem(model.provider_key, model.api_type) for model in agent.models)), None)
     if problem is None:
         return
     if problem.field == "provider":
@@ -62,11 +61,18 @@ def media_problem(provider: str, api_type: str, kind: str) -> str | None:
     return None if found.media is None else kind_problem(kind, found.media, found.title)
 
 
-def require_media(agent: Agent, messages: Iterable[Message]) -> None:
-    """Raises UnsupportedMediaError for an image, recording or file that the agent's model can't be sent."""
-    provider = provider_for(agent)
-    for message in messages if provider.media is not None else ():
-        sendable_parts(message, provider.media or {}, provider.title)
+def require_media(agent: Agent, messages: Sequence[Message]) -> None:
+    """Raises UnsupportedMediaError for messages with media that none of the agent's models can be sent."""
+    refusals = []
+    for number in range(len(agent.models)):
+        provider = provider_for(agent.with_fallback(number))
+        try:
+            for message in messages if provider.media is not None else ():
+                sendable_parts(message, provider.media or {}, provider.title)
+            return
+        except UnsupportedMediaError as error:
+            refusals.append(error)
+    raise refusals[0]
 
 
 def require_provider(provider: str) -> None:

@@ -1,4 +1,4 @@
-"""The functions that an agent offers to the model, in no wire format yet (§7.1)."""
+"""What an agent offers to the model: functions, in no wire format yet (§7.1), and the provider's own tools."""
 
 from __future__ import annotations
 
@@ -10,6 +10,8 @@ from ..agent import Agent, CustomTool, FunctionTool, OfferedFunction, PromptyToo
 from ..messages import Message
 from ..schema import OFFERED, STRICT, object_schema, without_properties
 from .memo import Memo
+
+PROVIDER_KIND = "provider"
 
 
 class FunctionDefinition(NamedTuple):
@@ -42,6 +44,18 @@ def offered_functions(
         definition = _extra(agent, projection)
         offered.setdefault(definition.name, definition)
     return list(offered.values())
+
+
+def declared_provider_tools(agent: Agent) -> list[CustomTool]:
+    """The agent's tools that the provider executes itself."""
+    return [tool for tool in agent.tools or () if isinstance(tool, CustomTool) and tool.kind == PROVIDER_KIND]
+
+
+def additional_tools(agent: Agent) -> list[Any]:
+    """Those that `additionalProperties.tools` has, in the provider's own words; [] for anything but a list."""
+    options = agent.model.options if agent.model else None
+    listed = (options.additional_properties or {}).get("tools") if options else None
+    return list(listed) if isinstance(listed, list) else []
 
 
 def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ..agent import Property
-from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .base import Delta, StreamAssembler
 from .calls import Call, arguments_text, call_id, calls_of, compact_json, only_text, wire_name
@@ -17,6 +17,7 @@ from .errors import error_from_http
 from .functions import FunctionDefinition
 from .media import Taken, as_url, base64_data, file_data, input_audio, sendable_parts
 from .memo import Memo
+from .provider_tools import provider_call
 from .sdks import openai_sdk
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
 
@@ -73,6 +74,7 @@ class OpenAIResponses(WireFormat):
             usage=_usage(response.get("usage")),
             finish_reason=incomplete.get("reason") or response.get("status"),
             cut_short=response.get("status") == "incomplete",
+            provider_calls=[_provider_call(item) for item in items if _is_providers(item["type"])],
             original=list(items) if any(item["type"] != "message" for item in items) else None,
         )
 
@@ -168,6 +170,16 @@ def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, li
         Call(call_id(call.get("call_id"), index, response_id), call["name"], arguments_text(call.get("arguments")))
         for index, call in enumerate(calls)
     ]
+
+
+def _is_providers(type: str) -> bool:
+    return type.endswith("_call") and type not in ("function_call", "custom_tool_call")
+
+
+def _provider_call(item: Mapping[str, Any]) -> ProviderCall:
+    """`web_search_call`, `file_search_call`, `code_interpreter_call`, `mcp_call` and so on."""
+    details = {key: value for key, value in item.items() if key not in ("type", "id", "status")}
+    return provider_call(item["type"].removesuffix("_call"), item.get("id"), item.get("status"), details)
 
 
 def _usage(usage: Any) -> Usage:

@@ -8,12 +8,13 @@ from importlib.metadata import entry_points
 
 from ..agent import DEFAULT_PROVIDER, Agent
 from ..errors import InvokerError
+from ..model_names import PROVIDERS_GROUP
 from .anthropic_messages import AnthropicMessages
 from .base import Provider
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
 
-ENTRY_POINT_GROUP = "perdure.providers"
+ENTRY_POINT_GROUP = PROVIDERS_GROUP
 
 ProviderFactory = Callable[[str, str], Provider]
 """Takes the provider's key and the API type; raises ValueError when the provider has no such API."""

@@ -9,16 +9,17 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ..agent import Agent, ModelOptions, Property
+from ..agent import Agent, CustomTool, ModelOptions, Property
 from ..errors import ModelError
 from ..excerpt import excerpt
-from ..messages import MAX_TOKENS, Message, ModelReply, ToolCall, Usage
+from ..messages import MAX_TOKENS, Message, ModelReply, ProviderCall, ToolCall, Usage
 from ..options import DEFAULT_ANSWER_BYTES
 from ..valid_text import bounded_text
 from .base import Delta, Provider, StreamAssembler
 from .clients import client_for, is_without_key
 from .errors import MAX_NAME_CHARS, error_from_http, short_word
-from .functions import FunctionDefinition, offered_functions
+from .functions import FunctionDefinition, additional_tools, declared_provider_tools, offered_functions
+from .provider_tools import MAX_CALLS
 from .sdk_call import SdkCall
 from .sdks import SdkNames
 from .structured import read_answer, structured_value
@@ -44,6 +45,8 @@ class Answer:
     finish_reason: str | None
     cut_short: bool = False
     """Whether the model stopped before the end of its answer, or refused."""
+    provider_calls: Sequence[ProviderCall] = ()
+    """What the provider has executed itself."""
     original: list[Any] | None = None
     """The content of the response, when the text and the tool calls do not say all of it."""
 
@@ -82,8 +85,11 @@ class WireFormat(Provider):
         request |= self.conversation(messages)
         request |= _sampling(agent, self.options)
         functions = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
-        if functions:
+        others = [*map(self.provider_tool, declared_provider_tools(agent)), *additional_tools(agent)]
+        if functions or others:
             request |= self.tools(functions, may_call_tools=may_call_tools)
+        if others and (may_call_tools or "tools" in request):
+            request["tools"] = [*request.get("tools", []), *others]
         if agent.outputs:
             request |= self.output_format(agent.outputs)
         _add_additional(request, agent, self.merged)
@@ -100,6 +106,10 @@ class WireFormat(Provider):
     @abstractmethod
     def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
         """The declaration of one function."""
+
+    def provider_tool(self, tool: CustomTool) -> dict[str, Any]:
+        """The declaration of a tool that the provider executes itself: its `options`, as they are."""
+        return {"type": tool.name, **(tool.options or {})}
 
     @abstractmethod
     def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
@@ -146,6 +156,7 @@ class WireFormat(Provider):
             response_id=_word(response.get("id")),
             output=output,
             faults=faults,
+            provider_calls=list(answer.provider_calls[:MAX_CALLS]),
             warnings=[excerpt(warning, MAX_WARNING_CHARS) for warning in warnings[:MAX_WARNINGS]],
         )
 
@@ -213,6 +224,8 @@ def _add_additional(request: dict[str, Any], agent: Agent, merged: frozenset[str
     """Adds `additionalProperties` as top-level keys; what the request already says wins (§2.5)."""
     options = _options(agent)
     for key, value in ((options and options.additional_properties) or {}).items():
+        if key == "tools" and isinstance(value, list):
+            continue
         if key in merged and key in request and isinstance(value, Mapping):
             request[key] = {**value, **request[key]}
         else:

@@ -97,10 +97,10 @@ class RecordEffects(DirectEffects):
         return reply
 
     async def _asked(self, conversation: Conversation, calling: Calling) -> ModelReply:
-        messages = list(conversation.messages)
-        if call := prompted_call(self.agent, calling, self.options):
+        messages, agent = list(conversation.messages), self.agent.with_fallback(calling.fallback)
+        if call := prompted_call(agent, calling, self.options):
             return call.read(await ask_model(call.agent, call.messages(messages), self.options, Heart()))
-        return await ask_model(self.agent, messages, self.options, Heart(), with_tools=calling.with_tools)
+        return await ask_model(agent, messages, self.options, Heart(), with_tools=calling.with_tools)
 
     async def _priced(self, reply: ModelReply) -> ModelReply:
         if self.prices is not None:

@@ -127,9 +127,10 @@ class DirectEffects(Effects):
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         self.unread.clear()
-        if call := prompted_call(self.agent, calling, self.options):
+        agent = self.agent.with_fallback(calling.fallback)
+        if call := prompted_call(agent, calling, self.options):
             return call.read(await self._ask(call.agent, call.messages(conversation.messages)))
-        agent = self.agent if calling.with_tools else self.agent.model_copy(update={"tools": None})
+        agent = agent if calling.with_tools else agent.model_copy(update={"tools": None})
         return await self._ask(agent, list(conversation.messages))
 
     async def _ask(self, agent: Agent, messages: list[Message]) -> ModelReply:

@@ -182,6 +182,7 @@ class InProcessRun(Generic[T]):
             guarded=frozenset(point for point in POINTS if getattr(effects.guardrails, point, None)),
             compacted=effects.compactor is not None,
             structured=bool(effects.agent.outputs),
+            models=[model.name for model in effects.agent.models],
         )
 
     async def _call_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:

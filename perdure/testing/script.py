@@ -26,6 +26,9 @@ class ScriptedReply(BaseModel):
     when the response is not streamed, since this format has no other place for it."""
     thinking: str | None = None
     """A thinking block with a signature (Anthropic), a reasoning item (Responses), `reasoning_content` (chat)."""
+    provider_items: list[dict[str, Any]] = []
+    """What the provider's own tools did, verbatim, before the text: blocks (Anthropic), output items (Responses). Chat
+    has no place for them."""
     finish_reason: str | None = None
     """The provider's word for why the model stopped; None: the one that fits."""
     input_tokens: int | None = None

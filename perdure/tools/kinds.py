@@ -22,6 +22,7 @@ BUILT_IN: Mapping[str, str] = {
     "a2a": ".a2a.kind:A2AKind",
     "delegate": ".delegate.kind:DelegateKind",
     "openapi": ".openapi.kind:OpenApiKind",
+    "provider": ".provider.kind:ProviderTools",
 }
 """Kind → module and class, below this package; imported when a run needs it."""
 _log = get_logger("perdure.tools")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Mapping, Sequence
 from functools import cache, partial
 from typing import Any
@@ -11,7 +12,7 @@ from urllib.parse import urlsplit
 from opentelemetry.trace import SpanKind
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError
 
-from ..agent import Agent
+from ..agent import Agent, Model
 from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult, Usage
 from ..protocol.activities import MODEL_ERROR, CompactInput, JudgeInput, ModelFailure, ModelInput
@@ -57,14 +58,14 @@ class Describer:
 
     def chat(self, input: ModelInput, end: End, *, attempt: int = 1, messages: Sequence[Message] = ()) -> SpanFacts:
         """One try of a model call."""
-        model = self.agent.model
+        model = self.agent.models[input.fallback]
         facts = self._facts(
-            f"chat {model.id}" if model and model.id else "chat",
+            f"chat {model.id}" if model.id else "chat",
             self.ids.chat(input.iteration, input.earlier),
             {
                 "gen_ai.operation.name": "chat",
-                **self.of_model,
-                **self._request,
+                **(_of_model(model) if self.agent.model else {}),
+                **self._request(model),
                 "perdure.iteration": input.iteration,
                 **({"perdure.mock": True} if input.mock else {}),
                 **_beyond_first("perdure.try", input.earlier + 1),
@@ -78,6 +79,9 @@ class Describer:
             facts.attributes |= _of_reply(end)
             if self.with_content:
                 facts.attributes |= content.reply(end.message, end.finish_reason, self.clean)
+                if end.provider_calls:
+                    did = json.dumps([call.model_dump() for call in end.provider_calls], ensure_ascii=False)
+                    facts.attributes["perdure.provider_tools.details"] = self.text(did)
         return self._ended(facts, end)
 
     def tool(self, request: ToolRequest, end: End, *, earlier: int = 0, attempt: int = 1) -> SpanFacts:
@@ -126,26 +130,21 @@ class Describer:
     @property
     def of_model(self) -> dict[str, Value]:
         """The attributes that say which model."""
-        model = self.agent.model
-        key = model.provider_key if model else ""
-        said: dict[str, Value] = {"gen_ai.provider.name": PROVIDERS.get(key, key)} if key else {}
-        return {**said, "gen_ai.request.model": model.id} if model and model.id else said
+        return _of_model(self.agent.model) if self.agent.model else {}
 
     def text(self, text: str) -> str:
         """A text of somebody else: without secrets, and not too long."""
         return bounded_text(self.clean(text), MAX_ERROR_BYTES)
 
-    @property
-    def _request(self) -> dict[str, Value]:
-        model = self.agent.model
+    def _request(self, model: Model) -> dict[str, Value]:
         said: dict[str, Value] = {"gen_ai.output.type": "json" if self.agent.outputs else "text"}
-        options = model.options if model else None
+        options = model.options
         for field, name in _OPTIONS.items():
             if options is not None and (value := getattr(options, field)) is not None:
                 said[f"gen_ai.request.{name}"] = value
         if options is not None and options.stop_sequences:
             said["gen_ai.request.stop_sequences"] = tuple(options.stop_sequences)
-        return {**said, **_address(model.connection.endpoint if model and model.connection else None)}
+        return {**said, **_address(model.connection.endpoint if model.connection else None)}
 
     def _of_tool(self, request: ToolRequest) -> dict[str, Value]:
         tool = self.agent.tool(request.name)
@@ -171,6 +170,12 @@ class Describer:
             kind, text = described_error(end)
             facts.failed(kind, self.text(text))
         return facts
+
+
+def _of_model(model: Model) -> dict[str, Value]:
+    key = model.provider_key
+    said: dict[str, Value] = {"gen_ai.provider.name": PROVIDERS.get(key, key)}
+    return {**said, "gen_ai.request.model": model.id} if model.id else said
 
 
 def described_error(error: BaseException) -> tuple[str, str]:
@@ -214,6 +219,8 @@ def _of_reply(reply: ModelReply) -> dict[str, Value]:
         said["gen_ai.response.model"] = reply.model
     if reply.finish_reason:
         said["gen_ai.response.finish_reasons"] = (reply.finish_reason,)
+    if reply.provider_calls:
+        said["perdure.provider_tools"] = tuple(call.name for call in reply.provider_calls)
     return said
 
 

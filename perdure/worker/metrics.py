@@ -54,9 +54,10 @@ class Metrics(Interceptor):
         """Called by the worker."""
         return _MeasuredRuns
 
-    async def model_called(self, seconds: float, end: Any, first_words: float | None) -> None:
+    async def model_called(self, input: Any, seconds: float, end: Any, first_words: float | None) -> None:
         """Count an attempt of a model call: its time, and its tokens if there is a reply."""
-        about = {**await self._model_labels(), "gen_ai_operation_name": "chat"}
+        fallback = input.fallback if isinstance(input, activities.ModelInput) else 0
+        about = {**await self._model_labels(fallback), "gen_ai_operation_name": "chat"}
         self._model.record(seconds, {**about, "error_type": _error_type(end)})
         if first_words is not None:
             self._first_chunk.record(first_words, about)
@@ -68,10 +69,11 @@ class Metrics(Interceptor):
         """Count an attempt of a tool's execution."""
         self._tool.record(seconds, {"gen_ai_tool_name": name, "error_type": _error_type(end)})
 
-    async def _model_labels(self) -> dict[str, str]:
+    async def _model_labels(self, fallback: int) -> dict[str, str]:
         """Which model the run has: it is at hand, for the call that has just ended needed it."""
         try:
-            model = (await self._runs.current()).recorded_agent.model
+            agent = (await self._runs.current()).recorded_agent
+            model = agent.model and agent.models[fallback]
         except Exception:
             # Whatever keeps the run from being read has failed the call as well, which says so.
             model = None
@@ -108,7 +110,8 @@ class _MeasuredActivities(ActivityInboundInterceptor):
             raise
         finally:
             on_first_words.reset(heard)
-            await self._metrics.model_called(time.monotonic() - begun, end, said[0] if said else None)
+            asked = input.args[0] if input.args else None
+            await self._metrics.model_called(asked, time.monotonic() - begun, end, said[0] if said else None)
 
     async def _tool_call(self, input: ExecuteActivityInput, name: str) -> Any:
         begun = time.monotonic()

@@ -175,6 +175,7 @@ class AgentRun:
             guarded=frozenset(self._inventory.hooks),
             compacted="compactor" in self._inventory.hooks,
             structured=bool(self._input.agent.outputs),
+            models=[model.name for model in self._input.agent.models],
             state=self._state,
         )
 

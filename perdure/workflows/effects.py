@@ -126,7 +126,7 @@ class TemporalEffects:
         self._inbox.unread = 0
         while True:
             try:
-                return await self._call_model(partial(self._attempt, conversation, calling))
+                return await self._call_model(partial(self._attempt, conversation, calling), calling.fallback)
             except ActivityError as error:
                 if not worker_was_lost(error) or not workflow.patched(LOST_CALLS_GO_ON):
                     raise
@@ -134,9 +134,9 @@ class TemporalEffects:
             if self._deadline is not None and workflow.time() > self._deadline:
                 raise time_is_over(self._options, "it passed while the workers of a model call were lost")
 
-    async def _call_model(self, attempt: Callable[..., Awaitable[ModelReply]]) -> ModelReply:
+    async def _call_model(self, attempt: Callable[..., Awaitable[ModelReply]], fallback: int) -> ModelReply:
         try:
-            return await (self._pacing.call(attempt) if self._pacing else attempt(LOST_WORKER_RETRIES))
+            return await (self._pacing.call(attempt, fallback) if self._pacing else attempt(LOST_WORKER_RETRIES))
         except ActivityError as error:
             return await self._offers.after(error, partial(attempt, OFFERED_RETRIES))
 

@@ -16,7 +16,7 @@ from temporalio.workflow import ActivityHandle
 from ..loop.effects import Cancelled
 from ..loop.limits import time_is_over
 from ..options import RunOptions
-from ..protocol.pacing import IS_POLLED, PERMIT, PacedCall, QueueInput, rate_of
+from ..protocol.pacing import IS_POLLED, PERMIT, PacedCall, QueueInput, paced_model, rate_of
 from .inbox import Inbox
 from .policies import COMPACTION_RETRIES, LOST_WORKER_RETRIES, MARGIN, MOMENTARY_RETRIES, PACED_RETRIES
 from .tool_runs import give_up
@@ -68,13 +68,13 @@ class Pacing:
         self._looking: asyncio.Task[None] | None = None
         self._unpaced_until = 0.0
 
-    async def call(self, start: Callable[[RetryPolicy], Awaitable[Result]]) -> Result:
+    async def call(self, start: Callable[[RetryPolicy], Awaitable[Result]], fallback: int = 0) -> Result:
         """What a model call gives that has a permit for each attempt. `start` begins an attempt and awaits it.
 
         Raises `ActivityError`, what `start` raises, and as `permit` does.
         """
         attempts = 0
-        while await self.permit("model"):
+        while await self.permit(paced_model(fallback)):
             attempts += 1
             try:
                 return await start(PACED_RETRIES)

@@ -133,6 +133,8 @@ def _opened(block: dict[str, Any], arguments: Iterator[str]) -> tuple[dict[str, 
         return block | {"thinking": "", "signature": ""}, [*deltas, signature]
     if block["type"] == "text":
         return block | {"text": ""}, [{"type": "text_delta", "text": piece} for piece in words(block["text"])]
+    if block["type"] != "tool_use":
+        return block, []
     pieces = ["", *argument_pieces(next(arguments))]
     return block | {"input": {}}, [{"type": "input_json_delta", "partial_json": piece} for piece in pieces]
 
@@ -160,6 +162,7 @@ def _content(given: CountedReply) -> list[dict[str, Any]]:
     if reply.thinking is not None:
         signature = base64.b64encode(f"signed by step {given.step}".encode()).decode()
         blocks.append({"type": "thinking", "thinking": reply.thinking, "signature": signature})
+    blocks += reply.provider_items
     if reply.text:
         blocks.append({"type": "text", "text": reply.text})
     blocks += [

@@ -130,6 +130,7 @@ def _output(given: CountedReply) -> list[dict[str, Any]]:
     if reply.thinking is not None:
         summary = [{"type": "summary_text", "text": reply.thinking}]
         items.append({"id": f"rs_scripted_{given.step}", "type": "reasoning", "summary": summary})
+    items += reply.provider_items
     if reply.text or not reply.tool_calls:
         content = [{"type": "output_text", "text": reply.text, "annotations": [], "logprobs": []}]
         message = {"id": f"msg_scripted_{given.step}", "type": "message", "role": "assistant"}
@@ -142,7 +143,7 @@ def _output(given: CountedReply) -> list[dict[str, Any]]:
 
 def _item_events(index: int, item: dict[str, Any]) -> Iterator[Event]:
     place = {"output_index": index, "item_id": item["id"]}
-    empty, content = _CONTENT[item["type"]]
+    empty, content = _CONTENT.get(item["type"], ({"status": "in_progress"}, _no_events))
     yield {"type": "response.output_item.added", "output_index": index, "item": item | empty}
     yield from (place | event for event in content(item))
     yield {"type": "response.output_item.done", "output_index": index, "item": item}
@@ -170,6 +171,10 @@ def _call_events(item: dict[str, Any]) -> Iterator[Event]:
     name = "response.function_call_arguments"
     yield from ({"type": f"{name}.delta", "delta": piece} for piece in argument_pieces(item["arguments"]))
     yield {"type": f"{name}.done", "name": item["name"], "arguments": item["arguments"]}
+
+
+def _no_events(item: dict[str, Any]) -> Iterator[Event]:
+    yield from ()
 
 
 _CONTENT: dict[str, tuple[dict[str, Any], Callable[[dict[str, Any]], Iterator[Event]]]] = {

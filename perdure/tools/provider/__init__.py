@@ -1,0 +1,1 @@
+"""`kind: provider`: tools that the model's provider executes itself, such as a web search."""
