@@ -14,7 +14,7 @@ from .call_text import short_call
 from .console import describe_call, describe_decision, describe_seconds, describe_usage
 
 _MARKS = {"success": "✓", "open": "…"}
-_WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied", "open": "under way"}
+_WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied"}
 _SHOWN_CALL, _SHOWN_FAILURE = 50, 80
 """Characters."""
 
@@ -28,7 +28,8 @@ def in_lines(run: Mapping[str, Any]) -> Iterator[str]:
         yield f"The iterations before {run['first_kept']} are not kept any more."
     yield from told.get(0, [])
     waiting = {(each.get("iteration"), each["call_id"]) for each in run["pending_approvals"] if not each.get("run_id")}
-    for line, each in zip(_table(run["iterations"], waiting), run["iterations"], strict=True):
+    table = _table(run["iterations"], waiting, has_ended=bool(run["ended"]))
+    for line, each in zip(table, run["iterations"], strict=True):
         yield line
         yield from told.get(each["iteration"], [])
 
@@ -80,12 +81,14 @@ def _relations(run: Mapping[str, Any]) -> Iterator[str]:
         yield "note     another version of perdure made this run: when persons decided can't be read"
 
 
-def _table(iterations: Sequence[Mapping[str, Any]], waiting: Container[tuple[int, str]]) -> list[str]:
+def _table(
+    iterations: Sequence[Mapping[str, Any]], waiting: Container[tuple[int, str]], *, has_ended: bool
+) -> list[str]:
     """The iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened.
 
     `waiting` are the calls that wait for a person, by iteration and id.
     """
-    rows = [_row(each, waiting) for each in iterations]
+    rows = [_row(each, waiting, "has not ended" if has_ended else "under way") for each in iterations]
     if not any(row[3] for row in rows):
         rows = [[*row[:3], *row[4:]] for row in rows]
     widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
@@ -95,11 +98,12 @@ def _table(iterations: Sequence[Mapping[str, Any]], waiting: Container[tuple[int
     ]
 
 
-def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]]) -> list[str]:
-    tools = [_tool(tool, waits=(each["iteration"], tool["call_id"]) in waiting) for tool in each["tools"]]
+def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]], unfinished: str) -> list[str]:
+    """`unfinished` is what is said of calls without an end."""
+    tools = [_tool(tool, unfinished, waits=(each["iteration"], tool["call_id"]) in waiting) for tool in each["tools"]]
     return [
         f"{each['iteration']:>3}",
-        visible(one_line(each["model"] or ("under way" if each["usage"] is None else ""), 40)),
+        visible(one_line(each["model"] or (unfinished if each["usage"] is None else ""), 40)),
         describe_usage(each["usage"]) if each["usage"] else "",
         format_usd(each["cost_usd"]),
         describe_seconds(each["seconds"]) if each["seconds"] is not None else "",
@@ -119,9 +123,9 @@ def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
         yield f"{counted(each['trimmed'], 'message')} trimmed"
 
 
-def _tool(tool: Mapping[str, Any], *, waits: bool) -> str:
+def _tool(tool: Mapping[str, Any], unfinished: str, *, waits: bool) -> str:
     outcome = tool["outcome"]
-    word = "waits for a person" if waits else _WORDS.get(outcome, "")
+    word = "waits for a person" if waits else unfinished if outcome == "open" else _WORDS.get(outcome, "")
     figures = [
         "" if tool.get("decision") and outcome == "denied" else word,
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",

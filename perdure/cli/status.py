@@ -6,7 +6,7 @@ from ..decision_commands import decision_command
 from ..excerpt import counted
 from ..money import format_usd
 from . import options
-from .approvals import times
+from .approvals import local_time, times
 from .console import answer, describe_call
 from .encrypted import tell_encrypted
 from .recorded import CommandMemo, read_memo
@@ -50,6 +50,12 @@ async def _status(id: str, as_json: bool) -> None:
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     if found.cost_usd is not None:
         answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
+    if found.missing:
+        what, queue, since = ", ".join(found.missing.what), found.missing.task_queue, local_time(found.missing.since)
+        answer(f"waits for a worker of the task queue {queue!r} that has {what}, since {since}")
+    if found.held_up:
+        until = local_time(found.held_up.until)
+        answer(f"the model call is made again at {until}, after {found.held_up.kind}: {found.held_up.why}")
     if found.waits_for_rate:
         answer(f"the next model call waits for a permit: calls of {found.waits_for_rate} have a rate")
     for pending in found.pending_approvals:
@@ -57,4 +63,4 @@ async def _status(id: str, as_json: bool) -> None:
         how = decision_command(pending.run_id or run_id, pending.call_id, pending.digest, kind=pending.kind)
         answer(f"{call} waits for {what} {times(pending.model_dump())}: {how}")
     if found.queue_without_worker:
-        answer(waiting_text(run_id, found.queue_without_worker, memo))
+        answer(waiting_text(run_id, found.queue_without_worker, memo, is_polled=found.workers_are_busy))

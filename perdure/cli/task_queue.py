@@ -93,12 +93,14 @@ async def _described(client: Client, run_id: str) -> WorkflowExecutionDescriptio
 
 def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: bool = False) -> str:
     """What to tell of a run that no worker takes up, and what to type."""
-    reason = "has not taken it up yet" if is_polled else "is missing"
     resume = f"{resume_command(run_id)} (with its own tools), or " if memo.has_code else ""
-    return (
-        f"Run {run_id} waits: a worker on the task queue {task_queue!r} {reason}. "
-        f"Start one in another terminal: {resume}{worker_command(task_queue)}"
-    )
+    command = f"in another terminal: {resume}{worker_command(task_queue)}"
+    if is_polled:
+        return (
+            f"Run {run_id} waits: the workers on the task queue {task_queue!r} have not taken up its next step yet. "
+            f"They are busy, or have ended a minute ago. Start another one {command}"
+        )
+    return f"Run {run_id} waits: a worker on the task queue {task_queue!r} is missing. Start one {command}"
 
 
 def resume_command(run_id: str) -> str:

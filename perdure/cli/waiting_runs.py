@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from ..decision_commands import decision_command
+from ..excerpt import one_line
 from .approvals import times
 from .console import answer, describe_call, say
+from .problems import explain
 from .session import Session
 
 if TYPE_CHECKING:
     from temporalio.client import Client
+
+
+AT_ONCE = 20
+"""So many runs are asked at the same time."""
 
 
 async def list_waiting(session: Session, query: str, limit: int, *, as_json: bool) -> None:
@@ -26,22 +33,50 @@ async def list_waiting(session: Session, query: str, limit: int, *, as_json: boo
     if not rows:
         say(f"No run on {session.place} waits for a person.")
     for row in rows:
+        if "error" in row:
+            answer(f"{row['id']}  can't be read: {one_line(row['error'], 200)}")
         for pending in row["pending"]:
-            answer(_line(row["id"], pending))
+            answer(_line(row, pending))
 
 
 async def _rows(client: Client, query: str, limit: int) -> AsyncIterator[dict[str, Any]]:
+    """A row for each run that waits, or can't be read; several are asked at once, in the order of the list."""
+    count, batch = 0, list[str]()
+    async for id in _candidates(client, query):
+        batch.append(id)
+        if len(batch) == AT_ONCE:
+            for row in await _waiting(client, batch):
+                yield row
+                if (count := count + 1) == limit:
+                    return
+            batch = []
+    for row in (await _waiting(client, batch))[: limit - count]:
+        yield row
+
+
+async def _waiting(client: Client, ids: list[str]) -> list[dict[str, Any]]:
+    return [row for row in await asyncio.gather(*(_row(client, id) for id in ids)) if row]
+
+
+async def _row(client: Client, id: str) -> dict[str, Any] | None:
     from ..client import get_run
 
-    count = 0
-    async for id in _candidates(client, query):
-        # What waits in a called run is listed with that run.
-        pending = [each for each in (await get_run(client, id).status()).pending_approvals if each.run_id is None]
-        if pending:
-            yield {"id": id, "pending": [each.model_dump(mode="json", by_alias=True) for each in pending]}
-            count += 1
-        if count == limit:
-            return
+    try:
+        status = await get_run(client, id).status()
+    except Exception as error:
+        # Whatever a reader raises: one run that can't be read must not hide the others.
+        text = explained.text if (explained := explain(error)) else f"{type(error).__name__}: {error}"
+        return {"id": id, "pending": [], "error": text}
+    # What waits in a called run is listed with that run.
+    pending = [each for each in status.pending_approvals if each.run_id is None]
+    if not pending:
+        return None
+    return {
+        "id": id,
+        "pending": [each.model_dump(mode="json", by_alias=True) for each in pending],
+        "queueWithoutWorker": status.queue_without_worker,
+        "workersAreBusy": status.workers_are_busy,
+    }
 
 
 async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
@@ -60,7 +95,9 @@ async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
             yield run.id
 
 
-def _line(run_id: str, pending: dict[str, Any]) -> str:
+def _line(row: dict[str, Any], pending: dict[str, Any]) -> str:
     call = describe_call(pending["name"], pending["arguments"])
-    how = decision_command(run_id, pending["call_id"], pending["digest"], kind=pending["kind"])
-    return f"{run_id}  {call}  {times(pending)}: {how}"
+    how = decision_command(row["id"], pending["call_id"], pending["digest"], kind=pending["kind"])
+    queue = row["queueWithoutWorker"]
+    missed = f", the workers of {queue!r} are busy" if row["workersAreBusy"] else f", no worker on {queue!r}"
+    return f"{row['id']}  {call}  {times(pending)}{missed if queue else ''}: {how}"

@@ -7,7 +7,7 @@ import time
 from google.protobuf.timestamp_pb2 import Timestamp
 from temporalio.api.enums.v1 import PendingActivityState, PendingWorkflowTaskState
 from temporalio.api.workflow.v1 import PendingActivityInfo
-from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.client import WorkflowExecutionDescription
 
 from ..activities.pollers import somebody_polls as somebody_polls
 from ..protocol.pacing import PERMIT
@@ -16,13 +16,6 @@ PATIENCE_SECONDS = 3.0
 """A task that has waited for longer is one that nobody takes."""
 OWN_PREFIX = "perdure."
 """How the types of the activities begin that the workers of a run execute."""
-
-
-async def queue_without_worker(client: Client, run: WorkflowExecutionDescription) -> str | None:
-    """The open run's task queue, when no worker polls it or none takes what waits there. Raises `RPCError`."""
-    if has_waited(run) or not await somebody_polls(client, run.task_queue):
-        return run.task_queue
-    return None
 
 
 def has_waited(run: WorkflowExecutionDescription) -> bool:

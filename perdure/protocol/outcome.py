@@ -75,6 +75,16 @@ class ForkOf(Exchanged):
     at: int
 
 
+class HeldUp(Exchanged):
+    """Why a model call is made again later, such as a provider's limit."""
+
+    kind: str
+    """Of the `ModelError`."""
+    why: str
+    until: float
+    """Seconds since the epoch."""
+
+
 class RunStatus(Exchanged):
     """Where a run stands."""
 
@@ -93,12 +103,16 @@ class RunStatus(Exchanged):
     """How many steering messages the run has not read yet."""
     queue_without_worker: str | None = None
     """The run's task queue, when the run waits for a worker and no worker takes it up; readers find this out."""
+    workers_are_busy: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether workers poll the queue of `queue_without_worker` all the same, and have not come to this run yet."""
     children: list[str] = Field(default=[], exclude_if=operator.not_)
     """The ids of the runs that it has called and waits for."""
     missing: Missing | None = None
     """Set while the run is offered to other workers, because one of them lacks something."""
     waits_for_rate: str | None = Field(default=None, exclude_if=operator.not_)
     """Set while the next model call waits for a permit: the provider or model whose rate is limited."""
+    held_up: HeldUp | None = Field(default=None, exclude_if=operator.not_)
+    """Set while a model call waits to be made again."""
 
 
 T = TypeVar("T", default=Any)

@@ -250,6 +250,7 @@ class AgentRun:
                 "children": list(self._children.running),
                 "missing": self._offers.missing,
                 "waits_for_rate": self._display.waits_for_rate,
+                "held_up": self._display.held_up,
             }
         )
 

@@ -16,6 +16,7 @@ from ..conversation import Conversation
 from ..errors import LimitExceededError, ModelError
 from ..event_data import EventType, LoggedData
 from ..events import EventLog
+from ..excerpt import one_line
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Calling, Cancelled
@@ -25,6 +26,7 @@ from ..markdown import code
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities
+from ..protocol.outcome import HeldUp
 from ..questions import CHECK_FAILED, Asked
 from ..tool_calls import Approval, ToolRequest, ToolSpec
 from .child_runs import ChildRuns
@@ -113,11 +115,15 @@ class TemporalEffects:
         if failed is not None:
             tries_again(failed, seconds)
             self._display.hold_up(f"{why}, after {code(failed.kind)} {code(failed.account, 200)}", seconds)
+            until = workflow.time() + seconds
+            self._display.held_up = HeldUp(kind=failed.kind, why=one_line(failed.account, 300), until=until)
         summary = held_up_summary(self._display.place, why, failed.kind if failed else "", seconds)
         try:
             await workflow.wait_condition(self.cancelled, timeout=seconds, timeout_summary=summary)
         except TimeoutError:
             return
+        finally:
+            self._display.held_up = None
         raise Cancelled
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:

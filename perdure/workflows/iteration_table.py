@@ -158,6 +158,9 @@ class IterationTable:
                 self.row.said = code(data["response"], 160)
             case "child_started":
                 self.called_runs += 1
+            case "done" | "failed" | "cancelled" if self.row:
+                for call in self.row.running:
+                    call.ended = f"✗ {call.shown} has not ended"
         if self.row and entry.type in _AFTER_THE_CHECKS and reply and reply.message.text and not self.row.said:
             self.row.said = code(said, 160)
         if self.row and entry.call_id in self.row.calls:

@@ -18,6 +18,7 @@ from ..loop.state import LoopState
 from ..markdown import code, link
 from ..messages import ModelReply
 from ..money import format_usd
+from ..protocol.outcome import HeldUp
 from ..protocol.run import PendingApproval, RunInput, Shown
 from ..protocol.search_attributes import COST, STATUS
 from ..protocol.shown import shown_name
@@ -65,6 +66,8 @@ class Display:
         self._since = workflow.time()
         self.waits_for_rate: str | None = None
         """The rate that the next model call waits for."""
+        self.held_up: HeldUp | None = None
+        """Why a model call waits to be made again."""
         self.reply: ModelReply | None = None
         """The model's last one."""
         self.place = self.next_call = f"{turn_prefix(input.options)}iteration 1"
@@ -180,7 +183,7 @@ class Display:
             lines.append(f"- cost: {cost}")
         if runs := self._table.called_runs:
             links = [link(each, run_path(self._namespace, each)) for each in self._children[:MAX_SHOWN]]
-            under_way = f"; under way: {', '.join(links)}" if links else ""
+            under_way = f"; under way: {', '.join(links)}" if links and self._end is None else ""
             lines.append(f"- runs of other agents: {runs:,}{under_way}")
         return lines
 

@@ -116,3 +116,21 @@ async def test_called_agents(stage: Stage, scripted: Scripted, tmp_path: Path) -
     assert f"run {run.id}/1-0 (2 iterations, " in first
     inside = await lines_of(stage.client, run.called(f"{run.id}/1-0"))
     assert f"called   by run {run.id}, tool call c1" in inside
+
+
+async def test_nothing_is_under_way_in_a_run_that_was_terminated(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("note", "a", text="good"), call("pay", "b", amount=7)), says("never")])
+    async with stage.worker({"note": note, "pay": pay}):
+        declared = {"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]}
+        run = await stage.start(scripted_agent(model, ["note", declared]))
+
+        async def waits() -> bool:
+            return bool((await run.status()).pending_approvals)
+
+        await wait_for(waits)
+        assert any("waits for a person" in line for line in await lines_of(stage.client, run))
+        await stage.client.get_workflow_handle(run.id).terminate("enough")
+        lines = await lines_of(stage.client, run)
+    assert not (await run.status()).pending_approvals
+    assert not any(line.startswith("waits") for line in lines)
+    assert "… pay(amount=7) has not ended" in lines[-1]

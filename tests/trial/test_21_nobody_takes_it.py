@@ -37,7 +37,7 @@ async def test_a_run_without_a_worker_names_its_queue(stage: Stage, scripted: Sc
         get_run(stage.client, fresh.id).status(),
         cli("status", fresh.id),
         cli("ls", "--json", "--limit", "10"),
-        watched.says(f"a worker on the task queue {stage.task_queue!r}"),
+        watched.says(f"on the task queue {stage.task_queue!r}"),
     )
     assert (of_old.queue_without_worker, of_fresh.queue_without_worker) == (stage.task_queue, nobody.task_queue)
     assert f"a worker on the task queue '{nobody.task_queue}' is missing" in shown.stdout

@@ -42,6 +42,9 @@ async def test_a_run_that_is_held_up_says_why_and_until_when(stage: Stage, scrip
             return shown if "is held up" in shown else ""
 
         shown = await wait_for(held_up)
+        why = (await run.status()).held_up
+        assert why is not None
+        assert (why.kind, "503" in why.why) == ("overloaded", True)
         assert "iteration 2 of at most 10" in shown
         assert "model retry, after `overloaded`" in shown
         assert "✓ `look(text='sky')`" in shown
@@ -51,6 +54,7 @@ async def test_a_run_that_is_held_up_says_why_and_until_when(stage: Stage, scrip
         shown = await details(stage, run)
         assert "was cancelled" in shown
         assert "is held up" not in shown
+        assert (await run.status()).held_up is None
     (timer,) = await summaries(stage, run, EventType.EVENT_TYPE_TIMER_STARTED)
     assert timer.startswith("iteration 2 · model retry in ")
     assert timer.endswith(" s, after overloaded")

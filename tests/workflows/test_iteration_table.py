@@ -57,6 +57,15 @@ def test_a_row_says_what_the_model_did_and_how_its_tools_ended() -> None:
     )
 
 
+def test_nothing_is_under_way_in_a_run_that_has_ended() -> None:
+    told = Told()
+    told.begin("I look.")
+    told.ask("look", "a", "{}")
+    told.tell("cancelled")
+    assert "✗ `look()` has not ended |" in told.table.rows[0]
+    assert "runs since" not in told.table.rows[0]
+
+
 def test_a_call_that_waits_for_a_person_and_one_that_is_a_run() -> None:
     told = Told()
     told.begin()

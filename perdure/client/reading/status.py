@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
 from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...protocol.names import STATUS
 from ...protocol.outcome import RunOutput, RunStatus
-from ..task_queues import decision_has_waited, queue_without_worker
+from ..task_queues import decision_has_waited, has_waited, somebody_polls
 from .query import ask
 from .replay import replay
 
 _ENDED_FROM_OUTSIDE = {
     WorkflowExecutionStatus.TERMINATED: "terminated",
     WorkflowExecutionStatus.TIMED_OUT: "timed_out",
+}
+
+
+_NOTHING_UNDER_WAY: dict[str, Any] = {
+    **{"pending_approvals": [], "children": []},
+    **{"missing": None, "waits_for_rate": None, "held_up": None},
 }
 
 
@@ -42,9 +50,12 @@ class StatusReader:
         if not decision_has_waited(link):
             answer = await ask(self._chain.handle(link.run_id), STATUS, answer=RunStatus)
             if answer is not None:
-                return answer
-        queue = await queue_without_worker(self._chain.client, link)
-        return (await self._replayed(link)).model_copy(update={"queue_without_worker": queue})
+                waits = {"queue_without_worker": link.task_queue, "workers_are_busy": True} if has_waited(link) else {}
+                return answer.model_copy(update=waits)
+        client, queue, waited = self._chain.client, link.task_queue, has_waited(link)
+        is_polled = await somebody_polls(client, queue)
+        missed = {"queue_without_worker": queue, "workers_are_busy": is_polled} if waited or not is_polled else {}
+        return (await self._replayed(link)).model_copy(update=missed)
 
     async def _of_closed(self, link: WorkflowExecutionDescription) -> RunStatus:
         ending = await ending_of(self._chain.client, await self._chain.closing(link.run_id))
@@ -61,7 +72,7 @@ class StatusReader:
         # It ended without saying so much, or before it could.
         status = await self._replayed(link)
         ended = _ENDED_FROM_OUTSIDE.get(link.status) if link.status else None
-        return status.model_copy(update={"status": ended}) if ended else status
+        return status.model_copy(update={"status": ended, **_NOTHING_UNDER_WAY}) if ended else status
 
     async def _replayed(self, link: WorkflowExecutionDescription) -> RunStatus:
         chain = self._chain
