@@ -22,6 +22,7 @@ from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import has_dynamic
 from ..argument_types import require, require_each, require_tools
+from ..errors import ConfigurationError
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
@@ -160,7 +161,12 @@ class PerdurePlugin(SimplePlugin):
         return (await self.user_loop.end_of(function, "prices", is_async=is_async(function))).result()
 
     def configure_worker(self, config: WorkerConfig) -> WorkerConfig:
-        """Add perdure's parts and defaults; called by `Worker`."""
+        """Add perdure's parts and defaults; called by `Worker`. Raises `ConfigurationError` where they are there."""
+        if AgentRun in config.get("workflows", ()):
+            raise ConfigurationError(
+                "The worker has two PerdurePlugins, its client's and its own: leave one out, or let "
+                "perdure.worker.create_worker(client, …) put them together"
+            )
         config = super().configure_worker(config)
         interceptors = [*config.get("interceptors", ()), *measuring(config["client"], self.runs)]
         return cast(WorkerConfig, {**config, **_defaults_for(config), "interceptors": interceptors})

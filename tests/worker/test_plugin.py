@@ -13,6 +13,7 @@ from temporalio.worker import Worker, WorkerConfig
 
 from perdure import invoke_agent_async
 from perdure.client import start_run
+from perdure.errors import ConfigurationError
 from perdure.options import RunOptions
 from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
@@ -115,6 +116,13 @@ async def test_arguments_of_a_worker_come_before_the_plugin_of_its_client(addres
                 id=f"run-{uuid.uuid4()}",
             )
             assert results_of(await run.result()) == ["X"]
+
+
+@pytest.mark.filterwarnings("ignore:The same plugin type:UserWarning")
+async def test_two_plugins_of_one_worker_are_an_error_that_says_what_to_do(address: str, task_queue: str) -> None:
+    client = await Client.connect(address, plugins=[PerdurePlugin()])
+    with pytest.raises(ConfigurationError, match="its client's and its own: .*create_worker"):
+        plain_worker(client, task_queue)
 
 
 @pytest.mark.parametrize("plugins", [[Namer("namer")], [PerdurePlugin(), Namer("namer")]], ids=["plain", "with ours"])
