@@ -9,7 +9,8 @@ MAX_TEXT_BYTES = 8 * 1024
 """For what a stranger's text may add to a failure."""
 
 _HALF = re.compile("[\ud800-\udfff]")
-_LAST_WORD = re.compile(r"\S{1,1024}\Z")
+_LONGEST_WORD = 1024
+_LAST_WORD = re.compile(r"\S+\Z")
 
 
 def valid_text(text: str) -> str:
@@ -45,7 +46,7 @@ def bounded_text(text: str, limit: int = MAX_TEXT_BYTES) -> str:
         return encoded.decode()
     notice = f" [… cut: {len(encoded):,} bytes]"
     head = encoded[: max(0, limit - len(notice.encode()))].decode(errors="ignore")
-    return _LAST_WORD.sub("", head).rstrip() + notice
+    return (head[:-_LONGEST_WORD] + _LAST_WORD.sub("", head[-_LONGEST_WORD:])).rstrip() + notice
 
 
 class TextPieces:

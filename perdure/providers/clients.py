@@ -16,6 +16,7 @@ from weakref import WeakKeyDictionary
 
 from .._version import __version__
 from ..agent import Connection
+from ..charsets import UTF_8
 from ..errors import ModelError
 from ..redaction import know_client
 from .azure import ENDPOINT_VARIABLE, AzureTarget, EntraTokens, azure_target
@@ -203,7 +204,9 @@ def _http_client_class(module: str) -> Callable[..., Any]:
                     break
                 await response.aclose()
                 response = await super().send(response.next_request, **options)
-            return response if response.is_success or response.is_closed else await _readable(response)
+            readable = response if response.is_success or response.is_closed else await _readable(response)
+            readable.encoding = UTF_8  # As JSON and events are, whatever the server says.
+            return readable
 
         def __del__(self) -> None:
             """Closes connections that nobody has closed, as the SDKs' own clients do."""

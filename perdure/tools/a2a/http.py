@@ -8,6 +8,7 @@ from functools import cache
 
 import httpx
 
+from ...charsets import charset_in
 from .settings import Settings
 
 CONNECT_SECONDS = 10.0
@@ -55,6 +56,7 @@ class _Guard:
         encoding = response.headers.get("content-encoding", "identity")
         if encoding != "identity":
             raise RefusedError(f"the answer is compressed ({encoding:.40}), although no compression was asked for")
+        response.encoding = charset_in(response.headers.get("content-type", ""))
         is_stream = "text/event-stream" in response.headers.get("content-type", "")
         assert isinstance(response.stream, httpx.AsyncByteStream)
         response.stream = _Bounded(response.stream, MAX_STREAM_BYTES if is_stream else MAX_ANSWER_BYTES)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ...excerpt import counted, utf8, utf8_bytes
@@ -76,9 +75,21 @@ def _page(text: str, offset: int, length: int, limit: int, others: Sequence[str]
     return f"[characters {offset:,} to {end:,} of {len(text):,}{more}{media}]\n{piece}"
 
 
+def _folded(text: str) -> str:
+    """The text without a difference between upper and lower case, and of the same length."""
+    return text.replace("\u0130", "i").lower().replace("\u03c2", "\u03c3")
+
+
+def _starts(text: str, sought: str, offset: int) -> Iterator[int]:
+    # An expression would take a time that grows with the product of the lengths.
+    while (offset := text.find(sought, offset)) >= 0:
+        yield offset
+        offset += max(1, len(sought))
+
+
 def _places(text: str, sought: str, offset: int) -> str:
     """The first places of the text, each with what is around it."""
-    found = [match.start() for match in re.compile(re.escape(sought), re.IGNORECASE).finditer(text, offset)]
+    found = list(_starts(_folded(text), _folded(sought), offset))
     if not found:
         return f"[not found in the {len(text):,} characters, from offset {offset:,} on]"
     shown = found[:MAX_MATCHES]

@@ -17,6 +17,7 @@ import httpx2
 from mcp import MCPError, types
 from pydantic_core import from_json
 
+from ...charsets import UTF_8
 from ...excerpt import one_line
 from ..refusals import was_refused
 from .declaration import Server
@@ -66,7 +67,9 @@ class HostClient(httpx2.AsyncClient):
         await request.aread()  # A redirected request has to be read once more.
         try:
             async with asyncio.timeout(None if _asks(request) else NOTICE_SECONDS):
-                return await self._usable(request, await super().send(request, **options))
+                response = await super().send(request, **options)
+                response.encoding = UTF_8  # As JSON and events are, whatever the server says.
+                return await self._usable(request, response)
         except TimeoutError:
             return httpx2.Response(202, request=request)
         except _UNSENT as error:
@@ -147,7 +150,9 @@ async def _content_of(response: httpx2.Response) -> bytes | None:
 
 def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
     headers = {name: value for name, value in response.headers.items() if name in ("content-type", _SESSION)}
-    return httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
+    found = httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
+    found.encoding = UTF_8
+    return found
 
 
 def _answer(request: httpx2.Request, fault: Fault) -> httpx2.Response:

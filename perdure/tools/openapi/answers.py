@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
+from ...charsets import charset_in
 from ...messages import AudioPart, FilePart, ImagePart, Part, ToolResult
 from ...redaction import REDACTED
 from ..refusals import was_refused
@@ -83,19 +84,7 @@ def _is_text(answer: HttpAnswer) -> bool:
 
 
 def _text(answer: HttpAnswer) -> str:
-    charset = _charset(str(answer.headers.get("content-type", "")))
-    try:
-        return answer.body.decode(charset, errors="replace")
-    except (LookupError, ValueError):
-        return answer.body.decode(errors="replace")
-
-
-def _charset(content_type: str) -> str:
-    for each in content_type.split(";")[1:]:
-        name, _, value = each.partition("=")
-        if name.strip().lower() == "charset":
-            return value.strip().strip("\"'") or "utf-8"
-    return "utf-8"
+    return answer.body.decode(charset_in(str(answer.headers.get("content-type", ""))), errors="replace")
 
 
 def _is_json(text: str) -> bool:

@@ -15,8 +15,9 @@ from referencing.jsonschema import DRAFT202012
 from ...errors import LoadError
 
 MAX_BYTES = 16 * 2**20
-"""Of one document."""
-MAX_YAML_VALUES = 500_000
+"""Of one document, and of all documents of one specification that are fetched."""
+MAX_VALUES = 500_000
+"""Of one document, and of all documents of one specification: a value takes some hundred bytes of memory."""
 MAX_DOCUMENTS = 64
 """One, and those that it refers to."""
 _MAX_REFERENCES = 32
@@ -34,13 +35,34 @@ def read_document(text: str, name: str) -> Any:
 
     try:
         if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):
-            return json.loads(text.lstrip("\ufeff"), parse_constant=_refuse)
-        return read_yaml(text.lstrip("\ufeff"), max_values=MAX_YAML_VALUES)[0]
+            return _json_value(text.lstrip("\ufeff"))
+        return read_yaml(text.lstrip("\ufeff"), max_values=MAX_VALUES)[0]
     except LoadError as error:
         place = f"{name}:{error.line}" if error.line else name
         raise SpecificationError(f"{place} is not valid YAML: {error.message}") from None
     except (ValueError, RecursionError) as error:
         raise SpecificationError(f"{name} is not valid JSON: {error}") from None
+
+
+def _json_value(text: str) -> Any:
+    if text.count("[") + text.count("{") <= MAX_VALUES:
+        value = json.loads(text, parse_constant=_refuse)
+        if values_in(value) <= MAX_VALUES:
+            return value
+    raise ValueError(f"it has more than {MAX_VALUES:,} values")
+
+
+def values_in(content: Any) -> int:
+    """How many values a document has."""
+    count, row = 0, [content]
+    while row:
+        value = row.pop()
+        count += 1
+        if isinstance(value, Mapping):
+            row += value.values()
+        elif isinstance(value, list):
+            row += value
+    return count
 
 
 def _refuse(constant: str) -> Any:
@@ -60,6 +82,8 @@ class Documents:
             raise SpecificationError(f"the document is no OpenAPI 3 specification: {found}. Expected `openapi: 3.x.y`")
         self.is_30 = version.startswith("3.0")
         self._content: dict[str, Any] = {uri: self.root}
+        self._referred = set(_referred(self.root, uri))
+        self._values = values_in(self.root)
         self._unreadable: dict[str, str] = {}
         self._registry: Registry[Any] | None = None
 
@@ -68,15 +92,20 @@ class Documents:
 
         Raises SpecificationError for too many.
         """
-        found = {uri for base, content in self._content.items() for uri in _referred(content, base)}
-        missing = sorted(found - self._content.keys() - self._unreadable.keys())
+        missing = sorted(self._referred - self._content.keys() - self._unreadable.keys())
         if len(self._content) + len(missing) > MAX_DOCUMENTS:
             raise SpecificationError(f"the document refers to more than {MAX_DOCUMENTS} others: bundle them into one")
         return missing
 
     def add(self, uri: str, content: Any) -> None:
-        """Add a document that is referred to."""
+        """Add a document that is referred to. Raises SpecificationError for more values than all may have."""
+        self._values += values_in(content)
+        if self._values > MAX_VALUES:
+            raise SpecificationError(
+                f"the documents have more than {MAX_VALUES:,} values together: split the specification"
+            )
         self._content[uri] = content
+        self._referred.update(_referred(content, uri))
 
     def give_up(self, uri: str, why: str) -> None:
         """Note why a document can't be had: that is an error only if something that is offered refers to it."""

@@ -204,7 +204,7 @@ ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] =
         "its answer is compressed, though that was declined",
         "not known",
     ),
-    "huge": (huge, "its answer has more than 16,777,216 bytes", "not known"),
+    "huge": (huge, "its answer has more than 4,194,304 bytes", "not known"),
     "broken off": (broken_off, "the connection broke: ", "not known"),
     "events that end": (events_that_end, "the connection broke: SSE stream ended without a response", "not known"),
 }

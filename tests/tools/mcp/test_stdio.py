@@ -164,7 +164,7 @@ async def test_a_server_that_does_not_want_to_end(tmp_path: Path) -> None:
 
 async def test_an_answer_that_is_too_large(tmp_path: Path) -> None:
     tools = await Tools(old(tmp_path, "print('x' * 20_000_000)")).ask()
-    assert "it sent a message of more than 16,777,216 bytes" in (await tools.call("hello")).text
+    assert "it sent a message of more than 4,194,304 bytes" in (await tools.call("hello")).text
     await tools.kind.close()
 
 

@@ -12,11 +12,15 @@ from jsonschema import Draft202012Validator
 
 from perdure.agent import OpenApiTool
 from perdure.tools.openapi.document import Documents, SpecificationError, read_document
+from perdure.tools.openapi.http import Http
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.local import mistakes_in_file, offered_in_file
 from perdure.tools.openapi.operations import offered_by
+from perdure.tools.openapi.remote import offered_at
+from perdure.tools.openapi.security import Credentials
 from perdure.tools.openapi.selection import Selection
 
+from .raw_server import RawServer, ok
 from .specs import offer, one, request, spec
 
 OBJECT = {"type": "object", "properties": {"a": {"type": "string"}, "b": {"type": "integer"}}, "required": ["a"]}
@@ -315,6 +319,8 @@ def test_specifications_in_several_files(tmp_path: Path) -> None:
         ("{", "x is not valid JSON"),
         ("[" * 100_000, "x is not valid JSON"),
         ('{"a": NaN}', "NaN is not a JSON value"),
+        ("[" + "[]," * 500_000 + "0]", "it has more than 500,000 values"),
+        ("[" + "0," * 500_000 + "0]", "it has more than 500,000 values"),
         ("a: [", "x:2 is not valid YAML"),
         ("a: *b", "is not valid YAML"),
     ],
@@ -322,6 +328,27 @@ def test_specifications_in_several_files(tmp_path: Path) -> None:
 def test_texts_that_are_no_documents(text: str, problem: str) -> None:
     with pytest.raises(SpecificationError, match=problem):
         read_document(text, "x")
+
+
+def test_documents_that_have_too_many_values_together() -> None:
+    documents = Documents("file:///spec.json", {"openapi": "3.1.0"})
+    documents.add("file:///1.json", [0] * 300_000)
+    with pytest.raises(SpecificationError, match="more than 500,000 values together"):
+        documents.add("file:///2.json", [0] * 300_000)
+
+
+async def test_documents_that_are_too_large_together(ours: RawServer) -> None:
+    schemas = {"T": {"$ref": "1.json"}, "U": {"$ref": "2.json"}, "V": {"$ref": "3.json"}}
+    for number in "123":
+        ours.answers[f"/{number}.json"] = ok(b'{"description": "' + b"x" * (7 * 2**20) + b'"}')
+    wanted = {"content": {"application/json": {"schema": {"properties": schemas}}}}
+    paths = {"/x": {"post": {"operationId": "call", "requestBody": wanted}}}
+    document = {"openapi": "3.1.0", "info": {"title": "t", "version": "1"}, "servers": [{"url": ours.url}]}
+    ours.answers["/spec.json"] = ok(json.dumps({**document, "paths": paths}).encode())
+    http = Http()
+    with pytest.raises(SpecificationError, match=r"3\.json.*more than 16,777,216 bytes, together with"):
+        await offered_at(f"{ours.url}/spec.json", {"operations": ["call"]}, http, Credentials())
+    await http.close()
 
 
 def test_nonsense_in_any_place_is_a_problem_that_is_told() -> None:

@@ -1,0 +1,27 @@
+"""Texts of strangers: cut where they are long, in a time that their length gives."""
+
+from __future__ import annotations
+
+import time
+
+from perdure.tools.builtin.read_result import _places
+from perdure.valid_text import bounded_text
+
+
+def test_a_cut_text_ends_with_a_whole_word() -> None:
+    assert bounded_text("some words " * 10, 60) == "some words some words some words some [… cut: 110 bytes]"
+    assert bounded_text("ä" * 3000, 5000) == f"{'ä' * 1464} [… cut: 6,000 bytes]"
+
+
+def test_a_long_word_takes_no_long_time() -> None:
+    began = time.process_time()
+    cut = bounded_text("x" * 3_000_000, 1_000_000)
+    assert len(cut) < 1_000_000
+    assert _places("x" * 1_000_000 + "y" * 5, "x" * 2000 + "Y" * 5, 0).startswith("[found in 1 place]")
+    assert time.process_time() - began < 5
+
+
+def test_places_in_any_case() -> None:
+    text = "İSTANBUL ΟΔΟΣ istanbul οδος"
+    assert _places(text, "istanbul", 0).startswith("[found in 2 places]\n\noffset 0: ")
+    assert _places(text, "ΟΔΟΣ", 10).startswith("[found in 1 place]\n\noffset 23: ")
