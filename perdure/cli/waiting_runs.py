@@ -26,7 +26,7 @@ async def list_waiting(session: Session, query: str, limit: int, *, as_json: boo
 
     Raises `RPCError`, also for a query that the server does not take.
     """
-    rows = [row async for row in _rows(session.client, query, limit)]
+    rows = await _rows(session.client, query, limit)
     if as_json:
         answer(rows)
         return
@@ -39,23 +39,24 @@ async def list_waiting(session: Session, query: str, limit: int, *, as_json: boo
             answer(_line(row, pending))
 
 
-async def _rows(client: Client, query: str, limit: int) -> AsyncIterator[dict[str, Any]]:
+async def _rows(client: Client, query: str, limit: int) -> list[dict[str, Any]]:
     """A row for each run that waits, or can't be read; several are asked at once, in the order of the list."""
-    count, batch = 0, list[str]()
-    async for id in _candidates(client, query):
+    rows: list[dict[str, Any]] = []
+    async for ids in _batches(_candidates(client, query)):
+        rows += [row for row in await asyncio.gather(*(_row(client, id) for id in ids)) if row]
+        if len(rows) >= limit:
+            break
+    return rows[:limit]
+
+
+async def _batches(ids: AsyncIterator[str]) -> AsyncIterator[list[str]]:
+    batch: list[str] = []
+    async for id in ids:
         batch.append(id)
         if len(batch) == AT_ONCE:
-            for row in await _waiting(client, batch):
-                yield row
-                if (count := count + 1) == limit:
-                    return
+            yield batch
             batch = []
-    for row in (await _waiting(client, batch))[: limit - count]:
-        yield row
-
-
-async def _waiting(client: Client, ids: list[str]) -> list[dict[str, Any]]:
-    return [row for row in await asyncio.gather(*(_row(client, id) for id in ids)) if row]
+    yield batch
 
 
 async def _row(client: Client, id: str) -> dict[str, Any] | None:
