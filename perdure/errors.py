@@ -95,7 +95,7 @@ class ApprovalError(Exception):
 
 
 class RunNotFound(Exception):
-    """The server keeps no run of that id, or the run has ended and takes no more messages."""
+    """The server keeps no run of that id, what it keeps is none, or the run has ended and takes no more messages."""
 
 
 ModelErrorKind = Literal[

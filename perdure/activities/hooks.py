@@ -7,9 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Literal, get_args
 
+from pydantic_core import PydanticSerializationError, to_jsonable_python
+
 from ..agent import Agent
-from ..errors import ConfigurationError
+from ..errors import ConfigurationError, LoadError
+from ..excerpt import one_line
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
+from ..json_values import json_value
 from ..loop.verdicts import rewritten_text
 from ..messages import Message
 from ..options import RunOptions
@@ -88,7 +92,9 @@ class Hooks:
         deadline = asyncio.timeout(JUDGE_SECONDS)
         try:
             async with deadline:
-                return _verdict(await self.call(callback, *subject, title=f"{point} guardrail of run {run_id}"))
+                verdict = _verdict(await self.call(callback, *subject, title=f"{point} guardrail of run {run_id}"))
+                _require_json(verdict.rewrite)
+                return verdict
         except Exception as error:
             problem = with_advice(f"{type(error).__name__}: {error}")
             if deadline.expired():
@@ -120,6 +126,14 @@ def _verdict(value: Any) -> GuardrailResult:
     if isinstance(value, Mapping):
         return GuardrailResult.model_validate(value)
     raise TypeError(f"expected a GuardrailResult, got {value!r}")
+
+
+def _require_json(rewrite: Any) -> None:
+    """Raises TypeError, which says why, for a rewrite that can't be recorded."""
+    try:
+        json_value(to_jsonable_python(rewrite))
+    except (PydanticSerializationError, LoadError, ValueError, RecursionError) as error:
+        raise TypeError(f"its rewrite has no JSON form: {one_line(str(error))}") from None
 
 
 def _named(what: str, name: str, registered: Mapping[str, Any]) -> Any:

@@ -87,8 +87,8 @@ def read_arguments(text: str, where: str) -> dict[str, Any]:
     """Arguments that a person typed as JSON. Raises `UsageProblem`; `where` is what they were typed after."""
     try:
         value = json.loads(text)
-    except ValueError as error:
-        raise UsageProblem(f"{where} {text!r}: not valid JSON: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UsageProblem(f"{where} {one_line(text)!r}: not valid JSON: {error}") from error
     if not isinstance(value, dict):
         raise UsageProblem(f"{where} {text!r}: expected a JSON object of arguments by name, got {type(value).__name__}")
     return value

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from ..excerpt import counted
-from ..protocol.names import SESSION_WORKFLOW
+from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from .problems import Failure
 from .turns import last_turn
 
@@ -106,6 +106,7 @@ async def find_run(session: Session, run_id: str) -> RunHandle:
     from temporalio.service import RPCError, RPCStatusCode
 
     from ..client import get_run
+    from ..history.link import not_a_run
 
     try:
         described = await session.client.get_workflow_handle(run_id).describe()
@@ -118,6 +119,8 @@ async def find_run(session: Session, run_id: str) -> RunHandle:
         ) from error
     if described.workflow_type == SESSION_WORKFLOW:
         return get_run(session.client, await last_turn(session.client, described))
+    if described.workflow_type != WORKFLOW:
+        raise Failure(not_a_run(run_id, described.workflow_type))
     return get_run(session.client, run_id)
 
 

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from temporalio.client import Client, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..errors import PayloadTooLargeError
+from ..decision_commands import decision_command
+from ..errors import ApprovalError, PayloadTooLargeError
 from ..history.chain import Chain
 from ..payloads.encryption.texts import sealed_text
 from ..payloads.limits import bytes_as_sent, require_sendable, size_of
 from ..protocol.names import STEER
-from ..protocol.run import SteeringMessage
+from ..protocol.outcome import RunStatus
+from ..protocol.run import PendingApproval, SteeringMessage
 from ..redaction import redactor
 from ..valid_text import bounded_text, valid_text
 from .decisions import send_decision
@@ -112,9 +115,29 @@ class Controls:
         """
         await self._decide(call_id=call_id, approved=True, answer=text, digest=digest, by=by)
 
+    @abstractmethod
+    async def status(self) -> RunStatus:
+        """Where the run stands, with what waits for a person in the runs that it has called."""
+
     async def _decide(self, **decision: Any) -> None:
-        with found(self._chain):
-            await send_decision(self._chain, decision)
+        try:
+            with found(self._chain):
+                await send_decision(self._chain, decision)
+        except ApprovalError as error:
+            if error.kind != "unknown" or not (elsewhere := await self._called_run_with(decision["call_id"])):
+                raise
+            run = elsewhere.run_id or self.id
+            how = decision_command(run, elsewhere.call_id, elsewhere.digest, kind=elsewhere.kind)
+            raise ApprovalError(
+                f"{error}. One of that id waits in the run {run!r}, which this one has called, and is decided there: "
+                f"run.called({run!r}), or {how}",
+                kind=error.kind,
+                pending=[elsewhere],
+            ) from None
+
+    async def _called_run_with(self, call_id: str) -> PendingApproval | None:
+        pending = (await self.status()).pending_approvals
+        return next((each for each in pending if each.run_id and each.call_id == call_id), None)
 
     async def _send(self, send: Callable[[WorkflowHandle[Any, Any]], Awaitable[Sent]]) -> Sent:
         """Send something to the link that the run is at, which may change meanwhile."""

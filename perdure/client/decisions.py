@@ -16,6 +16,7 @@ from temporalio.client import (
 from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
+from ..arguments import deeper_than
 from ..errors import ApprovalError
 from ..history.chain import Chain
 from ..payloads.limits import require_sendable
@@ -30,6 +31,8 @@ ANSWER_SECONDS = 10.0
 """A decision that no worker has answered within these seconds is unconfirmed."""
 ATTEMPT_SECONDS = 1.0
 """After these it is sent again: one that comes as its link ends may never be answered, and is due to the next link."""
+MAX_LEVELS = 100
+"""Of nesting, in edited arguments: JSON that is twice as deep can't be recorded."""
 PAUSE_SECONDS = 0.1
 """Before a decision is sent again that found the run between two histories, or too busy."""
 
@@ -48,8 +51,14 @@ _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
 async def send_decision(chain: Chain, decision: Mapping[str, Any]) -> None:
     """Send a decision with these fields of `CallApproval`, made valid and without secrets.
 
-    Raises as `Decision.send` does, and `PayloadTooLargeError` for one that does not fit into a message to Temporal.
+    Raises as `Decision.send` does, `ApprovalError` for arguments that are nested too deeply, and `PayloadTooLargeError`
+    for a decision that does not fit into a message to Temporal.
     """
+    if deeper_than(decision.get("arguments"), MAX_LEVELS):
+        text = (
+            f"the edited arguments of tool call {decision['call_id']!r} are nested more than {MAX_LEVELS} levels deep"
+        )
+        raise ApprovalError(f"run {chain.workflow_id!r}: {text}", kind="arguments")
     approval = redactor().value(CallApproval(**valid_json(dict(decision))))
     await require_sendable(chain.client, approval, "The approval", lambda: "Give shorter arguments")
     await Decision(chain, approval.model_copy(update={"id": uuid.uuid4().hex})).send()

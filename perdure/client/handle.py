@@ -66,7 +66,7 @@ class RunHandle(Controls, Generic[T]):
         """The workflow id."""
         self._output_type = output_type
         self._client = client
-        self._chain = chain or Chain(client, id, origin)
+        self._chain = chain or Chain(client, id, origin, is_of_run=True)
         self._log = RunLog(self._chain)
         self._status = StatusReader(self._chain)
         self._patience = Patience(client)

@@ -17,10 +17,12 @@ from temporalio.client import (
 from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import ConversationRef
+from ..errors import RunNotFound
 from ..payloads.encryption.texts import opened_text
+from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunFailure, RunOutput
 from .decode import decode
-from .link import RecordedLink, read_input, read_link, read_start
+from .link import RecordedLink, not_a_run, read_input, read_link, read_start
 
 Done = TypeVar("Done")
 
@@ -32,10 +34,12 @@ class Chain:
     Every method raises `RPCError` when the namespace does not keep the run.
     """
 
-    def __init__(self, client: Client, workflow_id: str, origin: str | None = None) -> None:
+    def __init__(self, client: Client, workflow_id: str, origin: str | None = None, *, is_of_run: bool = False) -> None:
+        """With `is_of_run`, `describe` raises `RunNotFound` for the id of something else, such as a session."""
         self.client = client
         self.workflow_id = workflow_id
         self._origin = origin
+        self._is_of_run = is_of_run
         self._known = origin
         """The latest link that was seen."""
 
@@ -46,6 +50,8 @@ class Chain:
     async def describe(self) -> WorkflowExecutionDescription:
         """The link that the run is at, or ended with."""
         latest = await self.client.get_workflow_handle(self.workflow_id).describe()
+        if self._is_of_run and latest.workflow_type != WORKFLOW:
+            raise RunNotFound(not_a_run(self.workflow_id, latest.workflow_type))
         origin = await self._origin_of(latest)
         if self._origin not in (None, origin):
             return await self._describe_superseded()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.history.v1 import (
     HistoryEvent,
@@ -14,10 +14,12 @@ from temporalio.api.history.v1 import (
 from temporalio.client import Client
 
 from ..conversation import Conversation, ConversationRef
+from ..errors import RunNotFound
 from ..messages import Message
-from ..protocol import activities
+from ..protocol import activities, names
 from ..protocol.inventory import Inventory
 from ..protocol.run import CarriedConversation, RunInput
+from ..shell import shell_word
 from .decode import decode
 from .history_events import CLOSING_EVENTS, loaded_pieces, scheduled_activities
 from .inventory import InventoryReader
@@ -94,7 +96,7 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLi
     Raises `RPCError` when there is no such link, and `ConfigurationError` for values stored where `client` can't look.
     """
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
-    link = await _fold(client, run_id, [event async for event in handle.fetch_history_events()])
+    link = await _fold(client, workflow_id, run_id, [event async for event in handle.fetch_history_events()])
     loaded = link.input.loaded
     if loaded is not None and len(link.pieces) < loaded.ends[-1]:
         link.pieces = await _held_elsewhere(client, workflow_id, loaded)
@@ -119,7 +121,7 @@ async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple
     async for event in handle.fetch_history_events(page_size=BEGINNING_EVENTS):
         if input is None:
             started = event.workflow_execution_started_event_attributes
-            input, first_run_id = await decode(client, started.input.payloads, RunInput), started.first_execution_run_id
+            input, first_run_id = await _input_of(client, workflow_id, started), started.first_execution_run_id
             if input.carried:
                 return input, input.carried.inventory, first_run_id
         await reader.look_at(event)
@@ -132,7 +134,36 @@ async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple
 
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
     """What one link was started with. Raises like `read_link`."""
-    return await decode(client, (await read_start(client, workflow_id, run_id)).input.payloads, RunInput)
+    return await _input_of(client, workflow_id, await read_start(client, workflow_id, run_id))
+
+
+async def _input_of(client: Client, workflow_id: str, started: WorkflowExecutionStartedEventAttributes) -> RunInput:
+    """What a run was started with. Raises `RunNotFound` for what is no run, and as `decode` does."""
+    if started.workflow_type.name != names.WORKFLOW:
+        raise RunNotFound(not_a_run(workflow_id, started.workflow_type.name))
+    try:
+        return await decode(client, started.input.payloads, RunInput)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise RunNotFound(
+            f"the workflow {workflow_id!r} was started as a run, but its input is none: "
+            f"{place + ': ' if place else ''}{first['msg']}. start_run makes one, and run_input one for other SDKs; "
+            f"`temporal workflow terminate -w {shell_word(workflow_id)}` ends this one"
+        ) from error
+
+
+def not_a_run(workflow_id: str, type: str) -> str:
+    """The text of the error for the id of something else: a session, or a workflow that is not perdure's."""
+    if type == names.SESSION_WORKFLOW:
+        return (
+            f"{workflow_id!r} is the id of a session, not of a run: session(client, None, {workflow_id!r}) reads it, "
+            f"and its runs are {workflow_id + '/1'!r} and those that follow"
+        )
+    return (
+        f"{workflow_id!r} is the id of a workflow of the type {type!r}, not of a run: expected an id that `perdure ls` "
+        f"lists. `temporal workflow show -w {shell_word(workflow_id)}` shows what it is"
+    )
 
 
 async def read_start(client: Client, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
@@ -143,12 +174,12 @@ async def read_start(client: Client, workflow_id: str, run_id: str) -> WorkflowE
     raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
 
 
-async def _fold(client: Client, run_id: str, history: Sequence[HistoryEvent]) -> RecordedLink:
+async def _fold(client: Client, workflow_id: str, run_id: str, history: Sequence[HistoryEvent]) -> RecordedLink:
     """What the events of one history, from any source, amount to."""
     if not history or history[0].event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
         raise ValueError(f"the history of run {run_id!r} does not begin with the start of a run")
     started = history[0].workflow_execution_started_event_attributes
-    input = await decode(client, started.input.payloads, RunInput)
+    input = await _input_of(client, workflow_id, started)
     return RecordedLink(
         run_id=run_id,
         history=history,

@@ -10,6 +10,7 @@ from typing import Any, Literal
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError
 
+from ..arguments import deeper_than
 from ..errors import RunError
 from ..excerpt import one_line
 from ..guardrails import GuardrailResult
@@ -26,6 +27,8 @@ from .received import require_read
 
 REMEMBERED = 100
 """So many decisions are known when they come again."""
+MAX_LEVELS = 100
+"""Of nesting, in edited arguments."""
 LARGE_BYTES = 64 * 1024
 """The reason of a denial is no larger. A decision may be, while the history has room for it."""
 
@@ -148,6 +151,8 @@ class Approvals:
             raise refusal("full", f"this link has taken {self.updates:,} updates: send the decision as a signal")
         if (size := len((decision.reason or "").encode(errors="replace"))) > LARGE_BYTES:
             raise refusal("too_large", f"the reason takes {size:,} bytes: at most {LARGE_BYTES:,} are possible")
+        if deeper_than(decision.arguments, MAX_LEVELS):
+            raise refusal("arguments", f"the edited arguments are nested more than {MAX_LEVELS} levels deep")
         size, history = size_of(decision), workflow.info().get_current_history_size()
         if size > LARGE_BYTES and history + 2 * size > MAX_HISTORY_BYTES:
             raise refusal(

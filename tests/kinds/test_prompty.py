@@ -391,8 +391,12 @@ async def test_an_approval_waits_in_the_called_run(stage: Stage, scripted: Scrip
         [pending] = status.pending_approvals
         assert status.status == "waiting_for_approval"
         assert pending.run_id == f"{run.id}/1-0"
-        with pytest.raises(ApprovalError):
+        with pytest.raises(
+            ApprovalError, match=f"waits in the run '{pending.run_id}', which this one has called"
+        ) as no:
             await run.approve(pending.call_id)
+        assert f"perdure approve {pending.run_id} {pending.call_id} --digest {pending.digest}" in str(no.value)
+        assert no.value.pending == [pending]
         await run.called(pending.run_id).approve(pending.call_id, digest=pending.digest)
         assert (await run.result()).output == "done"
     assert (await run.status()).pending_approvals == []

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from perdure import GuardrailResult, Guardrails
 from perdure.client import RunHandle
 from perdure.errors import ApprovalError
 from perdure.protocol.run import PendingApproval
@@ -168,3 +170,39 @@ async def test_two_calls_of_one_id_are_asked_for_apart(stage: Stage, scripted: S
 
 async def next_is_asked(run: RunHandle, text: str) -> bool:
     return [pending.arguments["text"] for pending in (await run.status()).pending_approvals] == [text]
+
+
+async def test_arguments_that_are_nested_too_deeply(stage: Stage, scripted: Scripted) -> None:
+    deep: dict[str, Any] = {}
+    for _ in range(300):
+        deep = {"text": deep}
+    async with stage.worker([delete]):
+        run = await stage.start(scripted_agent(scripted([asks(call("delete", text="all")), says("done")]), ["delete"]))
+        await asked(run)
+        with pytest.raises(ApprovalError, match="are nested more than 100 levels deep") as refused:
+            await run.approve("call_delete", arguments=deep)
+        assert refused.value.kind == "arguments"
+        await run.deny("call_delete", "no")
+        await run.result()
+
+
+@pytest.mark.parametrize(
+    ("rewrite", "why"),
+    [
+        ({"text": object()}, "Unable to serialize unknown type: <class 'object'>"),
+        ({"text": float("nan")}, "nan is not a number that JSON can express"),
+    ],
+)
+async def test_a_rewrite_that_is_no_json_denies(
+    stage: Stage, scripted: Scripted, rewrite: dict[str, Any], why: str
+) -> None:
+    def rewrites(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+        return GuardrailResult(allowed=True, rewrite=rewrite)
+
+    async with stage.worker([delete], guardrails={"odd": Guardrails(tool=rewrites)}):
+        model = scripted([asks(call("delete", text="all")), says("done")])
+        run = await stage.start(scripted_agent(model, ["delete"]), guardrails="odd")
+        text = await last_result(run)
+    assert "the tool guardrail failed: TypeError: its rewrite has no JSON form: " in text
+    assert why in text
+    assert done == []

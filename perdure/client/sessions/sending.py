@@ -23,9 +23,10 @@ from temporalio.exceptions import ApplicationError
 from temporalio.service import RPCError, RPCStatusCode
 
 from ...errors import RunNotFound
-from ...protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW
-from ...protocol.session import SessionMessage, Taken
+from ...protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW, STATUS
+from ...protocol.session import SessionMessage, SessionStatus, Taken
 from ...workflows.sessions.taking import read_message
+from ..reading.query import ask
 from ..starting import with_registered
 from .error import SessionError
 from .opening import Opening
@@ -238,8 +239,25 @@ class Asked:
             described = await self.client.get_workflow_handle(self.session).describe()
         except RPCError as error:
             return f"the server has not begun the session: {self._obstacle or error.message}"
+        if taken := await self._taken_id():
+            return taken
         silent = f"no worker of the task queue {described.task_queue!r} has answered within {self.patience:g} s"
         return f"{silent} ({self._obstacle})" if self._obstacle else silent
+
+    async def _taken_id(self) -> str | None:
+        """Why the session's next run can't begin, if another workflow is under way by its id."""
+        status = await ask(self.client.get_workflow_handle(self.session), STATUS, answer=SessionStatus)
+        id = f"{self.session}/{status.turn + 1}" if status else ""
+        try:
+            other = await self.client.get_workflow_handle(id).describe() if status and not status.run_id else None
+        except RPCError:
+            return None
+        if other is None or other.close_time is not None or other.parent_id == self.session:
+            return None
+        return (
+            f"the id of its next run, {id!r}, is that of a workflow under way, of the type {other.workflow_type!r}, "
+            "which is no run of the session: end that one, or wait, the run takes the next number after a minute"
+        )
 
     async def _refused(self, cause: BaseException) -> _NotTakenError:
         if isinstance(cause, ApplicationError) and cause.type == NOT_TAKEN and cause.details:

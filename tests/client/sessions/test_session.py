@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from contextlib import aclosing
 from pathlib import Path
 from typing import Any
@@ -161,6 +162,40 @@ async def test_the_id_of_a_queued_run_is_another_workflows(talk: Talk) -> None:
         result = await get_run(talk.client, f"{session.id}/{actual}").result()
         assert result.output == f"You said text {actual - 3}."
     await other.cancel()
+
+
+async def test_a_strangers_workflow_has_the_id_of_the_next_run(talk: Talk) -> None:
+    session = talk.session(patience=1.5)
+    other = await talk.client.start_workflow("Theirs", id=f"{session.id}/1", task_queue=f"nobody-{uuid4()}")
+    with pytest.raises(SessionError, match=f"the id of its next run, '{session.id}/1', is that of a workflow") as taken:
+        await session.send("one")
+    assert taken.value.kind == "unconfirmed"
+    assert "of the type 'Theirs', which is no run of the session: end that one, or wait" in str(taken.value)
+    await other.terminate()
+    run = await talk.session(session.id).send("one", message_id=taken.value.message_id)
+    assert (await run.result()).output == "You said one."
+
+
+async def test_a_session_s_id_is_that_of_no_run(talk: Talk) -> None:
+    session = talk.session()
+    await (await session.send("one")).result()
+    run = get_run(talk.client, session.id)
+    calls: tuple[Callable[[], Awaitable[Any]], ...] = (
+        run.status,
+        run.result,
+        run.messages,
+        run.events,
+        run.cancel,
+        run.trace,
+        lambda: run.steer("no"),
+        lambda: run.approve("c"),
+        lambda: run.fork(1),
+        lambda: run.tool_result("c"),
+    )
+    for ask in calls:
+        with pytest.raises(RunNotFound, match=f"'{session.id}' is the id of a session, not of a run"):
+            await ask()
+    assert (await session.status()).status == "idle"
 
 
 async def test_what_the_agent_s_file_says_of_its_sessions(talk: Talk) -> None:
