@@ -31,11 +31,11 @@ class Chain:
     """The links of one run: the same ones also when a later run has taken its id.
 
     `origin` is the run id of the first link; without it, the chain is that of the latest run at the first question.
-    Every method raises `RPCError` when the namespace does not keep the run.
+    Every method raises `RPCError` when the namespace does not keep the run and, with `is_of_run`, `RunNotFound` when it
+    looks for the first time and the id is that of something else, such as a session.
     """
 
     def __init__(self, client: Client, workflow_id: str, origin: str | None = None, *, is_of_run: bool = False) -> None:
-        """With `is_of_run`, `describe` raises `RunNotFound` for the id of something else, such as a session."""
         self.client = client
         self.workflow_id = workflow_id
         self._origin = origin
@@ -48,7 +48,7 @@ class Chain:
         return self.client.get_workflow_handle(self.workflow_id, run_id=run_id)
 
     async def describe(self) -> WorkflowExecutionDescription:
-        """The link that the run is at, or ended with."""
+        """The link that the run is at, or ended with. Raises `RunNotFound` as the class says."""
         latest = await self.client.get_workflow_handle(self.workflow_id).describe()
         if self._is_of_run and latest.workflow_type != WORKFLOW:
             raise RunNotFound(not_a_run(self.workflow_id, latest.workflow_type))
