@@ -8,7 +8,7 @@ from pathlib import Path
 
 import griffe
 
-FILE = Path(__file__).with_name("api.md")
+FILE = Path(__file__).resolve().with_name("api.md")
 ROOMS = ("perdure", "perdure.client", "perdure.worker", "perdure.tools", "perdure.testing", "perdure.providers")
 INTRODUCTION = """\
 # Which names does Python have?

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +10,23 @@ import pytest
 
 from docs import write_agent_file
 from perdure import Agent, load, prepare
-from perdure.agent import Node
+from perdure.agent import Connection, Node
+from perdure.client import start_run
 from perdure.prompty.check.check import check
-from perdure.testing import asks, call, run_in_process, says
+from perdure.testing import ScriptedModel, asks, call, run_in_process, says
+from perdure.testing.script import Script
+
+from ..workflows.stage import Stage
 
 FILES = sorted(write_agent_file.EXAMPLES.glob("*.prompty"))
+PROVIDERS = sorted(write_agent_file.EXAMPLES.glob("providers/*.prompty"))
+KEYS = {
+    "azure": "AZURE_OPENAI_API_KEY",
+    "bedrock": "AWS_BEARER_TOKEN_BEDROCK",
+    "gemini": "GEMINI_API_KEY",
+    "litellm": "LITELLM_API_KEY",
+    "vllm": "VLLM_API_KEY",
+}
 PICTURE = "data:image/png;base64,iVBORw0KGgo="
 INPUTS: dict[str, dict[str, Any]] = {
     "booking": {"guest": "Ada"},
@@ -53,8 +65,8 @@ FOR_OTHERS |= {"CustomTool.parameters", "Agent.instructions"}
 
 @pytest.fixture(autouse=True)
 def _environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("OPENAI_API_KEY", "TICKETS_KEY", "ORDERS_SECRET"):
-        monkeypatch.setenv(name, "a value")
+    for name in ("OPENAI_API_KEY", "TICKETS_KEY", "ORDERS_SECRET", *KEYS.values()):
+        monkeypatch.setenv(name, f"the value of {name}")
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
@@ -77,7 +89,7 @@ def test_the_librarian_looks_a_book_up() -> None:
 
 
 def test_the_files_show_every_key() -> None:
-    shown = {key for file in FILES for key in _shown(load(file))}
+    shown = {key for file in [*FILES, *PROVIDERS] for key in _shown(load(file))}
     documented = {
         f"{model.__name__}.{key}"
         for section in write_agent_file.SECTIONS
@@ -85,6 +97,29 @@ def test_the_files_show_every_key() -> None:
         for key in write_agent_file.keys(model)
     }
     assert documented - shown - FOR_OTHERS == set(), "show these keys in one of docs/agent_files"
+
+
+@pytest.mark.parametrize("file", PROVIDERS, ids=lambda file: file.stem)
+async def test_the_file_of_each_provider_runs(
+    file: Path, stage: Stage, scripted: Callable[[Script], ScriptedModel]
+) -> None:
+    """Against a server on loopback in the place of the provider's, which is sent the key that the file names."""
+    assert check(file) == []
+    served = scripted([says("Fine.")])
+    agent = load(file, defer_environment=True)
+    assert agent.model is not None
+    endpoint = served.anthropic_endpoint if file.stem == "anthropic" else served.openai_endpoint
+    connection = (agent.model.connection or Connection(kind="anonymous")).model_copy(update={"endpoint": endpoint})
+    agent = agent.model_copy(update={"model": agent.model.model_copy(update={"connection": connection})})
+    agent._references = load(file, defer_environment=True)._references
+    async with stage.worker([]):
+        run = await start_run(stage.client, agent, {"question": "Well?"}, task_queue=stage.task_queue)
+        assert (await run.result()).output == "Fine."
+    (request,) = served.requests
+    assert request.body["model"] == agent.model.id
+    if key := KEYS.get(file.stem):
+        sent = request.headers.get("api-key") or request.headers["authorization"].removeprefix("Bearer ")
+        assert sent == f"the value of {key}"
 
 
 def _shown(node: Node) -> Iterator[str]:
