@@ -16,8 +16,15 @@ from ..tool_calls import progress_of
 
 def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
     """The details that the attempt before this one has told last; where starts are counted, without the count."""
-    details = tuple(activity.info().heartbeat_details)[1 if is_counted else 0 :]
+    details = tuple(activity.info().heartbeat_details)
+    if is_counted or (details and is_count_of_starts(details[0])):
+        details = details[1:]
     return details[:-1] if details and progress_of(details[-1]) else details
+
+
+def is_count_of_starts(detail: Any) -> bool:
+    """Whether a detail of a heartbeat says how often a call was started, as those of suspects do."""
+    return isinstance(detail, dict) and detail.get("event") == "tool_starts"
 
 
 def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:

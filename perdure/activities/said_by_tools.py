@@ -18,13 +18,13 @@ _log = get_logger("perdure.runs")
 class Telling:
     """The details of an activity's heartbeats: how often it was started, what the tool tells, and how far it is.
 
-    `starts` is None where nobody counts them.
+    `starts`, the detail that says how often, is None where nobody counts them.
     """
 
-    def __init__(self, heart: Heart, starts: int | None) -> None:
+    def __init__(self, heart: Heart, starts: object | None) -> None:
         self._heart = heart
         self._starts = () if starts is None else (starts,)
-        self._details = last_heartbeat(is_counted=starts is not None)
+        self._details = last_heartbeat(is_counted=isinstance(starts, int))
         self._progress: tuple[ToolProgress, ...] = ()
 
     def heartbeat(self, *details: object) -> None:

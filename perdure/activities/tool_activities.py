@@ -29,6 +29,7 @@ from .results import recordable, result_limits, run_results
 from .run_cache import KnownRun, RunCache, current_link
 from .said_by_tools import Cancellation, Telling
 from .stock import changed_tool, lacking_tool
+from .suspects import FREE_STARTS, Suspects, count_suspect, starts_before
 from .with_credentials import agent_for_tool
 
 
@@ -39,6 +40,7 @@ class ToolActivities:
         self._toolbox = toolbox
         self._runs = runs
         self._credentials = credentials
+        self._suspects = Suspects()
 
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
@@ -87,13 +89,19 @@ class ToolActivities:
                 return await self._abandoned(input)
             run = await self._runs.current()
             agent = await self._agent(run, input)
-            if input.offer is None:
-                return await self._execute_heard(run, agent, input, activity.info().attempt, Telling(heart, None))
-            if starts_so_far() >= input.offer.starts:
+            starts, most = starts_before(input.offer), input.offer.starts if input.offer else activities.TOOL_STARTS
+            if starts >= most:
                 return activities.lost_tool(input.request.name)
-            starts = await count_start()
-            heart.tell(starts, *last_heartbeat(is_counted=True))
-            return await self._execute_heard(run, agent, input, starts, Telling(heart, starts))
+            with self._suspects.alone(starts):
+                counted = await self._count_start(input.offer, starts)
+                if counted is not None:
+                    heart.tell(counted, *last_heartbeat(is_counted=input.offer is not None))
+                return await self._execute_heard(run, agent, input, starts + 1, Telling(heart, counted))
+
+    async def _count_start(self, offer: activities.Offer | None, starts: int) -> object | None:
+        if offer is not None:
+            return await count_start()
+        return await count_suspect() if starts >= FREE_STARTS else None
 
     async def check_approval(self, input: activities.JudgeInput) -> GuardrailResult:
         """Whether a person must approve a call, by the tool's own function; see `ToolBox.needs_approval`."""

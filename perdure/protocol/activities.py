@@ -193,6 +193,12 @@ WORKER_LOST = "worker_lost"
 """The kind of such a result."""
 
 
+SUSPECT_WAITS = "SuspectWaits"
+"""Error type: the worker executes another call just now that may be what ends workers."""
+TOOL_STARTS = 5
+"""How often a tool that may be repeated is started by workers that are lost: it may be what brings them down."""
+
+
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:
     """What the model is told about an execution that was lost together with its worker, and is not repeated."""
     text = f"Error: Tool '{name}' failed: its worker was lost while it ran; whether it took effect is not known"

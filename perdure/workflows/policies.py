@@ -6,6 +6,8 @@ from datetime import timedelta
 
 from temporalio.common import RetryPolicy
 
+from ..protocol.activities import TOOL_STARTS
+
 HEARTBEAT_TIMEOUT = timedelta(seconds=5)
 """A lost worker is noticed this long after the last heartbeat of an activity."""
 WORKFLOW_TASK_TIMEOUT = timedelta(seconds=8)
@@ -38,8 +40,12 @@ MOMENTARY_RETRIES = _attempts(10, final=())
 PACED_RETRIES = _attempts(1)
 """For a model call that has taken a permit: a further attempt takes another one."""
 
-TOOL_RETRIES = _attempts(5)
-"""The same for a tool that may be repeated: fewer, because it may be the tool that brings down its workers."""
+TOOL_RETRIES = _attempts(TOOL_STARTS)
+"""The same for what others execute, if it may be repeated: fewer, because it may be what brings down its workers."""
+
+SUSPECT_RETRIES = _attempts(40)
+"""For a tool that may be repeated, whose starts its workers count: in other attempts it waits for its turn, or the
+platform has failed."""
 
 COMPACTION_RETRIES = _attempts(3)
 """For any failure of a compactor: after these attempts, the built-in summary replaces it (§13.3)."""

@@ -22,7 +22,7 @@ from .failures import failed_result
 from .foreign import ForeignCall
 from .inbox import Inbox
 from .offers import Offers
-from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, OFFERED_RETRIES, TOOL_RETRIES
+from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, OFFERED_RETRIES, SUSPECT_RETRIES
 from .run_record import DelegatedCall
 from .summaries import call_summary
 
@@ -86,7 +86,7 @@ class ToolRuns:
 
     async def _execution(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
         timeout = spec.timeout or self._options.tool_timeout
-        policy = TOOL_RETRIES if spec.idempotent else NO_RETRY
+        policy = SUSPECT_RETRIES if spec.idempotent else NO_RETRY
 
         def start(offer: activities.Offer | None) -> Awaitable[ToolResult]:
             left = spec.retries - earlier
@@ -107,7 +107,7 @@ class ToolRuns:
             return self._within_grace(handle)
 
         try:
-            return await self._offers.made(start, starts=policy.maximum_attempts)
+            return await self._offers.made(start, starts=activities.TOOL_STARTS if spec.idempotent else 1)
         except ActivityError as error:
             return failed_result(request.name, error, timeout)
 
