@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     # What type checkers read; at runtime the table below says the same.
     from .agent import Agent as Agent
     from .arguments import parse_tool_arguments as parse_tool_arguments
+    from .client.expression import agent as agent
     from .client.invoke import invoke_agent as invoke_agent
     from .client.invoke import invoke_agent_async as invoke_agent_async
     from .client.run_input import run_input as run_input
@@ -76,6 +77,7 @@ else:
             "._version": "__version__",
             ".agent": "Agent",
             ".arguments": "parse_tool_arguments",
+            ".client.expression": "agent",
             ".client.invoke": "invoke_agent invoke_agent_async",
             ".client.run_input": "run_input",
             ".client.sessions.error": "SessionError",

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Annotated, Any
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field, PlainSerializer, PrivateAttr, field_validator
+from pydantic import Field, PlainSerializer, PrivateAttr, ValidationError, field_validator
 
 from .asset_nodes import RICH_KINDS, Binding, Connection, Node, Property, PropertyKind
 from .declared_tools import (
@@ -148,7 +151,26 @@ class EnvReference:
     value: str = field(repr=False)
 
 
-class Agent(Node):
+class _AgentType(type(Node)):  # type: ignore[misc]
+    """Says to whom constructs an agent of what it is not made of how to make one."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *given: Any, **fields: Any) -> Any:
+            try:
+                if not given:
+                    return super().__call__(**fields)
+                problem: Any = "it takes no positional arguments"
+            except ValidationError as error:
+                problem = error
+            raise TypeError(
+                "Agent(…) has the parts of a file as it was loaded. Write "
+                'perdure.agent("openai/gpt-5", instructions="…", tools=[function], output_type=Type), '
+                f"or perdure.load(path): {problem}"
+            ) from (problem if isinstance(problem, Exception) else None)
+
+
+class Agent(Node, metaclass=_AgentType):
     """A loaded `.prompty` file. Immutable by convention: change a copy (`model_copy`)."""
 
     name: str = ""
@@ -184,6 +206,11 @@ class Agent(Node):
 
     _sources: dict[str, Tool] = PrivateAttr(default_factory=dict)
     """Name → declared tool, for those whose offered functions stand in their place."""
+
+    _functions: Mapping[str, Callable[..., Any]] = PrivateAttr(default_factory=dict)
+    """Those that were given with the agent in Python (`perdure.agent`), by the names of their tools."""
+    _output_type: Any = PrivateAttr(default=None)
+    """The type of its answer, where that was given with the agent in Python."""
 
     def tool(self, name: str) -> Tool | None:
         """The declared tool of that name, or None."""
@@ -234,3 +261,14 @@ RecordedAgent = Annotated[Agent, PlainSerializer(_document)]
 """An agent as people read it in the Temporal UI: without absent fields."""
 RecordedAgents = Annotated[dict[str, Agent], PlainSerializer(_documents)]
 """Such agents, by path."""
+
+
+class _Callable(ModuleType):
+    """Lets `perdure.agent(…)` make an agent: the package's name `agent` is this module, too, once it is imported."""
+
+    def __call__(self, *given: Any, **named: Any) -> Agent:
+        agent: Agent = import_module(".client.expression", __package__).agent(*given, **named)
+        return agent
+
+
+sys.modules[__name__].__class__ = _Callable

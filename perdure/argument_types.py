@@ -36,7 +36,7 @@ _FUNCTIONS = "a list of functions, such as [f], or a mapping from names to funct
 _ARGUMENTS = {
     "agent": of_type("the path of a .prompty file, or an Agent", Agent, str, PathLike, may_be_absent=False),
     "path": of_type("the path of a .prompty file", str, PathLike, may_be_absent=False),
-    "inputs": of_type("a mapping from the names of inputs to their values", Mapping),
+    "inputs": of_type("a mapping from the names of inputs to their values, or the text of the only one", Mapping, str),
     "options": of_type("RunOptions, or a mapping of their fields", RunOptions, Mapping),
     "messages": Expected("a list of messages", is_list),
     "message": of_type("a text", str, may_be_absent=False),

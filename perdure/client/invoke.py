@@ -144,7 +144,8 @@ async def invoke_agent_async(
         compactor=OWN_HOOKS if compactor else None,
         **{"missing_tool_grace": 0.0, **said, **more},  # The only worker is the call's own.
     )
-    agent = _offering(path_or_agent, tools or ())
+    agent, functions = _offering(path_or_agent, tools or ())
+    output_type = agent._output_type if output_type is None else output_type
     hooks: dict[str, Any] = {
         "guardrails": {OWN_HOOKS: guardrails} if guardrails else None,
         "compactors": {OWN_HOOKS: compactor} if compactor else None,
@@ -162,7 +163,7 @@ async def invoke_agent_async(
         relay, show = Relay(cancel, steering), _shown(on_event, text, give)
         async with _server(client) as connected:
             persons = Persons(with_converter(connected), approve, answer)
-            worker = _own_worker(connected, tools or (), [Flushing(relay.flush), persons], hooks)
+            worker = _own_worker(connected, functions, [Flushing(relay.flush), persons], hooks)
             run = await start_run(
                 connected,
                 agent,
@@ -194,10 +195,14 @@ def _signature_names() -> list[str]:
     return [name for name in inspect.signature(invoke_agent_async).parameters if name != "more"]
 
 
-def _offering(path_or_agent: GivenAgent, tools: Tools) -> Agent:
-    """The agent with all of these tools: those that its file does not declare are offered, too (§9.2)."""
+def _offering(path_or_agent: GivenAgent, tools: Tools) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
+    """The agent with all of these tools, and their functions, its own too.
+
+    Those that its file does not declare are offered as well (§9.2).
+    """
     agent = path_or_agent if isinstance(path_or_agent, Agent) else load(path_or_agent, defer_environment=True)
-    return offering(agent, tools if isinstance(tools, Mapping) else collect_tools(tools))
+    functions = {**agent._functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
+    return offering(agent, functions), functions
 
 
 @asynccontextmanager

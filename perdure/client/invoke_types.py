@@ -22,7 +22,7 @@ from .tokens import CancellationToken, Steering
 EventCallback = Callable[[str, dict[str, Any]], None]
 Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 GivenAgent = Agent | str | PathLike[str]
-GivenInputs = Mapping[str, Any] | None
+GivenInputs = Mapping[str, Any] | str | None
 
 T = TypeVar("T", default=Any)
 

@@ -31,7 +31,7 @@ from ..valid_text import valid_json
 
 def run_input(
     agent: Agent | str | PathLike[str],
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | str | None = None,
     *,
     options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
@@ -49,7 +49,7 @@ def run_input(
 
 def new_run(
     agent: Agent | str | PathLike[str],
-    inputs: Mapping[str, Any] | None,
+    inputs: Mapping[str, Any] | str | None,
     options: RunOptions | Mapping[str, Any] | None,
     messages: Sequence[Message | Mapping[str, Any]] | None,
 ) -> RunInput:

@@ -26,7 +26,7 @@ T = TypeVar("T", default=Any)
 async def start_run(
     client: Client,
     agent: Agent | str | PathLike[str],
-    inputs: Mapping[str, Any] | None = None,
+    inputs: Mapping[str, Any] | str | None = None,
     *,
     task_queue: str = "perdure",
     id: str | None = None,
@@ -52,6 +52,8 @@ async def start_run(
     require(agent=agent, inputs=inputs, messages=messages, id=id, task_queue=task_queue)
     require_known("start_run", start, [*inspect.signature(start_run).parameters, *StartOptions.__annotations__])
     client = with_converter(client)
+    if output_type is None and isinstance(agent, Agent):
+        output_type = agent._output_type
     started = await start_workflow(
         client,
         agent,

@@ -59,7 +59,7 @@ class Prepared:
 async def start_workflow(
     client: Client,
     agent: Agent | str | PathLike[str],
-    inputs: Mapping[str, Any] | None,
+    inputs: Mapping[str, Any] | str | None,
     start: StartOptions,
     *,
     task_queue: str,

@@ -17,18 +17,30 @@ from .rich_values import MEDIA, SOURCES
 MAX_PATH_CHARS = 4096
 
 
-def with_media_read(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs, in which those of kind image, file and audio are JSON.
+def with_media_read(agent: Agent, inputs: Mapping[str, Any] | str) -> dict[str, Any]:
+    """The inputs, in which those of kind image, file and audio are JSON; a text is the value of the only one.
 
     A `Path` and a file that is open in binary mode are read, wherever they are. A text is a URL, a `data:` URI, base64,
     or the path of a file that the agent's own file could name as `${file:…}`: in its folder or in the
-    `allowed_file_roots` of `load`. Raises RenderError for anything else, and for a file that can't be read.
+    `allowed_file_roots` of `load`. Raises RenderError for anything else, and for a file that can't be read; TypeError
+    for a text alone where it is not clear which input is meant.
     """
+    if isinstance(inputs, str):
+        inputs = {_only_input(agent): inputs}
     kinds = {prop.name: prop.kind for prop in agent.inputs or []}
     return {
         name: _Given(agent, name, kinds[name]).read(value) if kinds.get(name) in MEDIA else value
         for name, value in inputs.items()
     }
+
+
+def _only_input(agent: Agent) -> str:
+    declared = [prop for prop in agent.inputs or [] if prop.kind != "thread"]
+    for among in (declared, [prop for prop in declared if prop.required]):
+        if len(among) == 1:
+            return among[0].name
+    names = ", ".join(prop.name for prop in declared) or "no inputs"
+    raise TypeError(f"inputs: a text alone is for an agent with one input, and this one has {names}: give a mapping")
 
 
 class _Given:

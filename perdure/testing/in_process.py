@@ -32,6 +32,7 @@ from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.outcome import RunResult
 from ..providers.prices import PriceSource
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
+from ..tools.collect import collect_tools
 from ..tools.dispatch import ToolBox
 from ..tools.kind import Asking, ToolKind
 from ..tools.prompty.files import recorded_agents
@@ -72,7 +73,7 @@ class InProcessRun(Generic[T]):
         messages: Sequence[Message] | None = None,
         *,
         model: Model,
-        inputs: Mapping[str, Any] | None = None,
+        inputs: Mapping[str, Any] | str | None = None,
         tools: Tools = (),
         tool_kinds: Mapping[str, ToolKind] | None = None,
         resources: Mapping[type, Callable[[], Any]] | None = None,
@@ -93,6 +94,8 @@ class InProcessRun(Generic[T]):
         given = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
         loaded = with_delegates(given, os.environ).model_copy()
         loaded._others = loaded._others or recorded_agents(loaded)
+        output_type = given._output_type if output_type is None else output_type
+        tools = {**given._functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
         self._output_type = output_type
         if output_type is not None:
             loaded = with_output_type(loaded, output_type)

@@ -6,22 +6,29 @@ from collections.abc import Callable, Iterable
 from types import ModuleType
 from typing import Any
 
+from ..agent import Agent
 from ..errors import ConfigurationError
 
 ToolFunction = Callable[..., Any]
 
 
-def collect_tools(given: Iterable[ToolFunction | ModuleType]) -> dict[str, ToolFunction]:
-    """Tool name → function, from functions and from modules with `@tool` functions.
+def collect_tools(given: Iterable[ToolFunction | ModuleType | Agent]) -> dict[str, ToolFunction]:
+    """Tool name → function, from functions, from modules with `@tool` functions, and from agents with functions.
 
     Raises ConfigurationError for two functions of one name, and for a function without a name.
     """
     collected: dict[str, ToolFunction] = {}
     for item in given:
-        functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
-        for function in functions:
-            add_tool(collected, tool_name(function), function)
+        for name, function in _functions_of(item):
+            add_tool(collected, name, function)
     return collected
+
+
+def _functions_of(item: ToolFunction | ModuleType | Agent) -> list[tuple[str, ToolFunction]]:
+    if isinstance(item, Agent):
+        return list(item._functions.items())
+    functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
+    return [(tool_name(function), function) for function in functions]
 
 
 def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFunction) -> None:

@@ -84,6 +84,8 @@ def session(
     if idle_timeout is not None and not 0 < idle_timeout <= MAX_SECONDS:
         raise ValueError(f"idle_timeout={idle_timeout!r}: expected seconds above 0 and up to {MAX_SECONDS}, or None")
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
+    if output_type is None and isinstance(agent, Agent):
+        output_type = agent._output_type
     made = _Made(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
     return Session(with_converter(client), id, made, patience=patience, output_type=output_type)
 

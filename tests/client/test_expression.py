@@ -1,0 +1,132 @@
+"""`perdure.agent(…)`: an agent in one expression, with its functions and the type of its answer."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from pydantic import BaseModel, Field
+from temporalio.client import Client
+
+import perdure
+from perdure.client import session, start_run
+from perdure.prompty.portable import agent_to_dict
+from perdure.testing import ScriptedModel, asks, run_in_process, says
+from perdure.worker import create_worker
+
+FILE = """---
+name: agent
+model: {id: gpt-5, provider: openai, options: {temperature: 0}}
+inputs:
+  - {name: place, kind: string, required: true}
+  - {name: question, kind: string, required: true}
+tools:
+  - name: look
+    kind: function
+    description: Look at the sky.
+    parameters: [{name: place, required: true}]
+---
+You are in {{place}}.
+
+user:
+{{question}}
+"""
+
+
+class Weather(BaseModel):
+    degrees: int = Field(ge=-90)
+
+
+def look(place: str) -> str:
+    """Look at the sky."""
+    return f"blue in {place}"
+
+
+def made(model: ScriptedModel | None = None, **more: Any) -> perdure.Agent:
+    connection = {"endpoint": model.openai_endpoint} if model else None
+    return perdure.agent("openai/gpt-5", tools=[look], connection=connection, **more)
+
+
+def test_it_is_the_same_agent_as_that_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.prompty").write_text(FILE)
+    agent = made(instructions="You are in {{place}}.", options={"temperature": 0})
+    assert agent_to_dict(agent) == agent_to_dict(perdure.load(tmp_path / "a.prompty"))
+
+
+async def test_it_brings_its_functions_and_its_type(client: Client) -> None:
+    with ScriptedModel([asks("look", place="Oslo"), says('{"degrees": -100}'), says('{"degrees": 7}')]) as model:
+        agent = made(model, instructions="Tell the weather.", output_type=Weather)
+        assert await perdure.invoke_agent_async(agent, "How is Oslo?", client=client) == Weather(degrees=7)
+    assert [message.text for message in model.requests[0].messages] == ["Tell the weather.", "How is Oslo?"]
+    assert model.requests[1].messages[-1].text == "blue in Oslo"
+
+
+async def test_a_worker_has_its_functions_by_the_agent(client: Client) -> None:
+    with ScriptedModel([asks("look", place="Oslo"), says("Blue.")]) as model:
+        agent, queue = made(model, instructions="Tell the weather."), f"test-{uuid4()}"
+        async with create_worker(client, task_queue=queue, tools=[agent], registered_tools=False):
+            run = await start_run(client, agent, "How is Oslo?", task_queue=queue)
+            assert (await run.result()).output == "Blue."
+            run = await session(client, agent, queue, task_queue=queue).send("And now?")
+            assert (await run.result()).output == "Blue."
+    assert model.requests[-1].messages[-1].text == "blue in Oslo"
+
+
+def test_in_process() -> None:
+    agent = made(output_type=Weather)
+    result = run_in_process(agent, model=[asks("look", place="Oslo"), says('{"degrees": 1}')], inputs="How is Oslo?")
+    assert result.output == Weather(degrees=1)
+    assert [message.text for message in result.messages][:2] == ["How is Oslo?", ""]
+
+
+def test_other_tools_are_declared_as_in_files() -> None:
+    agent = perdure.agent({"id": "m", "provider": "anthropic"}, tools=[look, {"name": "ask_user", "kind": "builtin"}])
+    assert [(tool.name, tool.kind) for tool in agent.tools or ()] == [("ask_user", "builtin"), ("look", "function")]
+    assert agent.model is not None
+    assert agent.model.provider == "anthropic"
+    named = perdure.agent("meta-llama/Llama-3", instructions="user:\nHello.").model
+    assert named is not None
+    assert (named.id, named.provider) == ("meta-llama/Llama-3", None)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda: perdure.Agent("openai/gpt-5"),  # type: ignore[call-arg]
+        lambda: perdure.Agent(model="openai/gpt-5"),  # type: ignore[arg-type]
+        lambda: perdure.Agent(name="a", tools=[look]),  # type: ignore[list-item]
+    ],
+)
+def test_an_agent_that_is_constructed_says_how_to_make_one(wrong: Any) -> None:
+    with pytest.raises(TypeError, match=r'perdure\.agent\("openai/gpt-5", instructions='):
+        wrong()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"model": 5}, "model=5: expected a text such as 'openai/gpt-5'"),
+        ({"tools": look}, r"expected a list of functions, such as \[f\]"),
+        ({"instructions": ["a"]}, "expected a text, got list"),
+    ],
+)
+def test_arguments_of_another_type_are_named(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        perdure.agent(**{"model": "m", **given})
+
+
+def test_a_text_alone_is_the_only_input() -> None:
+    agent = made(instructions="You are in {{place}}.")
+    with pytest.raises(TypeError, match="this one has place, question: give a mapping"):
+        run_in_process(agent, model=[says("")], inputs="How is Oslo?")
+
+
+@pytest.mark.parametrize("before", ["", "import perdure.agent", "from perdure.agent import Agent", "perdure.load"])
+def test_the_function_is_there_whatever_was_imported_before(before: str) -> None:
+    code = f"import perdure; {before}\nprint(perdure.agent('openai/gpt-5').model.id)\nfrom perdure.agent import Agent"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "gpt-5\n", done.stderr
