@@ -367,7 +367,11 @@ async def _is(session: Session, status: str) -> bool:
 async def test_a_turn_is_forked_as_any_run(talk: Talk) -> None:
     session = talk.session()
     await answers(session, "one", "two")
-    assert (await recorded(session, is_open=True)).status == "idle"
+
+    async def is_idle() -> bool:
+        return (await recorded(session, is_open=True)).status == "idle"
+
+    await wait_for(is_idle)  # the turn's result is there before the session has taken it
     fork = await (await session.runs())[1].fork(1, steer="three")
     assert texts((await fork.result()).messages)[-3:] == ["two", "three", "You said three."]
     assert (await session.status()).turn == 2
