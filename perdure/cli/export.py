@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
+from ..private_files import private_opener
 from . import options
 from .console import answer, say, to_json
 from .problems import UsageProblem
@@ -49,7 +50,7 @@ async def _written(lines: AsyncIterator[dict[str, Any]], output: Path) -> int:
     is_plain = output.is_file() or not output.exists()
     written = output.with_name(f"{output.name}.part") if is_plain else output
     try:
-        with written.open("w", encoding="utf-8") as file:
+        with open(written, "w", encoding="utf-8", opener=private_opener) as file:
             async for line in lines:
                 file.write(to_json(line, indent=None) + "\n")
                 count += 1

@@ -15,6 +15,7 @@ import typer
 from typer.core import TyperCommand
 
 from ..excerpt import counted
+from ..private_files import make_private_folder, write_private
 from . import options
 from .console import answer, say
 from .problems import Failure, UsageProblem
@@ -136,7 +137,7 @@ def _write(path: Path, spans: Sequence[ReadableSpan], write: Callable[[Path], Pa
 def _write_page(path: Path, spans: Sequence[ReadableSpan], run_id: str) -> Path:
     from ..trace.html import to_html
 
-    path.write_text(to_html(spans, run_id), encoding="utf-8")
+    write_private(path, to_html(spans, run_id))
     return path
 
 
@@ -144,7 +145,7 @@ def _write_tracy(path: Path, spans: Sequence[ReadableSpan], *, is_folder: bool) 
     from ..trace.tracy import write_tracy
 
     if is_folder:
-        path.mkdir(parents=True, exist_ok=True)
+        make_private_folder(path)
     return write_tracy(spans, path)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from opentelemetry.sdk.trace import ReadableSpan
 
 from .._version import __version__
+from ..private_files import write_private
 from ..redaction import REDACTED, is_secret_name
 from .shown import NANO, content_of, operation, problem, tokens
 from .tree import Node, tree, walk
@@ -53,7 +54,7 @@ def write_tracy(spans: Sequence[ReadableSpan], path: Path) -> Path:
     """
     value = to_tracy(spans)
     file = path / tracy_name(spans) if path.is_dir() else path
-    file.write_text(json.dumps(value, ensure_ascii=False, indent=2), encoding="utf-8")
+    write_private(file, json.dumps(value, ensure_ascii=False, indent=2))
     return file
 
 

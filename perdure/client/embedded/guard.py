@@ -80,6 +80,7 @@ Server = subprocess.Popen[bytes] | Adopted
 
 def main(folder: Path, state: dict[str, Any], command: list[str]) -> None:
     """Leave a process behind that runs the server, or adopts it, until it ends or nobody uses it."""
+    os.umask(0o077)  # Conversations are in the database, and may be in the log.
     if "pid" in state:
         guard = _try_lock(folder / "guard.lock", ADOPTION_SECONDS)
         if guard is not None and os.fork() == 0:

@@ -12,6 +12,7 @@ from temporalio.client import Client
 
 from ...errors import ConfigurationError
 from ...payloads.converter import converter_from_environment
+from ...private_files import make_private, make_private_folder
 from ..connection import connect_locally
 from .data_folder import data_folder
 from .file_lock import FileLock, is_locked
@@ -144,7 +145,10 @@ class LocalServer:
 
     def _make_folder(self) -> None:
         try:
-            self.folder.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.folder, is_own=self.folder == data_folder())
+            for names in ("temporal.db*", "server.log*"):
+                for file in self.folder.glob(names):
+                    make_private(file)
         except OSError as error:
             raise ConfigurationError(
                 f"The data folder {str(self.folder)!r} can't be made ({error.strerror}). Expected a folder that you "

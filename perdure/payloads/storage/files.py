@@ -20,6 +20,7 @@ from temporalio.converter import (
 )
 from temporalio.exceptions import ApplicationError
 
+from ...private_files import make_private_folder, private_opener
 from .missing import LostValues, lost
 
 _DIGEST = re.compile(r"[0-9a-f]{64}")
@@ -63,7 +64,8 @@ class FileDriver(StorageDriver):
         digest = hashlib.sha256(data).hexdigest()
         path = self._path(digest)
         if not path.exists():
-            path.parent.mkdir(parents=True, exist_ok=True)
+            make_private_folder(self.folder)
+            make_private_folder(path.parent, is_own=True)
             _write(path, data)
         return StorageDriverClaim(claim_data={"sha256": digest})
 
@@ -92,7 +94,7 @@ def _write(path: Path, data: bytes) -> None:
     """Write the file so that readers see all of it or nothing, whatever fails here. Raises OSError."""
     unfinished = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
     try:
-        with unfinished.open("xb") as file:
+        with open(unfinished, "xb", opener=private_opener) as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

@@ -1,0 +1,39 @@
+"""Files and folders for their owner's eyes: what is said in conversations is in them."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def private_opener(path: str, flags: int) -> int:
+    """For `open(…, opener=…)`: a file that it makes is its owner's alone; one that was there stays as it is."""
+    return os.open(path, flags, 0o600)
+
+
+def write_private(path: Path, text: str) -> None:
+    """Write the text. Raises OSError."""
+    with open(path, "w", encoding="utf-8", opener=private_opener) as file:
+        file.write(text)
+
+
+def make_private_folder(path: Path, *, is_own: bool = False) -> None:
+    """Make the folder, and those above it, unless it is there; one that perdure has made before becomes private, too.
+
+    `is_own` says that it is one of those. Raises OSError.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.mkdir(mode=0o700)
+    except FileExistsError:
+        if not path.is_dir():
+            raise
+        if is_own:
+            make_private(path)
+
+
+def make_private(path: Path) -> None:
+    """Take from others what they may do with a file or folder of this user's. Raises OSError."""
+    found = path.stat()
+    if found.st_uid == os.getuid() and found.st_mode & 0o077:
+        path.chmod(found.st_mode & 0o700)
