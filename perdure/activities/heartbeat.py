@@ -8,11 +8,15 @@ from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar, copy_context
 
 from temporalio import activity
+from temporalio.client import WorkflowExecutionDescription
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
+from ..errors import ConfigurationError
+from ..excerpt import one_line
 from ..logs import get_logger
+from ..payloads.failures import text_of
 from ..protocol.activities import STREAM_SECONDS, StreamedText
-from ..redaction import redactor
+from ..redaction import redact, redactor
 
 _log = get_logger("perdure.runs")
 
@@ -37,12 +41,26 @@ async def cancelled_meanwhile() -> bool:
         return False
     assert info.workflow_id is not None
     about = {"run": info.workflow_id, "attempt": info.attempt}
-    _log.warning(
-        "Run %s: %s is tried again (attempt %d)", info.workflow_id, info.activity_type, info.attempt, extra=about
-    )
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
     description = await handle.describe()
+    _log.warning(
+        "Run %s: %s is tried again (attempt %d)%s",
+        *(info.workflow_id, info.activity_type, info.attempt, await _why(description)),
+        extra=about,
+    )
     return description.raw_description.workflow_extended_info.cancel_requested
+
+
+async def _why(described: WorkflowExecutionDescription) -> str:
+    """Why the attempt before this one has failed, as the server says; "" where it does not."""
+    for pending in described.raw_description.pending_activities:
+        if pending.activity_id == activity.info().activity_id and pending.HasField("last_failure"):
+            try:
+                text = await text_of(activity.client().data_converter, pending.last_failure)
+            except ConfigurationError as problem:
+                text = str(problem)
+            return f": {one_line(redact(text), 300)}"
+    return ""
 
 
 @asynccontextmanager

@@ -7,7 +7,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, TextIO
+from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import typer
 
@@ -29,12 +29,13 @@ _STYLES: dict[Tone, dict[str, Any]] = {
 }
 
 
-_in_another_form: Callable[[str], str] | None = None
+Form: TypeAlias = Callable[[str, Tone], str]
+_in_another_form: Form | None = None
 _answers: _Answers | None = None
 
 
-def say_as(form: Callable[[str], str]) -> None:
-    """From now on, `say` writes what `form` makes of the text, on a line of its own, and nothing for ""."""
+def say_as(form: Form) -> None:
+    """From now on, `say` writes what `form` makes of a text and its tone, on a line of its own, and nothing for ""."""
     global _in_another_form
     _in_another_form = form
 
@@ -42,7 +43,7 @@ def say_as(form: Callable[[str], str]) -> None:
 def say(text: str, tone: Tone = "plain", *, end: str = "\n") -> None:
     """Write to stderr; control characters are escaped, for much of what is said comes from a file or from a model."""
     if _in_another_form is not None:
-        if line := _in_another_form(text):
+        if line := _in_another_form(text, tone):
             print(f"{line}\n", end="", file=sys.stderr, flush=True)  # In one piece: other threads write there, too.
         return
     shown = visible(text)

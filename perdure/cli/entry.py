@@ -45,8 +45,11 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception) -> int:
     """Say what went wrong: a sentence when the user can do something about it, else the traceback."""
+    from .logs import say_as_configured
+
+    say_as_configured()
     if explanation := explain(error):
-        say(f"perdure: {explanation.text}")
+        say(f"perdure: {explanation.text}", "bad")
         return explanation.exit_code
-    say("".join(traceback.format_exception(error)).rstrip())
+    say("".join(traceback.format_exception(error)).rstrip(), "bad")
     return FAILED

@@ -87,8 +87,7 @@ def configure(default: Level, *, metrics: str | None = None) -> None:
             "root": {"level": _OTHERS[level], "handlers": ["stderr"]},
         }
     )
-    if form == "json":
-        console.say_as(_spoken)
+    say_as_configured()
     _set_up_core(_CORE[level], metrics)
 
 
@@ -115,7 +114,14 @@ def _set_up_core(level: str, metrics: str | None) -> None:
     Runtime.set_default(runtime, error_if_already_set=False)
 
 
-def _spoken(text: str) -> str:
+def say_as_configured() -> None:
+    """From now on, what a command says has the form of its log."""
+    if os.environ.get(FORMAT_VARIABLE, "").lower() == "json":
+        console.say_as(_spoken)
+
+
+def _spoken(text: str, tone: console.Tone) -> str:
     """What a command says, in the form of its log; "" for an empty line."""
-    record = logging.LogRecord("perdure.cli", logging.INFO, "", 0, text.strip(), None, None)
+    level = logging.ERROR if tone == "bad" else logging.INFO
+    record = logging.LogRecord("perdure.cli", level, "", 0, text.strip(), None, None)
     return JsonFormatter().format(record) if text.strip() else ""

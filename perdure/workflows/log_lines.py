@@ -8,6 +8,7 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 
 from ..errors import ModelError
+from ..excerpt import one_line
 from ..logs import get_logger
 from ..protocol.inventory import Lacking
 from ..questions import Asked
@@ -45,7 +46,15 @@ def waits(request: ToolRequest, asked: Asked) -> None:
 def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
     """Log what a person decided."""
     word = ("answered" if asked.question else "approved") if approval.approved else "denied"
-    log(logging.INFO, f"goes on: the call %s was {word}", request.call_id, tool=request.name, call=request.call_id)
+    by = f" by {approval.by}" if approval.by else ""
+    reason = f": {one_line(approval.reason, 200)}" if approval.reason else ""
+    log(
+        logging.INFO,
+        f"goes on: the call %s was {word}%s%s",
+        *(request.call_id, by, reason),
+        tool=request.name,
+        call=request.call_id,
+    )
 
 
 def workers_were_lost(error: ActivityError) -> None:

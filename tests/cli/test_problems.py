@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 from pathlib import Path
 
 import pytest
@@ -88,3 +89,16 @@ async def test_a_namespace_that_does_not_exist(cli: Cli) -> None:
     assert finished.code == 1
     assert "Traceback" not in finished.stderr
     assert "nowhere" in finished.stderr
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("worker", "--tools", "nowhere:a"), ("worker", "--rate", "x"), ("run", "none.prompty"), ("status", "none")],
+    ids=" ".join,
+)
+async def test_what_ends_a_command_is_an_error_in_a_log_of_json(cli: Cli, command: tuple[str, ...]) -> None:
+    variables = {**cli.environment, "PERDURE_LOG_FORMAT": "json"}
+    finished = await Cli(variables)(*command)
+    assert finished.code
+    said = [json.loads(line) for line in finished.stderr.splitlines()]
+    assert (said[-1]["level"], said[-1]["message"].startswith("perdure: ")) == ("error", True)

@@ -135,7 +135,7 @@ async def test_each_run_has_its_lines_once(stage: Stage, scripted: Scripted, cap
     async with stage.worker([pay], max_cached_workflows=0):
         run = await stage.start(scripted_agent(model, [declared]))
         await wait_for(lambda: _is_pending(run))
-        await run.approve("call_pay")
+        await run.approve("call_pay", by="ann")
         await run.result()
         failing = await stage.start(scripted_agent(broken))
         with pytest.raises(RunError):
@@ -150,7 +150,7 @@ async def test_each_run_has_its_lines_once(stage: Stage, scripted: Scripted, cap
     for expected in (
         f"Run {run.id} begins, on the task queue {stage.task_queue!r}",
         f"Run {run.id} waits for an approval of the call call_pay of tool 'pay'",
-        f"Run {run.id} goes on: the call call_pay was approved",
+        f"Run {run.id} goes on: the call call_pay was approved by ann",
         f"Run {run.id} tries a model call again",
         f"Run {run.id} is done: 2 iterations",
         f"Run {failing.id} begins",

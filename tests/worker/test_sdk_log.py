@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable
+from datetime import timedelta
 
 import pytest
 
@@ -47,3 +49,23 @@ async def test_a_tool_is_traced_when_it_is_not_executed_again(
     assert [record.levelname for record in said] == ["WARNING", "WARNING", "ERROR"]
     assert [bool(record.exc_text) for record in said] == [False, False, True]
     assert [record.getMessage().endswith("it is executed again") for record in said] == [True, True, False]
+
+
+async def test_a_further_attempt_says_why(stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture) -> None:
+    begun, free = asyncio.Event(), asyncio.Event()
+
+    async def work() -> str:
+        begun.set()
+        await free.wait()
+        return "worked"
+
+    caplog.set_level(logging.INFO)
+    declared = {"name": "work", "kind": "function", "parameters": []}
+    async with stage.worker({"work": work}, graceful_shutdown_timeout=timedelta(0)):
+        run = await stage.start(scripted_agent(scripted([asks("work"), says("done")]), [declared]))
+        await begun.wait()
+    free.set()
+    async with stage.worker({"work": work}):
+        await run.result()
+    [line] = [text for record in caplog.records if "is tried again" in (text := record.getMessage())]
+    assert line.startswith(f"Run {run.id}: perdure.tool.work is tried again (attempt 2): ")
