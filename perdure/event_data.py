@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import Literal, NotRequired
+from typing import Literal
 
 from typing_extensions import TypedDict
 
@@ -153,13 +153,18 @@ class UsageData(TypedDict):
     cache_write_tokens: int
 
 
-class LlmCompleteData(TypedDict):
+class AnsweredData(TypedDict, total=False):
+    """Where the agent has a `fallback`."""
+
+    model: str
+    """Which model has answered, as `PROVIDER/ID`."""
+
+
+class LlmCompleteData(AnsweredData):
     usage: UsageData
     finishReason: str | None
     costUsd: float | None
     """What the call has cost, in US dollars; None where its price is not known."""
-    model: NotRequired[str]
-    """Which model has answered, as `PROVIDER/ID`, where the agent has a `fallback`."""
 
 
 class ModelFallbackData(TypedDict):

@@ -154,4 +154,4 @@ Hi
     assert model is not None
     assert model.connection is not None
     assert (model.provider, model.id, model.connection.endpoint) == ("azure", "gpt-4o", "https://r.openai.azure.com")
-    assert model.connection.api_version == "2024-10-21"
+    assert model.connection.model_dump(by_alias=True)["apiVersion"] == "2024-10-21"
