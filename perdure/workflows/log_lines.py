@@ -40,6 +40,7 @@ def waits(request: ToolRequest, asked: Asked) -> None:
         *(request.call_id, request.name),
         tool=request.name,
         call=request.call_id,
+        digest=request.digest,
     )
 
 

@@ -355,6 +355,28 @@ async def called_agent(scene: Scene) -> RunHandle:
 
 
 @scenario
+async def called_agents_within_a_limit(scene: Scene) -> RunHandle:
+    """Of three that are called at once, the limit has room for two."""
+
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        if request.messages[0].text == "You read.":
+            return says("page 3", output_tokens=100)
+        rounds = [asks(*(call("reader", f"call_{n}", page=n) for n in range(3)), output_tokens=100), says("done")]
+        return rounds[request.step]
+
+    with ScriptedModel(script) as model:
+        reader = scripted_agent(model, name="reader", instructions="system:\nYou read.\n\nuser:\n{{page}}\n")
+        reader.inputs = [Property(name="page", kind="integer", required=True)]
+        chief = scripted_agent(model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}])
+        chief._others = {"reader.prompty": reader}
+        limits: dict[str, Any] = {"max_cost_usd": 0.35, "parallel_tool_calls": True}
+        async with scene.stage.worker(prices={"openai/*": {"input": 0.0, "output": 1000.0}}):
+            run = await scene.stage.start(chief, id=scene.stage.task_queue, **limits)
+            await end_of(run)
+            return run
+
+
+@scenario
 async def too_many_iterations(scene: Scene) -> RunHandle:
     async with scene.running([step(1), step(2)], [echo], max_iterations=2) as run:
         return run

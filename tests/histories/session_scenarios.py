@@ -7,6 +7,8 @@ from collections.abc import Awaitable, Callable
 
 from temporalio.client import Client, WorkflowHistory
 
+from perdure import GuardrailResult, Guardrails
+from perdure.messages import Message
 from perdure.testing import ScriptedModel
 from tests.workflows.sessions import SessionStage, setup_of, talk
 
@@ -46,6 +48,22 @@ async def session_by_reference(client: Client, name: str) -> SessionStage:
         async with session.worker():
             await session.start()
             await session.said("long 8500")
+            await session.said("two")
+            await session.idle()
+    return session
+
+
+@scenario
+async def session_with_a_refused_turn(client: Client, name: str) -> SessionStage:
+    def no_secret(messages: list[Message]) -> GuardrailResult:
+        return GuardrailResult(allowed="secret" not in messages[-1].text, reason="a secret")
+
+    with ScriptedModel(talk) as model:
+        session = SessionStage(client, name, model)
+        async with session.worker(guardrails={"discreet": Guardrails(input=no_secret)}):
+            await session.start(setup_of(session.agent, guardrails="discreet"))
+            await session.send("my secret")
+            await session.idle()
             await session.said("two")
             await session.idle()
     return session
