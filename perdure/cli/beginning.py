@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..shell import shell_word
 from .agent_file import load_checked
+from .consent import require_consent
 from .inputs import read_inputs
 from .problems import Failure, UsageProblem
 from .recorded import CommandMemo, RecordedRun, command_memo, read_recorded
@@ -87,6 +88,8 @@ class RunRequest:
     quiet: bool
     served: StartOptions | None = None
     """For whom the run is, and how urgent."""
+    yes: bool = False
+    """Whether nothing is asked about what a recorded run would use."""
 
 
 def served_as(tenant: str | None, weight: float | None, priority: int | None) -> StartOptions:
@@ -141,6 +144,7 @@ async def begin_after(session: Session, handle: RunHandle, request: RunRequest) 
             f'perdure steer {shell_word(handle.id)} "…"'
         )
     memo = memo_for(recorded, sources)
+    await consent_to(session, request, recorded, recorded.input.agent, memo)
     code = sources.load() if sources else memo.load()
     return Beginning(
         agent=recorded.input.agent,
@@ -150,6 +154,21 @@ async def begin_after(session: Session, handle: RunHandle, request: RunRequest) 
         code=code,
         memo=memo,
         task_queue=shared_queue(recorded.description.task_queue, handle.id),
+    )
+
+
+async def consent_to(
+    session: Session, request: RunRequest, recorded: RecordedRun, agent: Agent | None, memo: CommandMemo
+) -> None:
+    """Raises as `require_consent` does where a recorded run's code or agent would act here, and nobody wants that."""
+    works_here = bool(request.sources) or memo.has_code or session.embedded is not None
+    await require_consent(
+        f"What goes on from run {recorded.description.id}",
+        agent if works_here and not request.detach else None,
+        None if request.sources else memo,
+        is_own=session.embedded is not None,
+        yes=request.yes,
+        quiet=request.quiet,
     )
 
 

@@ -50,6 +50,7 @@ def chat(
     mock: options.Mock = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    yes: options.Yes = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:
@@ -71,6 +72,7 @@ def chat(
         served=served_as(tenant, None, priority),
         idle_timeout=idle_timeout,
         quiet=quiet,
+        yes=yes,
         on_terminal=not (message or close or as_json) and sys.stdin.isatty() and sys.stderr.isatty(),
         only_closes=close and not message,
     )

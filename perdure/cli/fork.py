@@ -12,7 +12,7 @@ import typer
 from ..shell import command_line
 from . import options
 from .agent_file import load_agent
-from .beginning import Beginning, CodeSources, RunRequest, hooks_of, memo_for, shared_queue
+from .beginning import Beginning, CodeSources, RunRequest, consent_to, hooks_of, memo_for, shared_queue
 from .inputs import read_given
 from .problems import UsageProblem
 from .recorded import read_recorded
@@ -47,6 +47,7 @@ def fork(
     task_queue: Annotated[
         str | None, typer.Option("--task-queue", metavar="NAME", help="The task queue; default: that of the run.")
     ] = None,
+    yes: options.Yes = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     log_level: options.LogLevel = None,
@@ -68,6 +69,7 @@ def fork(
         task_queue=task_queue,
         detach=detach,
         as_json=as_json,
+        yes=yes,
         quiet=quiet,
     )
     revised = load_agent(agent) if agent else None
@@ -89,6 +91,7 @@ async def _begin(
     if request.detach and memo.scripted:
         raise UsageProblem("--detach: the model of this run is scripted, and ends with this command")
     given = read_given(agent, request.inputs, request.inputs_json)
+    await consent_to(session, request, recorded, recorded.input.agent if agent is None else None, memo)
     code = request.sources.load() if request.sources else memo.load()
     fields = run_options({**request.fields, **hooks_of(code)}).model_dump(exclude_unset=True)
     try:

@@ -80,6 +80,10 @@ Credentials = Annotated[
         help="What has the secrets of ${credential:ID}: a mapping, or a function from an id to its secret.",
     ),
 ]
+Yes = Annotated[
+    bool,
+    typer.Option("--yes", "-y", help="Go on without being asked about code, commands and variables of a recorded run."),
+]
 AllowCommands = Annotated[
     list[str] | None,
     typer.Option(

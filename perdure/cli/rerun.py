@@ -12,6 +12,7 @@ from ..excerpt import counted, one_line
 from ..money import format_usd
 from . import options
 from .agent_file import load_agent
+from .consent import require_consent
 from .console import answer, describe_call, say
 from .inputs import read_given
 from .problems import DONE, FAILED, Failure, UsageProblem
@@ -38,6 +39,7 @@ def rerun(
     agent: options.OtherAgent = None,
     inputs: options.Inputs = None,
     inputs_json: options.InputsJson = None,
+    yes: options.Yes = False,
     as_json: options.AsJson = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
@@ -45,21 +47,27 @@ def rerun(
     """Make a run's model calls anew, and compare them with what is recorded.
 
     The model is called by this command, and no tool is executed: its calls are matched with the recorded ones by name
-    and arguments, and get their results. A call that matches none ends the comparison. The exit code is 0 when the
+    and arguments, and get their results. A call that matches none ends the comparison. Where the recorded agent would
+    send a variable to a host that is not its provider's, you are asked first. The exit code is 0 when the
     rerun went the same way, 1 when it did not.
     """
     revised = load_agent(agent) if agent else None
     given = read_given(revised, inputs or [], inputs_json)
     fields = run_options(chosen_fields(context)).model_dump(exclude_unset=True)
-    execute(_rerun(run, {"model": model, "agent": revised, "inputs": given, "options": fields}, as_json=as_json))
+    execute(
+        _rerun(run, {"model": model, "agent": revised, "inputs": given, "options": fields}, yes=yes, as_json=as_json)
+    )
 
 
-async def _rerun(run: str, changes: dict[str, Any], *, as_json: bool) -> int:
+async def _rerun(run: str, changes: dict[str, Any], *, yes: bool, as_json: bool) -> int:
     from ..testing import rerun
 
-    recording = await _recording(run)
+    recording, is_own = await _recording(run)
     if not recording.has_ended:
         raise Failure(f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended")
+    if changes["agent"] is None:
+        asked = recording.agent.model_copy(update={"tools": None, "metadata": None})
+        await require_consent(f"A rerun of {run}", asked, None, is_own=is_own, yes=yes)
     found = await rerun(recording, **changes)
     if as_json:
         answer(found.as_json())
@@ -69,16 +77,18 @@ async def _rerun(run: str, changes: dict[str, Any], *, as_json: bool) -> int:
     return DONE if found.path == "same" else FAILED
 
 
-async def _recording(run: str) -> Recording:
+async def _recording(run: str) -> tuple[Recording, bool]:
+    """The record, and whether it is on a server of the user's own."""
     from ..testing import read_recording
     from ..testing.recording import recording_of
 
     if Path(run).is_file():
-        return read_recording(run)
+        return read_recording(run), False
     if run.endswith(".jsonl"):
         raise UsageProblem(f"there is no file {run!r}, expected one that `perdure export ID -o {run}` has written")
-    async with open_run(run) as (_, handle):
-        return recording_of([line async for line in handle.export(children=False)], run)
+    async with open_run(run) as (session, handle):
+        lines = [line async for line in handle.export(children=False)]
+        return recording_of(lines, run), session.embedded is not None
 
 
 def _report(found: Comparison) -> Iterator[str]:

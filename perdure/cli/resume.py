@@ -10,6 +10,7 @@ from ..shell import command_line, shell_word
 from . import options
 from .agent_file import script_at
 from .beginning import CodeSources
+from .consent import require_consent
 from .console import say
 from .problems import Failure, UsageProblem
 from .recorded import RecordedRun, read_recorded
@@ -29,6 +30,7 @@ def resume(
     guardrails: options.GuardrailNames = None,
     compactor: options.Compactors = None,
     credentials: options.Credentials = None,
+    yes: options.Yes = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
     log_level: options.LogLevel = None,
@@ -37,13 +39,14 @@ def resume(
     """Start a worker for a run, and follow the run.
 
     The worker runs inside this command, with the tools that `perdure run` was given when it started the run. A run
-    that another program started needs --tools.
+    that another program started needs --tools. It is said what code, commands and variables the run uses, and asked
+    first where they may not be yours.
     """
     sources = CodeSources(tools or (), guardrails or (), compactor or (), credentials=credentials)
-    execute(_resume(id, sources, quiet=quiet, as_json=as_json))
+    execute(_resume(id, sources, yes=yes, quiet=quiet, as_json=as_json))
 
 
-async def _resume(run_id: str, sources: CodeSources, *, quiet: bool, as_json: bool) -> int:
+async def _resume(run_id: str, sources: CodeSources, *, yes: bool, quiet: bool, as_json: bool) -> int:
     async with open_run(run_id) as (session, handle):
         run_id = handle.id
         recorded = await read_recorded(session.client, run_id)
@@ -52,6 +55,14 @@ async def _resume(run_id: str, sources: CodeSources, *, quiet: bool, as_json: bo
                 f"run {run_id} has ended: {command_line('result', run_id)} shows how. "
                 f'Go on from there: perdure run --continue {shell_word(run_id)} "…"'
             )
+        await require_consent(
+            f"Run {run_id}",
+            recorded.input.agent,
+            None if sources else recorded.memo,
+            is_own=session.embedded is not None,
+            yes=yes,
+            quiet=quiet,
+        )
         code = _load(recorded, sources)
         queue = recorded.description.task_queue
         with ExitStack() as stack:

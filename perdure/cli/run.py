@@ -63,6 +63,7 @@ def run(
     mock: options.Mock = False,
     as_json: options.AsJson = False,
     quiet: options.Quiet = False,
+    yes: options.Yes = False,
     log_level: options.LogLevel = None,
     log_format: options.LogFormat = None,
 ) -> None:
@@ -89,6 +90,7 @@ def run(
         detach=detach,
         as_json=as_json,
         quiet=quiet,
+        yes=yes,
     )
     execute(perform(request, _from_file(request) or partial(_after, request)))
 

@@ -57,7 +57,9 @@ async def test_a_killed_command_is_resumed(cli: Cli, elsewhere: Cli, client: Cli
         "scripted": "paying.py:script",
         "taskQueue": f"perdure-{run_id}",
     }
-    resumed = await elsewhere.start("resume", run_id)
+    refused = await elsewhere("resume", run_id)
+    assert (refused.code, f"  the code {AGENT}/paying.py\n" in refused.stderr) == (2, True)
+    resumed = await elsewhere.start("resume", run_id, "--yes")
     await resumed.says("tools: pay")
     assert (await cli("approve", run_id)).code == 0
     finished = await resumed.finish()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ...shell import command_line, shell_word
 from ..agent_file import load_checked, script_at, scripted_agent
 from ..beginning import CodeSources, hooks_of
+from ..consent import require_consent
 from ..inputs import read_given
 from ..mocks import say_mocks
 from ..problems import Failure, UsageProblem
@@ -50,6 +51,8 @@ class ChatRequest:
     """Whether a person talks."""
     only_closes: bool = False
     """Whether nothing is to be said any more."""
+    yes: bool = False
+    """Whether nothing is asked about the code that a session was begun with."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,10 @@ async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
         found = await find_session(server, request.session) if request.session else None
         _require_agent(request, found)
         memo = new.memo if new and (new.memo.has_code or not found) else found.memo if found else CommandMemo()
+        if not (new and new.code) and memo.has_code and found:
+            own = server.embedded is not None
+            title = f"The session {request.session}"
+            await require_consent(title, None if new else found.agent, memo, is_own=own, yes=request.yes, quiet=True)
         code = new.code if new and new.code else _recorded_code(memo)
         id = request.session or _readable_id(new)
         inside = bool(code or memo.scripted or memo.mock) or await _has_no_other_worker(server, request, found, id)

@@ -1,0 +1,120 @@
+"""Says what a recorded run would use of this machine, and asks first where somebody else may have written it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..excerpt import one_line, visible
+from .console import say
+from .problems import Failure, UsageProblem
+
+if TYPE_CHECKING:
+    from ..agent import Agent
+    from .recorded import CommandMemo
+
+_ASKED = "Go on? [y/N] "
+
+
+async def require_consent(
+    title: str, agent: Agent | None, memo: CommandMemo | None, *, is_own: bool, yes: bool, quiet: bool = False
+) -> None:
+    """Say what the agent and the code of a memo use, and go on where that needs no asking, or a person says yes.
+
+    Code below the current folder needs none; on a server of the user's own (`is_own`), nor does any file of the user's.
+    Of an agent it is what a worker does whose owner has allowed nothing; on a server of the user's own, anything.
+    Raises `UsageProblem` where nobody can be asked, and `Failure` for a no.
+    """
+    sources = list(dict.fromkeys(_sources(memo))) if memo else []
+    uses = [*(f"code: {path}" for path in sources), *(_uses(agent) if agent else [])]
+    doubts = [f"the code {path}" for path in sources if not _may_be_loaded(path, is_own=is_own)]
+    doubts += _beyond(agent) if agent and not is_own else []
+    shown = visible(one_line("; ".join(uses), 2000))
+    if uses and (doubts or not quiet):
+        say(f"{title} uses {shown}", "strong" if doubts and not yes else "faint")
+    if not doubts or yes:
+        return
+    told = "\n".join(f"  {visible(one_line(doubt, 500))}" for doubt in doubts)
+    if not (sys.stdin.isatty() and sys.stderr.isatty()):
+        raise UsageProblem(f"{title} may not be yours, and would use:\n{told}\nadd --yes to go on without being asked")
+    say(f"It may not be yours. Look at this first:\n{told}")
+    if not await _says_yes():
+        raise Failure("nothing was started")
+
+
+async def _says_yes() -> bool:
+    from .keyboard import Lines
+
+    lines = Lines()
+    lines.listen()
+    try:
+        lines.begin(_ASKED)
+        line = await lines.line()
+        lines.end(line)
+    finally:
+        lines.leave()
+    return (line or "").strip().lower() in ("y", "yes")
+
+
+def _sources(memo: CommandMemo) -> Iterator[Path]:
+    """The files that are executed, or the folder in which a module is looked for, links followed."""
+    folder = Path(memo.folder or ".")
+    named = [source for sources in (memo.sources or {}).values() for source in sources]
+    for source in [*named, *([memo.scripted] if memo.scripted else [])]:
+        place = source if source.endswith((".py", ".prompty")) else source.rpartition(":")[0] or source
+        yield (folder / place).resolve() if place.endswith((".py", ".prompty")) else folder.resolve()
+
+
+def _may_be_loaded(path: Path, *, is_own: bool) -> bool:
+    if path.is_relative_to(Path.cwd()):
+        return True
+    try:
+        return is_own and path.stat().st_uid == os.getuid()
+    except OSError:
+        return is_own  # It is not there, which is said when it is loaded.
+
+
+def _beyond(agent: Agent) -> list[str]:
+    from ..activities.limited import refusals
+    from ..prompty.places import dotted
+    from ..prompty.portable import document_of
+    from ..worker_limits import WorkerLimits
+
+    found = refusals(document_of(agent), WorkerLimits.from_environment())
+    return [f"{dotted(place)}: {text.partition(': start it with')[0]}" for place, text in found]
+
+
+def _uses(agent: Agent) -> Iterator[str]:
+    """The hosts, variables, credentials and commands that an agent names, each kind in one text."""
+    from ..prompty.places import strings
+    from ..prompty.portable import document_of
+    from ..prompty.secrets import credential_id, env_name
+
+    document = document_of(agent)
+    reached = {key: value for key, value in document.items() if key in ("model", "tools")}
+    texts = [text for place, text in strings(reached) if {"connection", "options", "specification"} & {*place}]
+    named: Mapping[str, Any] = {
+        "hosts": [_host(text) for text in texts],
+        "variables": map(env_name, texts),
+        "credentials": map(credential_id, texts),
+        "commands": [_command(tool) for tool in document.get("tools") or []],
+    }
+    for what, names in named.items():
+        if found := ", ".join(dict.fromkeys(filter(None, names))):
+            yield f"{what}: {found}"
+
+
+def _host(text: str) -> str:
+    from ..hosts import server_in
+
+    server = server_in(text)
+    return str(server) if server else ""
+
+
+def _command(tool: Mapping[str, Any]) -> str:
+    options = tool.get("options")
+    command = options.get("command") if isinstance(options, Mapping) else None
+    return " ".join(map(str, [command, *(options.get("args") or [])])) if command and options else ""
