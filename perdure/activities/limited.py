@@ -43,7 +43,10 @@ def refusals(document: Mapping[str, Any], limits: WorkerLimits) -> Iterator[Refu
         if is_env_reference(text) and is_resolved_late(place) and not limits.allows("env", env_name(text)):
             yield _refused_variable(place, text)
     if isinstance(model := document.get("model"), Mapping):
-        yield from _of_part(model, ("model",), limits)
+        yield from _of_part({key: model[key] for key in model if key != "fallback"}, ("model",), limits)
+        for place, other in maps_in(model.get("fallback"), ("model", "fallback")):
+            for refused in _of_part(other, ("model",), limits):
+                yield Refusal((*place, *refused.place[1:]), refused.text)
     for place, tool in maps_in(document.get("tools"), ("tools",)):
         yield from _of_tool(tool, place, limits)
 

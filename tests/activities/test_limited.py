@@ -190,3 +190,14 @@ def test_limits_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found.with_names({"commands": ["docker"], "env": None}).commands == ("docker",)
     with pytest.raises(ConfigurationError, match="expected a list of names"):
         WorkerLimits(env="HOME")
+
+
+def test_other_models_are_held_to_the_same() -> None:
+    def also(*others: dict[str, Any]) -> dict[str, Any]:
+        return {"model": {**model()["model"], "fallback": [other["model"] for other in others]}}
+
+    key = "${env:OPENAI_API_KEY}"
+    assert refused(also(model("https://api.openai.com/v1", key), model("http://localhost:1/v1"))) == []
+    assert refused(also(model(), model(EVIL, key)))[0].startswith("model.fallback[1].connection.apiKey hosts")
+    assert refused(also(model(EVIL)), hosts=["crm.example"]) == ["model.fallback[0].connection.endpoint hosts"]
+    assert refused(also(model(EVIL, "${env:CRM_KEY}")), env=["CRM_KEY"]) != []
