@@ -85,7 +85,7 @@ OPEN = WorkerLimits(commands=(ANY,), env=(ANY,), hosts=(ANY,), kinds=(ANY,))
 def refusal(what: str, name: str, does: str) -> str:
     """That a worker refuses something, and the option that allows it."""
     option = f"--allow-{what} {shlex.quote(name)}"
-    return f"this worker {does} {name!r}: start it with {option} (docs/worker-limits.md) if agents may use that"
+    return f"this worker {does} {name!r}: start it with {option} (perdure docs worker-limits) if agents may use that"
 
 
 def _names(texts: Collection[str]) -> tuple[str, ...]:

@@ -122,7 +122,7 @@ def _refused_variable(place: Place, reference: str) -> Refusal:
     if any(name == key.variable for key in PROVIDER_KEYS):
         text = (
             f"this worker sends {name} to its provider only, not to the endpoint here: start it with --allow-hosts, "
-            f"for a model's endpoint, or with --allow-env {name} (docs/worker-limits.md) if agents may use that"
+            f"for a model's endpoint, or with --allow-env {name} (perdure docs worker-limits) if agents may use that"
         )
         return Refusal(place, text)
     return Refusal(place, refusal("env", name, "gives agents no variable"))

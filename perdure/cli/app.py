@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from .._version import __version__
 from .answer import answer
@@ -16,6 +17,7 @@ from .codec_server import codec_server
 from .completion import choose_server
 from .deny import deny
 from .dev import dev
+from .docs import docs
 from .encryption_key import encryption_key
 from .events import events
 from .export import export
@@ -38,8 +40,30 @@ from .validate import validate
 from .watch import watch
 from .worker import worker
 
+GROUPS = {
+    "Run agents": ("run", "chat", "resume", "fork", "rerun", "schedule"),
+    "See what they do": ("watch", "show", "status", "result", "ls", "events", "messages", "export", "trace"),
+    "Decide and steer": ("approve", "deny", "answer", "steer", "cancel"),
+    "Write agents": ("validate", "docs"),
+    "Serve": ("dev", "worker", "server", "setup", "codec-server", "encryption-key"),
+}
+
+
+class CommandsInGroups(TyperGroup):
+    """Lists the commands in its help by what they are for."""
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write a section for each group."""
+        for title, names in GROUPS.items():
+            found = [(name, command) for name in names if (command := self.get_command(ctx, name))]
+            width = formatter.width - 6 - max(map(len, self.commands))
+            with formatter.section(title):
+                formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in found])
+
+
 app = typer.Typer(
     name="perdure",
+    cls=CommandsInGroups,
     help="Runs LLM agents, written as .prompty files, as durable Temporal workflows.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -76,7 +100,7 @@ COMMANDS = (
     *(run, chat, resume, fork, rerun, dev, worker, server, setup),
     *(watch, show, result, ls, status, events, messages, export, trace),
     *(codec_server, encryption_key),
-    *(steer, cancel, approve, deny, answer, validate),
+    *(steer, cancel, approve, deny, answer, validate, docs),
 )
 
 _CLASSES = {**dict.fromkeys((run, chat, fork, rerun), CommandWithRunOptions), trace: CommandThatSends}

@@ -29,7 +29,7 @@ def export(
 ) -> None:
     """Print everything that is recorded of a run, as JSON lines.
 
-    docs/export.md says what they have. There are no secrets in them, but everything that was said in the run.
+    `perdure docs export` says what they have. There are no secrets in them, but everything that was said in the run.
     """
     execute(_export(id, output, children, events))
 

@@ -126,7 +126,7 @@ PromptRoot = Annotated[
 ]
 Mock = Annotated[
     bool,
-    typer.Option("--mock", help="Take models' answers from DEBUG_MOCK_RESPONSES, where it has some: docs/kaos.md."),
+    typer.Option("--mock", help="Take models' answers from DEBUG_MOCK_RESPONSES, if it has some: perdure docs kaos."),
 ]
 Watch = Annotated[
     list[Path] | None,

@@ -172,6 +172,8 @@ async def _needs_worker_inside(session: Session, request: RunRequest, begin: Beg
 def _announce(session: Session, handle: RunHandle, model: str) -> None:
     worker = "worker in this process" if session.works else "workers elsewhere"
     say(f"Run {handle.id}: {model}, {session.place}, {worker}", "strong")
+    if session.ends_here and (url := session.ui_url(handle.id)):
+        say(f"Temporal UI, until this command ends: {url}", "faint")
 
 
 def _describe_model(agent: Agent, begin: Beginning) -> str:
@@ -183,7 +185,7 @@ def _describe_model(agent: Agent, begin: Beginning) -> str:
 
 
 async def _report_detached(session: Session, handle: RunHandle, queue: str, code: UserCode, request: RunRequest) -> int:
-    url = session.ui_url(handle.id)
+    url = None if session.ends_here else session.ui_url(handle.id)
     answer({"id": handle.id, "taskQueue": queue, "uiUrl": url} if request.as_json else handle.id)
     if request.quiet:
         return DONE

@@ -58,6 +58,11 @@ class Session:
         """Whether the run is over."""
         return (await self.client.get_workflow_handle(run_id).describe()).close_time is not None
 
+    @property
+    def ends_here(self) -> bool:
+        """Whether the server, and its UI with it, ends with this command."""
+        return self.embedded is not None and self.embedded.was_started_here
+
     def ui_url(self, run_id: str) -> str | None:
         """Where a browser shows the run; None when that is not known."""
         path = f"/namespaces/{self.client.namespace}/workflows/{quote(run_id, safe='')}"

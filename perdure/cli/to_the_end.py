@@ -40,9 +40,8 @@ async def follow_to_the_end(
 def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
     if code == DONE:
         say(f"What it did: {command_line('show', handle.id)}", "faint")
-    if url := session.ui_url(handle.id):
-        hint = "   (the UI runs while a server does: perdure dev)" if session.embedded else ""
-        say(f"Temporal UI: {url}{hint}", "faint")
+    if (url := session.ui_url(handle.id)) and not session.ends_here:
+        say(f"Temporal UI: {url}", "faint")
 
 
 def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:

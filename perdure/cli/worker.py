@@ -62,7 +62,7 @@ def worker(
     """Run a worker until Ctrl-C or SIGTERM.
 
     It polls the task queue and executes its runs. When it ends, running tools get --grace seconds to finish. Agents may
-    use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): docs/worker-limits.md.
+    use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): perdure docs worker-limits.
     """
     from ..worker_limits import WorkerLimits
     from .reload import named_code, supervise, worker_arguments

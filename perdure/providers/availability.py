@@ -34,7 +34,7 @@ def model_problem(provider: str, api_type: str) -> ModelProblem | None:
         return ModelProblem(
             "provider",
             f"No executor registered for key: {provider}{did_you_mean(provider, known)}. Expected "
-            f"{', '.join(known)}, or the provider of a package that is installed here (docs/providers.md)",
+            f"{', '.join(known)}, or the provider of a package that is installed here (perdure docs providers)",
         )
     try:
         _find(provider, api_type)

@@ -46,6 +46,8 @@ class LocalServer:
         """
         self._patience = patience
         self._folder = Path(folder) if folder else None
+        self.was_started_here = False
+        """Whether this process has started the server, which then ends with it, unless another one has joined."""
         self._port, self._ui_port = port, ui_port
         self._use: FileLock | None = None
         self._state: ServerState | None = None
@@ -113,9 +115,11 @@ class LocalServer:
         await starting.acquire("exclusive", timeout=self._patience)
         try:
             await use.acquire("shared", timeout=_START_SECONDS)
-            self._state = await self._running() or await launch(
-                self.folder, port=self._port, ui_port=self._ui_port, timeout=_START_SECONDS
-            )
+            self._state = await self._running()
+            if self._state is None:
+                ports = {"port": self._port, "ui_port": self._ui_port}
+                self._state = await launch(self.folder, **ports, timeout=_START_SECONDS)
+                self.was_started_here = True
         finally:
             starting.release()
         await keep_closed_runs(await self.connect())

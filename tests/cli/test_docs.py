@@ -1,0 +1,50 @@
+"""The pages of the documentation come with the package, and what cites one can be followed; the help's groups."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import typer
+
+from perdure.cli.app import GROUPS, app
+from perdure.cli.entry import run
+
+from .conftest import Cli
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_a_wheel_has_the_pages(tmp_path: Path) -> None:
+    build = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(tmp_path)]
+    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
+    [wheel] = tmp_path.glob("*.whl")
+    installed = tmp_path / "installed"
+    zipfile.ZipFile(wheel).extractall(installed)
+    command = [sys.executable, "-m", "perdure.cli", "docs", "providers"]
+    environment = {**os.environ, "PYTHONPATH": str(installed)}
+    printed = subprocess.run(command, cwd=installed, env=environment, check=True, capture_output=True, text=True)
+    assert printed.stdout == (ROOT / "docs" / "providers.md").read_text()
+
+
+def test_messages_cite_pages_that_are_there() -> None:
+    texts = {path: path.read_text() for path in (ROOT / "perdure").rglob("*.py")}
+    cited = {name for text in texts.values() for name in re.findall(r"perdure docs ([a-z][a-z0-9-]+)", text)}
+    assert {"providers", "kaos"} <= cited
+    assert {name for name in cited if not (ROOT / "docs" / f"{name}.md").is_file()} == set()
+
+
+async def test_an_unknown_page(cli: Cli) -> None:
+    assert "tools" in (await cli("docs")).stdout
+    finished = await cli("docs", "nothing")
+    assert (finished.code, "there is no page 'nothing'. Expected one of: " in finished.stderr) == (2, True)
+
+
+def test_the_help_lists_each_command_in_a_group() -> None:
+    commands = getattr(typer.main.get_command(app), "commands")  # noqa: B009
+    assert sorted(commands) == sorted(name for group in GROUPS.values() for name in group)
+    assert run(["--help"]) == 0
