@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .errors import ModelError as ModelError
     from .errors import OutputError as OutputError
     from .errors import PayloadTooLargeError as PayloadTooLargeError
+    from .errors import PromptyWarning as PromptyWarning
     from .errors import RenderError as RenderError
     from .errors import RunCancelled as RunCancelled
     from .errors import RunError as RunError
@@ -83,8 +84,8 @@ else:
             ".client.sessions.error": "SessionError",
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
-            " LoadError MaxIterationsError ModelError OutputError PayloadTooLargeError RenderError RunCancelled"
-            " RunError RunNotFound ToolArgumentError ToolNotRegisteredError UnsupportedMediaError",
+            " LoadError MaxIterationsError ModelError OutputError PayloadTooLargeError PromptyWarning RenderError"
+            " RunCancelled RunError RunNotFound ToolArgumentError ToolNotRegisteredError UnsupportedMediaError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",
             ".kept_results": "UnknownCallError",

@@ -33,6 +33,10 @@ if TYPE_CHECKING:
     from .tool_calls import PendingApproval
 
 
+class PromptyWarning(UserWarning):
+    """A `.prompty` file has what nothing reads, or a variable that is no input: hardly what its author means."""
+
+
 class LoadError(ValueError):
     """A `.prompty` file can't be loaded."""
 

@@ -20,11 +20,14 @@ if TYPE_CHECKING:
 
 def load_agent(path: Path) -> Agent:
     """The agent in the file. Raises `UsageProblem` when there is no such file, `LoadError` when it is not valid."""
+    from ..errors import PromptyWarning
     from ..prompty.load import load
 
     require_file(path)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)  # `check` lists them, with their lines
+        # `check` lists them, with their lines.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        warnings.simplefilter("ignore", PromptyWarning)
         return load(path, defer_environment=True)
 
 

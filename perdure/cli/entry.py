@@ -6,9 +6,11 @@ import contextlib
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Sequence
 from typing import NoReturn
 
+from ..errors import PromptyWarning
 from .console import give_stdout_back, say
 from .problems import FAILED, INTERRUPTED, explain
 
@@ -19,6 +21,8 @@ def main() -> NoReturn:
     Threads of the Temporal SDK may crash the interpreter while it shuts down, after all work is done. Nothing is lost
     without that shutdown: commands close what they opened, and this flushes what they wrote.
     """
+    # Commands say what they find in a file in words of their own, or are asked by `validate`.
+    warnings.simplefilter("ignore", PromptyWarning)
     code = run(sys.argv[1:])
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ..agent import Agent
-from ..errors import LoadError
+from ..errors import LoadError, PromptyWarning
 from ..json_values import json_value
 from .asset_file import WrittenAsset, read_asset
 from .known_fields import is_ignored
@@ -24,18 +24,38 @@ from .validation import InvalidAssetError, to_agent
 Roots = Sequence[str | os.PathLike[str]]
 
 
-def load(path: str | os.PathLike[str], *, allowed_file_roots: Roots = (), defer_environment: bool = False) -> Agent:
+def load(
+    path: str | os.PathLike[str],
+    *,
+    allowed_file_roots: Roots = (),
+    defer_environment: bool = False,
+    strict: bool = False,
+) -> Agent:
     """The agent of a `.prompty` file.
 
     A file of the first format is brought to the present one, with a DeprecationWarning for each change.
     `${file:…}` may read files in the file's own folder and in `allowed_file_roots`. With `defer_environment`,
     references to unset variables in connections stay as they are written, for `resolve_environment`.
-    Raises FileNotFoundError for a missing file, and LoadError for anything that is wrong with its content.
+    A property that nothing reads, and a variable that is no declared input, is a `PromptyWarning`; with `strict`, it is
+    a LoadError. Raises FileNotFoundError for a missing file, and LoadError for anything that is wrong with its content.
     """
     file = Path(path).absolute()
     if not os.path.exists(file):
         raise FileNotFoundError(f"Prompty file not found: {file}")
-    return _agent(read_asset(file), file.parent, allowed_file_roots, defer_environment)
+    written = read_asset(file)
+    agent, found = _agent(written, file.parent, allowed_file_roots, defer_environment)
+    for doubt in _doubts(written, found):
+        if strict:
+            raise doubt
+        warnings.warn(str(doubt), PromptyWarning, stacklevel=2)
+    return agent
+
+
+def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:
+    from .check.doubts import doubts
+
+    for finding in doubts(found.asset, found.data, written.body_line):
+        yield written.located(LoadError(finding.message, line=finding.line), found.written(finding.place))
 
 
 def load_dict(
@@ -55,7 +75,7 @@ def load_dict(
     frontmatter = json_value(data)
     written = WrittenAsset(data=frontmatter, body=frontmatter.pop("instructions", ""))
     folder = None if base_dir is None else Path(base_dir).absolute()
-    return _agent(written, folder, allowed_file_roots, defer_environment)
+    return _agent(written, folder, allowed_file_roots, defer_environment)[0]
 
 
 class Canonical(NamedTuple):
@@ -84,7 +104,9 @@ def canonical(written: WrittenAsset, references: References) -> Canonical:
     return Canonical(asset, data, migration.notes, lambda place: migration.written(shorthands.written(place)))
 
 
-def _agent(written: WrittenAsset, folder: Path | None, roots: Roots, defer_environment: bool) -> Agent:
+def _agent(
+    written: WrittenAsset, folder: Path | None, roots: Roots, defer_environment: bool
+) -> tuple[Agent, Canonical]:
     def fail(error: LoadError, place: Place) -> None:
         raise written.located(error, place) from None
 
@@ -101,7 +123,7 @@ def _agent(written: WrittenAsset, folder: Path | None, roots: Roots, defer_envir
         raise written.located(LoadError(reason), found.written(place)) from None
     agent._base_dir = None if folder is None else str(folder)
     agent._file_roots = tuple(str(root.absolute()) for root in root_paths(roots))
-    return agent
+    return agent, found
 
 
 def _unset(found: Canonical, defer_environment: bool) -> Iterator[tuple[Place, str]]:

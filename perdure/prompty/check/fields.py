@@ -36,8 +36,7 @@ WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
 
 def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
     """What looks wrong in the canonical form of an asset, and in what its author wrote, brought to the present form."""
-    yield from _unknown_top_level(written)
-    yield from _unknown_keys(asset)
+    yield from unknown_properties(asset, written)
     yield from _maps_without_kind(written.get("inputs"))
     yield from _bindings(asset)
     yield from _policies(asset)
@@ -48,6 +47,12 @@ def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iter
             yield from _literal(place, text, named)
         elif not (is_unset(text) and is_ignored(asset, place, written.get("metadata"))):
             yield from _environment(place, text, named)
+
+
+def unknown_properties(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys that the format does not have; for the parameters of `field_findings`."""
+    yield from _unknown_top_level(written)
+    yield from _unknown_keys(asset)
 
 
 def names_of(items: Any) -> list[str]:

@@ -74,11 +74,12 @@ def _variables(asset: Mapping[str, Any], text: str, first_line: int, kind: str, 
         kinds = {str(item.get("name")): str(item.get("kind")) for _, item in maps_in(asset.get("inputs"))}
         for difference in differences(tree, kinds):
             yield warning((), f"Nunjucks differs: {difference.text}", first_line + difference.line - 1)
-    yield from _undeclared(asset, used, first_line)
+    yield from undeclared_variables(asset, used, first_line)
     yield from _unused(asset, used)
 
 
-def _undeclared(asset: Mapping[str, Any], used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
+def undeclared_variables(asset: Mapping[str, Any], used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
+    """The variables in use, each with its line, that are no declared inputs."""
     declared = names_of(asset.get("inputs"))
     for name, line in used.items():
         if name not in declared:
