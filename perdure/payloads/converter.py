@@ -33,7 +33,7 @@ from .failures import EncodingFailureConverter, RedactingFailureConverter
 from .limits import MAX_PAYLOAD_BYTES
 from .storage import open_storage, storage_from_environment
 from .storage.missing import LostValues
-from .unpacking import BUDGET, MAX_UNPACKED_BYTES, Budget, Unpacking, weight_of
+from .unpacking import BUDGET, MAX_SENT_BYTES, MAX_UNPACKED_BYTES, Budget, Unpacking, require_readable_soon, weight_of
 from .unread import Unread, UnreadValues
 
 logger = logging.getLogger("perdure.payloads")
@@ -65,7 +65,14 @@ class SharedPayloadConverter(CompositePayloadConverter):
         self.converters = self._shared
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """The values. Raises `ConfigurationError` for one that can't be read here, if it is wanted as it is, too."""
+        """The values. Raises `ConfigurationError` for one that can't be read here, if it is wanted as it is, too.
+
+        In a workflow, what is read without a type came from anybody: raises `PayloadTooLargeError` for what would take
+        long to read and could not be sent as it is, for which the SDK drops a signal and refuses an update.
+        """
+        is_message = type_hints is None and BUDGET.get() is None
+        if is_message and sum(payload.ByteSize() for payload in payloads) > MAX_SENT_BYTES:
+            require_readable_soon(payloads)
         for payload, type_hint in zip(payloads, type_hints or (), strict=False):
             if type_hint is RawValue and payload.metadata.get("encoding") == UnreadValues.ENCODING.encode():
                 raise UnreadValues.error_of(payload)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 
@@ -10,11 +11,17 @@ import zstandard
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
 
+from ..errors import PayloadTooLargeError
+
 MAX_UNPACKED_BYTES = 64 * 1024 * 1024
 """Payloads that come together and would weigh more are passed on as they are."""
 FURTHER_BYTES = 32 * 1024 * 1024
 """What may be unpacked after the first values of one workflow task, which have the input of a run that begins: after
 them come messages, which anybody may send."""
+MAX_SENT_BYTES = 2 * 1024 * 1024
+"""For one value as Temporal takes it."""
+MAX_MESSAGE_BYTES = 8 * 1024 * 1024
+"""What the values of a message to a workflow may weigh, whose type is not known."""
 AT_ONCE_BYTES = 256 * 1024
 """Up to this size data is unpacked where it is; more is unpacked in a thread."""
 BRACKET_BYTES = 64
@@ -24,6 +31,14 @@ BRACKET_BYTES = 64
 def weight_of(payload: Payload) -> int:
     """What a payload counts where the sizes of payloads are bounded."""
     return payload.ByteSize() + BRACKET_BYTES * (payload.data.count(b"[") + payload.data.count(b"{"))
+
+
+def require_readable_soon(payloads: Sequence[Payload]) -> None:
+    """Raises `PayloadTooLargeError` for values that would take long to read."""
+    if (weight := sum(map(weight_of, payloads))) > MAX_MESSAGE_BYTES:
+        raise PayloadTooLargeError(
+            f"a message to a workflow weighs {weight} bytes unpacked, at most {MAX_MESSAGE_BYTES} are read: send less"
+        )
 
 
 @dataclass

@@ -20,6 +20,7 @@ from temporalio.converter import (
 )
 
 from perdure.conversation import ConversationRef
+from perdure.errors import PayloadTooLargeError
 from perdure.messages import Message
 from perdure.operations import Append
 from perdure.payloads.converter import (
@@ -182,3 +183,14 @@ async def test_a_workflow_task_has_one_bound_however_many_messages_it_has() -> N
 async def test_what_takes_long_to_read_weighs_more_than_its_size() -> None:
     deep = in_json(b"[" + b"{}," * 1_100_000 + b"{}]")
     assert await ZstdCodec().decode([deep]) == [deep]
+
+
+async def test_a_message_that_would_take_long_to_read() -> None:
+    """In a workflow, which reads it without a type; who decodes a value for itself gets it."""
+    converter = perdure_data_converter.payload_converter
+    for data in (b"0" * (9 << 20), b"[" + b"{}," * 700_000 + b"{}]"):
+        payload = Payload(metadata={"encoding": b"json/plain"}, data=data)
+        with pytest.raises(PayloadTooLargeError, match="send less"):
+            converter.from_payloads([payload])
+    [text] = await perdure_data_converter.decode(converter.to_payloads(["x" * (9 << 20)]))
+    assert len(text) == 9 << 20
