@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -20,14 +21,18 @@ def docs(
 ) -> None:
     """Print a page of the documentation."""
     pages = {path.stem: path for folder in reversed(_FOLDERS) for path in sorted(folder.glob("*.md"))}
-    if page is None:
-        for name, path in pages.items():
-            answer(f"{name:<20} {_title(path)}")
+    if page is not None:
+        answer(_text_of(pages, page), exact=True)
         return
-    found = pages.get(page.removeprefix("docs/").removesuffix(".md"))
-    if found is None:
-        raise UsageProblem(f"there is no page {page!r}. Expected one of: {', '.join(pages)}")
-    answer(found.read_text(encoding="utf-8").rstrip(), exact=True)
+    for name, path in pages.items():
+        answer(f"{name:<20} {_title(path)}")
+
+
+def _text_of(pages: Mapping[str, Path], name: str) -> str:
+    path = pages.get(name.removeprefix("docs/").removesuffix(".md"))
+    if path is None:
+        raise UsageProblem(f"there is no page {name!r}. Expected one of: {', '.join(pages)}")
+    return path.read_text(encoding="utf-8").rstrip()
 
 
 def _title(path: Path) -> str:
