@@ -10,7 +10,7 @@ from temporalio.api.common.v1 import Payload
 from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
 
 from ..storage.missing import LostValues
-from .keys import Encryption, Key
+from .keys import KEY_ID_FORM, Encryption, Key
 from .problems import REFUSED, missing_key, other_key, tampered
 
 ENCODING = b"binary/perdure-encrypted"
@@ -24,7 +24,8 @@ def key_id_of(payload: Payload) -> str | None:
     """The id of the key that a payload says to be encrypted with; None for one that is not encrypted by perdure."""
     if payload.metadata.get("encoding") != ENCODING or len(payload.data) < NONCE_BYTES + TAG_BYTES:
         return None
-    return payload.metadata.get(KEY_ID, b"").decode("ascii", errors="replace") or None
+    id = payload.metadata.get(KEY_ID, b"").decode("ascii", errors="replace")
+    return id if KEY_ID_FORM.fullmatch(id) else None
 
 
 class EncryptingCodec(PayloadCodec, WithSerializationContext):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 KEY_BYTES = 32
 MAKE_ONE = "`perdure encryption-key` prints a new one"
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+KEY_ID_FORM = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _YES, _NO = ("1", "true", "yes"), ("", "0", "false", "no")
 
 
@@ -145,7 +145,7 @@ def _key(entry: str, place: str) -> Key:
 
 
 def _key_id(id: str, place: str) -> None:
-    if not _ID.fullmatch(id):
+    if not KEY_ID_FORM.fullmatch(id):
         shown = repr(id) if len(id) <= 20 else f"one of {len(id)} characters"
         raise EncryptionError(
             f"{place}: the key's id is {shown}, expected up to 64 letters, digits, dots, dashes and underscores, such "

@@ -89,7 +89,15 @@ async def test_the_keys_id_is_authenticated() -> None:
         await opened(payload, f"renamed:{secret}")
 
 
-@pytest.mark.parametrize("junk", [Payload(), Payload(data=b"x" * 100), Payload(metadata={KEY_ID: b"old"}, data=b"x")])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        Payload(),
+        Payload(data=b"x" * 100),
+        Payload(metadata={KEY_ID: b"old"}, data=b"x"),
+        *(Payload(metadata={KEY_ID: id}, data=b"x" * 100) for id in (b"k" * 65, b"\x1b[2J")),
+    ],
+)
 async def test_junk_is_left_to_who_reads_it(junk: Payload) -> None:
     junk.metadata["encoding"] = ENCODING
     for each in (perdure_data_converter, converter(OLD)):
