@@ -139,12 +139,14 @@ class Crowd:
         return await self.nursery.start(job)
 
     @asynccontextmanager
-    async def killing(self, workers: int, pauses: tuple[float, float]) -> AsyncIterator[list[float]]:
-        """Workers of which one is killed and replaced again and again while the block runs."""
+    async def killing(
+        self, workers: int, pauses: tuple[float, float], most: int | None = None
+    ) -> AsyncIterator[list[float]]:
+        """Workers of which one is killed and replaced again and again while the block runs, `most` times at most."""
         alive, kills = [await self.worker() for _ in range(workers)], list[float]()
 
         async def kill() -> None:
-            while True:
+            while most is None or len(kills) < most:
                 await asyncio.sleep(random.uniform(*pauses))
                 alive.pop(random.randrange(len(alive))).kill()
                 kills.append(asyncio.get_running_loop().time())

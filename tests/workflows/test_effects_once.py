@@ -13,6 +13,7 @@ from temporalio.client import Client
 from perdure.testing import ScriptedModel
 
 from .effects_once import Crowd, check, conversation, ledger, results
+from .kinds_once import KINDS, play
 from .workers import Nursery
 
 
@@ -37,3 +38,10 @@ async def test_no_effect_comes_twice(
             assert ended.output == "All done."
             assert results(ended.messages) == 8
         check(crowd, kept, ids)
+
+
+async def test_no_effect_of_any_kind_of_tool_comes_twice(
+    client: Client, nursery: Nursery, tmp_path: Path, address: str, task_queue: str
+) -> None:
+    crowd = Crowd(client, nursery, tmp_path, address, task_queue)
+    assert await play(crowd, KINDS, kills=1, at_once=1, rounds=1, pauses=(1.0, 2.0)) > 2
