@@ -40,6 +40,7 @@ async def test_no_effect_comes_twice(
         check(crowd, kept, ids)
 
 
+@pytest.mark.trial
 async def test_no_effect_of_any_kind_of_tool_comes_twice(
     client: Client, nursery: Nursery, tmp_path: Path, address: str, task_queue: str
 ) -> None:
