@@ -55,8 +55,8 @@ async def test_a_conversation_goes_on_with_them(cli: Cli, tmp_path: Path) -> Non
     begun = await commands("chat", "mocked.prompty", "--mock", "--tools", "tools.py:echo", "--session", id, "-m", "Hi")
     assert begun.stdout == "The echo returned: hello\n", begun.stderr
     commands = Cli({**cli.environment, "DEBUG_MOCK_RESPONSES": '["{}", "Again"]'}, tmp_path)
-    more = await commands("chat", "--session", id, "-m", "Hi")
-    assert (more.stdout, "has no effect" in more.stderr) == ("Again\n", False)
+    more = await commands("chat", "--session", id, "-m", "Hi", "--yes")
+    assert (more.stdout, "has no effect" in more.stderr) == ("Again\n", False), more.stderr
 
 
 def test_without_answers_nothing_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
