@@ -62,6 +62,11 @@ def answer(value: Any, *, exact: bool = False) -> None:
     print(text if exact and not stream.isatty() else visible(text), file=stream, flush=True)
 
 
+def answers_beside_says() -> bool:
+    """Whether `answer` writes to a terminal, on which what is said is seen, too."""
+    return (_answers.stream if _answers else sys.stdout).isatty() and sys.stderr.isatty()
+
+
 def keep_stdout_for_answers() -> None:
     """From now on, only `answer` writes to stdout; what anything else prints goes to stderr.
 

@@ -8,15 +8,12 @@ from rich.text import Text
 
 from ..excerpt import visible
 
-_INDENT = "    "
-
 
 class FlowingText:
     """Breaks text into lines of the terminal's width as it comes."""
 
-    def __init__(self, console: Console, indent: str = _INDENT) -> None:
+    def __init__(self, console: Console) -> None:
         self._console = console
-        self._indent = indent
         self._text = ""
         self._style = ""
 
@@ -40,11 +37,11 @@ class FlowingText:
         return [self._line(self._text)] if self._text.strip() else []
 
     def _line(self, text: str) -> Text:
-        return Text(self._indent + text, style=self._style)
+        return Text(text, style=self._style)
 
     def _broken(self, text: str) -> list[str]:
         """The text in lines that fit, broken at blanks where there are any; at least one line."""
-        width = max(self._console.width - len(self._indent), 10)
+        width = max(self._console.width, 10)
         lines = []
         while cell_len(text) > width:
             fits = len(chop_cells(text, width)[0])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from ..errors import RunError
 from ..shell import command_line, shell_word
 from .asking import asking
-from .console import answer, describe_spending, say
+from .console import answer, answers_beside_says, describe_spending, say
 from .going_on import say_how_to_go_on
 from .menu import Detached, Menu, menu_on_interrupt
 from .problems import DONE, FAILED
@@ -56,7 +56,10 @@ async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: b
         return code
     finally:
         shown.end_line()
-    _print_result(handle, result, quiet=quiet, as_json=as_json)
+    if as_json:
+        answer({"id": handle.id, "status": "done", **result.model_dump(mode="json", by_alias=True)})
+    else:
+        _print_result(handle, result, shown, quiet=quiet)
     return DONE
 
 
@@ -115,12 +118,13 @@ async def _last_events(showing: asyncio.Task[None], shown: Shown, menu: Menu | N
         await _first(showing, menu, _LAST_EVENTS_SECONDS)
 
 
-def _print_result(handle: RunHandle, result: RunResult, *, quiet: bool, as_json: bool) -> None:
-    """Print the answer alone or, as JSON, everything that a program may want to know."""
-    if as_json:
-        answer({"id": handle.id, "status": "done", **result.model_dump(mode="json", by_alias=True)})
-        return
-    answer(result.output, exact=True)
+def _print_result(handle: RunHandle, result: RunResult, shown: Shown, *, quiet: bool) -> None:
+    """Print the answer, unless it was streamed to the terminal on which it would be printed."""
+    streamed, output = shown.streamed if answers_beside_says() else "", result.output
+    if not streamed or not isinstance(output, str) or output.strip() != streamed:
+        if streamed:
+            say("The answer is not what was streamed:", "strong")
+        answer(output, exact=True)
     if not quiet:
         say(f"Run {handle.id} is done: {describe_spending(result)}", "faint")
     if result.is_incomplete:

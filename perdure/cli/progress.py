@@ -38,6 +38,8 @@ class Progress:
         self._failure: str | None = None
         self.shown = 0
         """How many events were shown."""
+        self.streamed = ""
+        """As a `View` has it: nothing, for there is no terminal."""
 
     def show(self, event: RunEvent) -> None:
         """Write the event; types that matter to programs only are left out."""

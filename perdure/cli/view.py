@@ -58,6 +58,15 @@ class View:
             self._print(line)
         self._refresh()
 
+    @property
+    def streamed(self) -> str:
+        """What the model has written since it was last called, for all to see; "" where text is not streamed."""
+        return self._written.last_text.strip()
+
+    def has_shown(self, output: object) -> bool:
+        """Whether this is the text that was shown last."""
+        return isinstance(output, str) and output.strip() == self.streamed
+
     def end_line(self) -> None:
         """Show what is left; nothing is under way any more."""
         for line in self._written.rest():

@@ -47,6 +47,8 @@ class Written:
         """Called run → the tool by which it was called."""
         self._failed: set[tuple[str | None, int, str | None]] = set()
         self._denied: set[tuple[str | None, int, str | None]] = set()
+        self.last_text = ""
+        """What the model has written since it was last called."""
 
     def lines(self, event: RunEvent) -> Iterator[Line]:
         """What stays on the terminal because of this event."""
@@ -70,6 +72,8 @@ class Written:
         return self._flow.partial()
 
     def _model_called(self, event: RunEvent) -> Iterator[Line]:
+        if event.run_id is None:
+            self.last_text = ""
         name = self._names.get(event.run_id) or self._model
         what = f"iteration {event.iteration}" + (f": {name}" if name else "")
         self._under_way.began((event.run_id, event.iteration, None), what, event.time)
@@ -81,8 +85,14 @@ class Written:
         if call := self._under_way.of((None, event.iteration, None)):
             call.state = ""
         yield from self._head(event)
-        style = "dim italic" if event.type == "thinking" else "dim"
-        yield from (Line(text) for text in self._flow.add(str(event.data.get("token", "")), style))
+        yield from self._flowing(event)
+
+    def _flowing(self, event: RunEvent) -> Iterator[Line]:
+        """The lines that are complete with this piece of text."""
+        text, is_thought = str(event.data.get("token", "")), event.type == "thinking"
+        if not is_thought:
+            self.last_text += text
+        yield from (Line(line) for line in self._flow.add(text, "dim italic" if is_thought else ""))
 
     def _model_answered(self, event: RunEvent) -> Iterator[Line]:
         call = self._under_way.ended((event.run_id, event.iteration, None))
@@ -177,6 +187,8 @@ class Written:
         yield Line(Text(f"    context trimmed: {removed} summarised", style="dim"))
 
     def _begins_anew(self, event: RunEvent) -> Iterator[Line]:
+        if event.run_id is None:
+            self.last_text = ""
         yield Line(Text("    the model begins its text anew", style="dim"))
 
     def _asked(self, event: RunEvent) -> Iterator[Line]:

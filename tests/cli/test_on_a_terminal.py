@@ -60,6 +60,24 @@ async def test_what_waits_is_approved_from_a_second_terminal(tmux: Tmux, run_id:
     assert f"perdure approve {run_id}" not in running.text, "it was decided, though not here"
 
 
+def talking(*arguments: str) -> tuple[str, ...]:
+    return ("run", "talker.prompty", "--tools", "talking.py", "--scripted", "talking.py:script", *arguments)
+
+
+async def test_streamed_text_is_the_answer(tmux: Tmux) -> None:
+    pane = tmux.perdure(*talking("-i", "said=hello", "--stream"), folder=AGENT, columns=100)
+    await pane.ends()
+    assert pane.text.count("\nHeard: hello.\n") == pane.text.count("Heard:") == 1
+
+
+async def test_an_answer_other_than_what_was_streamed_is_printed(tmux: Tmux) -> None:
+    guarded = ("--guardrails", "talking.py:polite")
+    pane = tmux.perdure(*talking("-i", "said=hello", "--stream", *guarded), folder=AGENT, columns=100)
+    await pane.ends()
+    assert "\nThe answer is not what was streamed:\nPlease: Heard: hello.\n" in pane.text
+    assert pane.text.count("Heard: hello.") == 2
+
+
 async def test_ctrl_c_steers_and_cancels_on_a_narrow_terminal(tmux: Tmux, client: Client, run_id: str) -> None:
     pane = tmux.perdure(*slow(run_id, 600), folder=AGENT, columns=40)
     await pane.shows("[.0-9]+ s look_up_age")

@@ -20,6 +20,13 @@ async def test_the_answer_alone_is_on_stdout(cli: Cli) -> None:
     assert finished.stdout == "Ann is 30.\n"
 
 
+async def test_in_a_pipe_what_is_streamed_is_not_the_answer(cli: Cli) -> None:
+    talker = ("run", "talker.prompty", "--tools", "talking.py", "--scripted", "talking.py:script")
+    finished = await cli(*talker, "-i", "said=hello", "--stream")
+    assert finished.stdout == "Heard: hello.\n"
+    assert "\nHeard: hello.\n" in finished.stderr
+
+
 async def test_what_happens_is_on_stderr(cli: Cli) -> None:
     finished = await cli(*AGES, "--input", "person=Ann", "--id", "shown")
     assert "Run shown: scripted model (tools.py:script), the server at" in finished.stderr

@@ -40,12 +40,8 @@ class TurnView(View):
         self._turn.is_shown = is_shown
 
     def _writer(self, run_id: str, model: str) -> WrittenTurn:
-        self._turn = WrittenTurn(run_id, model, self._under_way, FlowingText(self._console, indent=""))
+        self._turn = WrittenTurn(run_id, model, self._under_way, FlowingText(self._console))
         return self._turn
-
-    def has_shown(self, output: object) -> bool:
-        """Whether this is the text that was shown last."""
-        return isinstance(output, str) and output.strip() == self._turn.last_text.strip()
 
     def show_output(self, output: object) -> None:
         """Show the turn's output, unless it was shown while it was written."""
@@ -74,8 +70,6 @@ class WrittenTurn(Written):
         """The text on its way to the terminal."""
         return self._flow
 
-    last_text = ""
-    """What the model has written since it was last called."""
     is_shown: Callable[[str], bool] = staticmethod(lambda text: False)
     """Whether a message that the run has read is on the terminal already."""
     _has_begun = False
@@ -84,22 +78,9 @@ class WrittenTurn(Written):
         """With others where a conversation looks different."""
         return _WRITERS
 
-    def _began(self, event: RunEvent) -> Iterator[Line]:
-        if event.run_id is None:
-            self.last_text = ""
-        return self._model_called(event)
-
     def _said_more(self, event: RunEvent) -> Iterator[Line]:
-        if event.run_id is not None:
-            return
-        text, is_thought = str(event.data.get("token", "")), event.type == "thinking"
-        if not is_thought:
-            self.last_text += text
-        yield from (Line(line) for line in self._flow.add(text, "dim italic" if is_thought else ""))
-
-    def _began_anew(self, event: RunEvent) -> Iterator[Line]:
-        self.last_text = ""
-        return self._begins_anew(event)
+        if event.run_id is None:
+            yield from self._flowing(event)
 
     def _read(self, event: RunEvent) -> Iterator[Line]:
         """What the run has read that was typed elsewhere."""
@@ -117,9 +98,7 @@ class WrittenTurn(Written):
 
 _WRITERS: Writers = {
     **WRITERS,
-    "llm_start": WrittenTurn._began,
     "token": WrittenTurn._said_more,
     "thinking": WrittenTurn._said_more,
-    "text_reset": WrittenTurn._began_anew,
     "messages_updated": WrittenTurn._read,
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ToolCall
 from perdure.testing import ScriptedReply, ScriptedRequest
 from perdure.tools import tool
@@ -22,6 +23,13 @@ async def wait(file: str) -> str:
     while not Path(file).exists():
         await asyncio.sleep(0.05)
     return "there"
+
+
+def _polite(message: Message) -> GuardrailResult:
+    return GuardrailResult(allowed=True, rewrite=f"Please: {message.text}")
+
+
+polite = Guardrails(output=_polite)
 
 
 def script(request: ScriptedRequest) -> ScriptedReply:
