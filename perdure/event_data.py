@@ -1,4 +1,4 @@
-"""The data of each event type (docs/events.md), for readers and for those who emit events."""
+"""The data of each event type (`perdure docs events`), for readers and for those who emit events."""
 
 from __future__ import annotations
 

@@ -87,7 +87,7 @@ class RunOptions(BaseModel):
     limit_message: str | None = None
     """With `on_limit="partial"`, the whole output at a limit, `{max_iterations}` replaced; None for the usual text."""
     progress: bool = False
-    """Whether an event tells of each tool call before it is executed: docs/kaos.md."""
+    """Whether an event tells of each tool call before it is executed: `perdure docs kaos`."""
     max_result: int | None = Field(default=None, ge=1)
     """Bytes of text that the model is shown of one tool result, for tools without a limit of their own."""
     max_depth: int = Field(default=5, ge=0, le=8)

@@ -1,4 +1,4 @@
-"""The data of the events about a tool call that waits for a person (docs/approvals.md)."""
+"""The data of the events about a tool call that waits for a person (`perdure docs approvals`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that is recorded of a run, as JSON, one line after the other (docs/export.md)."""
+"""Everything that is recorded of a run, as JSON, one line after the other (`perdure docs export`)."""
 
 from __future__ import annotations
 

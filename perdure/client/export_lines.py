@@ -1,4 +1,4 @@
-"""The lines of an export that tell of calls: their fields are documented in docs/export.md."""
+"""The lines of an export that tell of calls: their fields are documented in `perdure docs export`."""
 
 from __future__ import annotations
 

@@ -172,7 +172,7 @@ class RunHandle(Controls, Generic[T]):
             return await fork_origin(await self._chain.describe())
 
     async def export(self, *, children: bool = True, events: bool = True) -> AsyncIterator[JsonObject]:
-        """Everything that is recorded of the run, as objects of which each is a line of JSONL (docs/export.md).
+        """Everything that is recorded of the run, as objects of which each is a line of JSONL (`perdure docs export`).
 
         It has no secrets. Works on open runs too; with `children`, the lines of the runs that it has called are among
         them. One link of the run is in memory at a time.
@@ -183,7 +183,7 @@ class RunHandle(Controls, Generic[T]):
                     yield line
 
     async def trace(self, *, content: bool | None = None, children: bool = True) -> list[ReadableSpan]:
-        """The run as OpenTelemetry spans in the order in which they began, open runs too: `docs/traces.md` lists them.
+        """The run as OpenTelemetry spans in the order in which they began (`perdure docs traces`), open runs too.
 
         `content` adds messages, arguments and results, without secrets; None asks the environment, as live tracing
         does. `children` adds the runs that this one has called.

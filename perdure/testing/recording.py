@@ -1,4 +1,4 @@
-"""A run as its export has it (docs/export.md): what it began with, what its model said, what its tools gave."""
+"""A run as its export has it (`perdure docs export`): what it began with, what its model said, what its tools gave."""
 
 from __future__ import annotations
 

@@ -88,13 +88,13 @@ class PerdurePlugin(SimplePlugin):
             own, so that code that blocks it does no harm to other runs.
         tracer_provider: OpenTelemetry's provider to which the spans of runs are exported while they run; None for none.
         model_rate: Model calls per second by provider (`openai`) or model (`openai/gpt-4o`), which all workers of the
-            task queue share; of both, that of the model holds. Temporal keeps the rate: docs/pacing.md.
-        mock: Whether the answers in `DEBUG_MOCK_RESPONSES` stand for those of models: docs/kaos.md.
+            task queue share; of both, that of the model holds. Temporal keeps the rate: `perdure docs pacing`.
+        mock: Whether the answers in `DEBUG_MOCK_RESPONSES` stand for those of models: `perdure docs kaos`.
         credentials: The secrets that agents name by `${credential:ID}`: a mapping from ids to secrets, or a function,
             plain or async, from an id to its secret, asked when a call needs it; None, or LookupError, for one that
             this worker does not have.
         limits: What agents may use of this worker, whoever has written them; None is what `PERDURE_ALLOW_COMMANDS` and
-            the like allow, which is little by default: docs/worker-limits.md.
+            the like allow, which is little by default: `perdure docs worker-limits`.
     """
 
     def __init__(

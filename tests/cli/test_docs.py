@@ -31,11 +31,12 @@ def test_a_wheel_has_the_pages(tmp_path: Path) -> None:
     assert printed.stdout == (ROOT / "docs" / "providers.md").read_text()
 
 
-def test_messages_cite_pages_that_are_there() -> None:
+def test_messages_and_docstrings_cite_pages_by_the_command_that_prints_them() -> None:
     texts = {path: path.read_text() for path in (ROOT / "perdure").rglob("*.py")}
     cited = {name for text in texts.values() for name in re.findall(r"perdure docs ([a-z][a-z0-9-]+)", text)}
     assert {"providers", "kaos"} <= cited
     assert {name for name in cited if not (ROOT / "docs" / f"{name}.md").is_file()} == set()
+    assert [str(path) for path, text in texts.items() if re.search(r"docs/[a-z0-9-]+\.md", text)] == []
 
 
 async def test_an_unknown_page(cli: Cli) -> None:

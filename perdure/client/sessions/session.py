@@ -1,4 +1,4 @@
-"""A session: a named conversation that goes on from run to run (docs/sessions.md)."""
+"""A session: a named conversation that goes on from run to run (`perdure docs sessions`)."""
 
 from __future__ import annotations
 
