@@ -16,13 +16,21 @@ ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
 
 
 async def somebody_polls(
-    client: Client, task_queue: str, kind: TaskQueueType.ValueType = WORKFLOWS, *, within: float = POLL_SECONDS
+    client: Client,
+    task_queue: str,
+    kind: TaskQueueType.ValueType = WORKFLOWS,
+    *,
+    within: float = POLL_SECONDS,
+    now: float | None = None,
 ) -> bool:
-    """Whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`."""
+    """Whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`.
+
+    `now` is the server's time; None takes this machine's for it.
+    """
     description = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
         )
     )
     newest = max((poller.last_access_time.ToMilliseconds() for poller in description.pollers), default=0)
-    return time.time() - newest / 1000 < within
+    return (time.time() if now is None else now) - newest / 1000 < within

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -93,8 +93,9 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
             runs = [run async for run in session.client.list_workflows(query, limit=limit)]
         names = [await _agent_in_memo(run) for run in runs]
         memos = [await read_memo(run) for run in runs]
-        rows = [_row(run, name, memo) for run, name, memo in zip(runs, names, memos, strict=True)]
-        await _note_missing_workers(session, rows)
+        now = await _server_time(session, runs)
+        rows = [row_of(run, name, memo, now) for run, name, memo in zip(runs, names, memos, strict=True)]
+        await _note_missing_workers(session, rows, now)
         place = session.place
     mention_unread([key_of(run) for run, name in zip(runs, names, strict=True) if name is None])
     if as_json:
@@ -128,10 +129,17 @@ async def _agent_in_memo(run: WorkflowExecution) -> str | None:
         return None
 
 
-def _row(run: WorkflowExecution, agent: str | None, memo: CommandMemo) -> dict[str, Any]:
+async def _server_time(session: Session, found: Collection[WorkflowExecution]) -> datetime:
+    """By which ages are told; asked only when there is one to tell."""
+    from ..client.server_clock import server_time
+
+    return datetime.fromtimestamp(await server_time(session.client), UTC) if found else datetime.now(UTC)
+
+
+def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: datetime) -> dict[str, Any]:
+    """The run as JSON; `now` is the server's time."""
     from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
 
-    now = datetime.now(UTC)
     end = run.close_time or now
     attributes = run.typed_search_attributes
     return {
@@ -152,10 +160,10 @@ def _row(run: WorkflowExecution, agent: str | None, memo: CommandMemo) -> dict[s
     }
 
 
-async def _note_missing_workers(session: Session, rows: list[dict[str, Any]]) -> None:
+async def _note_missing_workers(session: Session, rows: list[dict[str, Any]], now: datetime) -> None:
     """Into the rows of open runs: the task queue, if no worker polls it. Each queue is asked about once."""
     queues = {row["taskQueue"] for row in rows if row["status"] == "running"}
-    polled = {queue: await session.is_polled(queue) for queue in queues}
+    polled = {queue: await session.is_polled(queue, now=now.timestamp()) for queue in queues}
     for row in rows:
         is_missed = row["status"] == "running" and not polled[row["taskQueue"]]
         row["queueWithoutWorker"] = row["taskQueue"] if is_missed else None

@@ -43,16 +43,16 @@ class Session:
 
         return await (self.embedded.connect() if self.embedded else connect())
 
-    async def is_polled(self, task_queue: str) -> bool:
+    async def is_polled(self, task_queue: str, *, now: float | None = None) -> bool:
         """Whether a worker polls the queue; one that has ended counts for seconds, on a server of others for a minute.
 
-        Raises `RPCError`.
+        `now` is the server's time, if it is known. Raises `RPCError`.
         """
         from ..activities.pollers import POLL_SECONDS, somebody_polls
         from ..client.embedded import settings
 
         within = 1.5 * settings.POLL_SECONDS if self.embedded else POLL_SECONDS
-        return await somebody_polls(self.client, task_queue, within=within)
+        return await somebody_polls(self.client, task_queue, within=within, now=now)
 
     async def has_ended(self, run_id: str) -> bool:
         """Whether the run is over."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import TYPE_CHECKING, Any
 
 from ..excerpt import one_line, visible
@@ -18,8 +18,11 @@ if TYPE_CHECKING:
 
 async def list_sessions(server: Session, query: str, limit: int, *, as_json: bool) -> None:
     """Print the sessions that the query finds, the newest first. Raises `RPCError`."""
+    from ..client.server_clock import server_time
+
     found = [each async for each in server.client.list_workflows(query, limit=limit)]
-    rows = [await _row(server.client, session) for session in found]
+    now = await server_time(server.client) if found else 0.0
+    rows = [await _row(server.client, session, now) for session in found]
     if as_json:
         answer(rows)
         return
@@ -30,7 +33,7 @@ async def list_sessions(server: Session, query: str, limit: int, *, as_json: boo
         answer(line)
 
 
-async def _row(client: Client, session: WorkflowExecution) -> dict[str, Any]:
+async def _row(client: Client, session: WorkflowExecution, now: float) -> dict[str, Any]:
     from ..protocol.search_attributes import AGENT, TENANT
 
     run = None
@@ -43,7 +46,7 @@ async def _row(client: Client, session: WorkflowExecution) -> dict[str, Any]:
         "run": run,
         "turns": await _turns(client, session),
         "started": session.start_time.isoformat(timespec="seconds"),
-        "age": round((datetime.now(UTC) - session.start_time).total_seconds(), 1),
+        "age": round(now - session.start_time.timestamp(), 1),
         "taskQueue": session.task_queue,
         "tenant": session.typed_search_attributes.get(TENANT),
         "user": await _in_memo(session, "user"),

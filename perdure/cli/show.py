@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -62,19 +61,21 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
     Raises `RPCError` when there is no such run.
     """
     from ..client.reading.survey import survey
+    from ..client.server_clock import server_time
     from ..history.chain import Chain
 
     chain = Chain(session.client, handle.id)
     described = await chain.describe()
     status = await handle.status()
     found = await survey(chain)
+    now = 0.0 if described.close_time else await server_time(session.client)
     told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.told]} if messages else {}
     return {
         "id": handle.id,
         "status": status.status,
         **await _what_it_is(chain, described),
         **await _how_it_failed(chain, described),
-        **_when(found, status, described),
+        **_when(found, status, described, now),
         "model_calls": status.model_calls,
         "usage": status.usage.model_dump(mode="json"),
         "cost_usd": status.cost_usd,
@@ -134,9 +135,9 @@ async def _how_it_failed(chain: Chain, described: WorkflowExecutionDescription) 
     return {"failure": {"kind": failure.application_failure_info.type or "failed", "message": text}}
 
 
-def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription) -> dict[str, Any]:
+def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription, now: float) -> dict[str, Any]:
     ended = described.close_time.timestamp() if described.close_time else None
-    until = ended or time.time()
+    until = ended or now
     waiting = [each.since for each in status.pending_approvals] if ended is None else []
     seconds = until - found.started
     return {
