@@ -225,10 +225,11 @@ def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
     calls = []
     for block in blocks:
         if block["type"] in ("server_tool_use", "mcp_tool_use"):
-            came = results.get(block["id"])
+            name, id = block.get("name") or block["type"], block.get("id") or ""
+            came = results.get(id)
             failure = came.get("error_code") if isinstance(came, Mapping) else None
             details = {"input": block.get("input"), "error": failure, "found": None if failure else came}
-            calls.append(provider_call(block["name"], block["id"], "failed" if failure else "completed", details))
+            calls.append(provider_call(name, id, "failed" if failure else "completed", details))
     return calls
 
 

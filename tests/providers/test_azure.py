@@ -124,7 +124,6 @@ def identity(recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch) -> Itera
 async def test_a_token_of_entra_id(
     version: str | None, identity: None, recorded: RecordedServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("azure.identity")
     monkeypatch.setenv("IDENTITY_ENDPOINT", f"{recorded.url}/msi/token")
     monkeypatch.setenv("IDENTITY_HEADER", "h")
     token = {"access_token": "from-entra", "expires_on": "4102444800", "resource": "r", "token_type": "Bearer"}
