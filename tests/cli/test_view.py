@@ -32,6 +32,13 @@ def written(*events: RunEvent, width: int = 200) -> list[str]:
     return [line.text.plain for each in events for line in lines.lines(each)]
 
 
+def test_what_was_streamed_begins_anew_with_a_retry() -> None:
+    lines = Written("r", "some-model", UnderWay(), FlowingText(console()))
+    for each in (event("llm_start"), event("token", token="Hal"), event("text_reset"), event("token", token="Hi")):
+        list(lines.lines(each))
+    assert lines.last_text == "Hi"
+
+
 USAGE = {"input_tokens": 1240, "output_tokens": 56}
 
 

@@ -10,6 +10,7 @@ from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...protocol.names import STATUS
 from ...protocol.outcome import RunOutput, RunStatus
+from ..server_clock import server_time
 from ..task_queues import decision_has_waited, has_waited, somebody_polls
 from .query import ask
 from .replay import replay
@@ -53,7 +54,7 @@ class StatusReader:
                 waits = {"queue_without_worker": link.task_queue, "workers_are_busy": True} if has_waited(link) else {}
                 return answer.model_copy(update=waits)
         client, queue, waited = self._chain.client, link.task_queue, has_waited(link)
-        is_polled = await somebody_polls(client, queue)
+        is_polled = await somebody_polls(client, queue, now=await server_time(client))
         missed = {"queue_without_worker": queue, "workers_are_busy": is_polled} if waited or not is_polled else {}
         return (await self._replayed(link)).model_copy(update=missed)
 
