@@ -6,11 +6,13 @@ from typing import Annotated
 
 import typer
 
+from ..decision_commands import ANSWER
 from ..excerpt import one_line
 from ..shell import command_line
 from . import console, options
 from .approvals import call_to_decide, this_user
 from .console import say
+from .problems import UsageProblem
 from .running import execute
 from .session import open_run
 
@@ -31,6 +33,8 @@ def answer(
 
 
 async def _answer(run_id: str, call_id: str, text: str, digest: str | None, by: str | None, as_json: bool) -> None:
+    if text == ANSWER:
+        raise UsageProblem(f"{ANSWER} stands for the answer, expected the answer itself in its place, in quotes")
     async with open_run(run_id) as (_, handle):
         run_id = handle.id
         call = await call_to_decide(handle, call_id, digest)

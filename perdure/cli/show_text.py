@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from ..decision_commands import decision_command
+from ..decision_commands import decision_command, denial_command
 from ..excerpt import counted, one_line, visible
 from ..money import format_usd
 from .approvals import times
@@ -52,6 +52,7 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
         named = (pending.get("run_id") or run["id"], pending["call_id"], pending["digest"])
         how = decision_command(*named, kind=pending["kind"])
         yield f"waits    {visible(call)} {times(pending)}: {visible(how)}"
+        yield f"         or {visible(denial_command(*named))}"
     if run["queue_without_worker"]:
         yield f"waits    for a worker on the task queue {run['queue_without_worker']!r}"
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..decision_commands import decision_command
+from ..decision_commands import decision_command, denial_command
 from ..excerpt import counted
 from ..money import format_usd
 from . import options
@@ -60,7 +60,9 @@ async def _status(id: str, as_json: bool) -> None:
         answer(f"the next model call waits for a permit: calls of {found.waits_for_rate} have a rate")
     for pending in found.pending_approvals:
         call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
-        how = decision_command(pending.run_id or run_id, pending.call_id, pending.digest, kind=pending.kind)
+        named = (pending.run_id or run_id, pending.call_id, pending.digest)
+        how = decision_command(*named, kind=pending.kind)
         answer(f"{call} waits for {what} {times(pending.model_dump())}: {how}")
+        answer(f"  or {denial_command(*named)}")
     if found.queue_without_worker:
         answer(waiting_text(run_id, found.queue_without_worker, memo, is_polled=found.workers_are_busy))

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from ..decision_commands import decision_command
+from ..decision_commands import decision_command, denial_command
 from ..excerpt import one_line
 from .approvals import times
 from .console import answer, describe_call, say
@@ -37,6 +37,7 @@ async def list_waiting(session: Session, query: str, limit: int, *, as_json: boo
             answer(f"{row['id']}  can't be read: {one_line(row['error'], 200)}")
         for pending in row["pending"]:
             answer(_line(row, pending))
+            answer(f"  or {denial_command(*_named(row, pending))}")
 
 
 async def _rows(client: Client, query: str, limit: int) -> list[dict[str, Any]]:
@@ -98,7 +99,11 @@ async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
 
 def _line(row: dict[str, Any], pending: dict[str, Any]) -> str:
     call = describe_call(pending["name"], pending["arguments"])
-    how = decision_command(row["id"], pending["call_id"], pending["digest"], kind=pending["kind"])
+    how = decision_command(*_named(row, pending), kind=pending["kind"])
     queue = row["queueWithoutWorker"]
     missed = f", the workers of {queue!r} are busy" if row["workersAreBusy"] else f", no worker on {queue!r}"
     return f"{row['id']}  {call}  {times(pending)}{missed if queue else ''}: {how}"
+
+
+def _named(row: dict[str, Any], pending: dict[str, Any]) -> tuple[str, str, str | None]:
+    return row["id"], pending["call_id"], pending["digest"]

@@ -56,12 +56,15 @@ async def test_a_shown_command_counts_for_the_call_that_was_shown(cli: Cli, run_
     assert shown[:4] == ["perdure", "approve", run_id, "c 1;x"]
     assert (await cli(*shown[1:])).code == 0
     await run.says("999999")
-    denial = shlex.split((await run.says("perdure deny")).replace("…", "'far too much'"))
+    pasted = (await run.says("perdure deny")).strip()
+    denial = shlex.split(pasted)
 
     late = await cli(*shown[1:])  # A repetition succeeds, and changes nothing.
     assert """an earlier call 'c 1;x', not pay({"amount": 999999}), which waits now,""" in late.stderr
     for told in (await cli("status", run_id), await cli("ls", "--waiting"), await cli("show", run_id)):
-        [line] = [each for each in told.stdout.splitlines() if run_id in each and "999999" in each]
+        lines = told.stdout.splitlines()
+        [line] = [each for each in lines if run_id in each and "999999" in each]
         assert f"--digest {denial[denial.index('--digest') + 1]}" in line
+        assert lines[lines.index(line) + 1].strip() == f"or {pasted}"
     assert (await cli(*denial[1:])).code == 0
-    assert (await run.finish()).stdout == "Tool denied: far too much\n"
+    assert (await run.finish()).stdout == "Tool denied: denied by a person\n"

@@ -54,7 +54,9 @@ async def test_a_run_that_can_t_be_read_hides_no_other(
         lines = (await cli("ls", "--waiting", "--where", where)).stdout.splitlines()
         await run.cancel()
         await strange.terminate()
-    assert any(line.startswith(f"{run.id}  pay(") for line in lines)
+    [paying] = [line for line in lines if line.startswith(f"{run.id}  pay(")]
+    shown = paying.partition(": perdure approve ")[2]
+    assert shown and f"  or perdure deny {shown}" in lines
     assert any(line.startswith(f"{strange.id}  can't be read: ") for line in lines)
 
 
