@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from .shell import command_line, shell_word
 
-
 ANSWER = "TEXT"
 """What stands for the answer in a command that is shown. `perdure answer` refuses it."""
 

@@ -56,7 +56,8 @@ async def test_a_run_that_can_t_be_read_hides_no_other(
         await strange.terminate()
     [paying] = [line for line in lines if line.startswith(f"{run.id}  pay(")]
     shown = paying.partition(": perdure approve ")[2]
-    assert shown and f"  or perdure deny {shown}" in lines
+    assert shown
+    assert f"  or perdure deny {shown}" in lines
     assert any(line.startswith(f"{strange.id}  can't be read: ") for line in lines)
 
 
