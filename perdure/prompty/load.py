@@ -55,7 +55,9 @@ def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:
     from .check.doubts import doubts
 
     for finding in doubts(found.asset, found.data, written.body_line):
-        yield written.located(LoadError(finding.message, line=finding.line), found.written(finding.place))
+        # A map has no lines, but the key `instructions`.
+        where = {"line": finding.line} if written.file or finding.place else {"field": "instructions"}
+        yield written.located(LoadError(finding.message, **where), found.written(finding.place))
 
 
 def load_dict(
@@ -67,15 +69,18 @@ def load_dict(
 ) -> Agent:
     """The agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference is resolved.
 
-    Relative paths start at `base_dir`; the other arguments are those of `load`. Raises LoadError for anything that is
-    wrong with the data.
+    Relative paths start at `base_dir`; the other arguments are those of `load`, which says what is a `PromptyWarning`.
+    Raises LoadError for anything that is wrong with the data.
     """
     if not isinstance(data, Mapping):
         raise LoadError(f"Invalid frontmatter: expected a map of properties, got {data!r:.60}")
     frontmatter = json_value(data)
     written = WrittenAsset(data=frontmatter, body=frontmatter.pop("instructions", ""))
     folder = None if base_dir is None else Path(base_dir).absolute()
-    return _agent(written, folder, allowed_file_roots, defer_environment)[0]
+    agent, found = _agent(written, folder, allowed_file_roots, defer_environment)
+    for doubt in _doubts(written, found):
+        warnings.warn(str(doubt), PromptyWarning, stacklevel=2)
+    return agent
 
 
 class Canonical(NamedTuple):

@@ -8,7 +8,8 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ..agent import Agent, EnvReference
+from ..agent import Agent, EnvReference, ToolPolicy
+from ..setting_values import unknown
 from ..spelling import did_you_mean
 from .places import Place, last_name, map_strings, maps_in, pointer, strings
 from .references import FromEnvironment, is_unset
@@ -35,7 +36,7 @@ class InvalidAssetError(Exception):
 
 def to_agent(asset: Mapping[str, Any]) -> Agent:
     """The agent that an asset in canonical form describes. Raises InvalidAssetError with everything that is wrong."""
-    problems = list(_name_problems(asset))
+    problems = [*_name_problems(asset), *_policy_problems(asset)]
     try:
         agent = Agent.model_validate(map_strings(asset, lambda _, text: str(text)), by_alias=True, by_name=False)
     except ValidationError as error:
@@ -91,6 +92,15 @@ def _name_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
         yield from _list_problems(asset.get(key), (key,))
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         yield from _list_problems(tool.get("parameters"), (*place, "parameters"))
+
+
+def _policy_problems(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:
+    """Keys that a tool's policy does not have: an approval that is misspelt would let calls run without one."""
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        policy = tool.get("perdure")
+        for key in policy if isinstance(policy, Mapping) else ():
+            if key not in ToolPolicy.file_keys():
+                yield (*place, "perdure", key), unknown(key, ToolPolicy.file_keys())
 
 
 def _list_problems(items: Any, place: Place) -> Iterator[tuple[Place, str]]:

@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 import perdure
+from perdure.agent import Agent
+from perdure.prompty.check.check import check
 
 HONEST = """---
 model: {id: m, options: {temperature: 0}}
@@ -51,3 +53,37 @@ def test_an_honest_file_is_loaded_in_silence(file: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert perdure.load(file, strict=True).inputs
+
+
+@pytest.mark.parametrize(
+    ("key", "known"), [("aproval", "approval"), ("needs_approval", "approval"), ("approval_timeout", "approvalTimeout")]
+)
+def test_a_misspelt_key_of_a_tools_policy_is_an_error(file: Path, key: str, known: str) -> None:
+    said = rf"tools\[0\]\.perdure\.{key}: unknown setting '{key}' \(did you mean '{known}'\?\)\. Expected timeout, "
+    tool = {"name": "pack", "kind": "function", "perdure": {key: "always"}}
+    written = f"  - name: pack\n    kind: function\n    perdure: {{{key}: always}}\n"
+    file.write_text(f"---\nmodel: m\ntools:\n{written}---\nHi.")
+    with pytest.raises(perdure.LoadError, match=rf"a\.prompty:6: {said}"):
+        perdure.load(file)
+    assert [(each.line, each.severity) for each in check(file) if each.field == f"tools[0].perdure.{key}"] == [
+        (6, "error")
+    ]
+    with pytest.raises(perdure.LoadError, match=said):
+        perdure.load_dict({"model": "m", "tools": [tool], "instructions": "Hi."})
+    with pytest.raises(perdure.LoadError, match=said):
+        perdure.agent("m", instructions="Hi.", tools=[tool])
+
+
+def test_a_recorded_agent_keeps_what_another_version_knows_of_a_policy() -> None:
+    recorded = {"tools": [{"name": "pack", "kind": "function", "perdure": {"later": 1}}]}
+    assert Agent.model_validate(recorded).model_dump(mode="json", by_alias=True)["tools"][0]["perdure"]["later"] == 1
+
+
+def test_an_agent_from_a_map_is_warned_of_as_one_from_a_file() -> None:
+    with pytest.warns(perdure.PromptyWarning) as told:
+        perdure.load_dict({"model": "m", "input": {"question": "?"}, "instructions": "{{question}}"})
+    assert [str(each.message) for each in told] == [
+        "input: unknown property 'input' has no effect and is kept as metadata (did you mean 'inputs'?)",
+        "instructions: the variable 'question' is not a declared input",
+    ]
+    assert told[0].filename == __file__

@@ -80,9 +80,11 @@ def _unknown_top_level(written: Mapping[str, Any]) -> Iterator[Finding]:
 
 def _unknown_keys(asset: Mapping[str, Any]) -> Iterator[Finding]:
     for place, model in unknown_fields(asset):
+        if model is ToolPolicy:
+            continue  # An error of validation.
         known, key = model.file_keys(), str(place[-1])
         hint = did_you_mean(key, known)
-        if key in ToolPolicy.file_keys() and model is not ToolPolicy and place[0] == "tools":
+        if key in ToolPolicy.file_keys() and place[0] == "tools":
             hint = ": write it under the tool's key `perdure`"
         if model is ModelOptions and not hint:
             hint = ": write it under `additionalProperties` to send it"
