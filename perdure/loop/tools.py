@@ -191,15 +191,13 @@ class ToolRound:
         return end.result
 
     def _unknown(self, call: ToolCall) -> str:
-        """What was called, and what can be, by the names that the model was told."""
-        if not self._state.prompted or not self._effects.is_new("agents-by-their-names"):
-            return f"Tool not registered: {_shown(call)}. {_listed('tools', self._tools)}"
-        agents = [name.removeprefix(DELEGATE) for name in self._tools if name.startswith(DELEGATE)]
-        tools = [name for name in self._tools if not name.startswith(DELEGATE)]
-        shown = _shown(call)
-        what = f"No such agent: {shown.removeprefix(DELEGATE)}" if shown.startswith(DELEGATE) else None
-        listed = ". ".join(_listed(kind, names) for kind, names in (("tools", tools), ("agents", agents)) if names)
-        return f"{what or f'Tool not registered: {shown}'}. {listed or _listed('tools', ())}"
+        """What was called, and what can be; a model that is told of agents in its prompt calls them by their names."""
+        name = _shown(call)
+        is_agent = self._state.prompted and name.startswith(DELEGATE)
+        if not is_agent or not self._effects.is_new("agents-by-their-names"):
+            return f"Tool not registered: {name}. {_listed('tools', self._tools)}"
+        agents = [tool.removeprefix(DELEGATE) for tool in self._tools if tool.startswith(DELEGATE)]
+        return f"No such agent: {name.removeprefix(DELEGATE)}. {_listed('agents', agents)}"
 
     def _emit(self, type: EventType, data: LoggedData, call: ToolCall) -> None:
         self._effects.emit(type, self._state.iteration, data, call_id=call.id)

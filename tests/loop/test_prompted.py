@@ -140,12 +140,9 @@ async def test_an_unknown_tool_and_wrong_arguments() -> None:
 async def test_an_unknown_agent_is_told_with_the_names_by_which_agents_are_called() -> None:
     stage = prompted('{"agent": "nobody", "task": "Find out"}', '{"tool": "nothing"}', "{}", "Done")
     await stage.play()
-    told = "Available tools: echo. Available agents: researcher"
-    assert texts(stage.seen[1])[-1] == ("user", f"[Step 1/5] Delegation failed: Error: No such agent: nobody. {told}")
-    assert stage.results()[1] == f"Error: Tool not registered: nothing. {told}"
-    native = Stage(asks(call("nothing")), says("Done"), tools=TOOLS)
-    await native.play()
-    assert native.results() == ["Error: Tool not registered: nothing. Available tools: delegate_to_researcher, echo"]
+    told = "Error: No such agent: nobody. Available agents: researcher"
+    assert texts(stage.seen[1])[-1] == ("user", f"[Step 1/5] Delegation failed: {told}")
+    assert stage.results()[1] == "Error: Tool not registered: nothing. Available tools: delegate_to_researcher, echo"
 
 
 @pytest.mark.parametrize("text", ["The answer is 4.", '{"score": 3}', "The score is {3}"])
