@@ -150,8 +150,9 @@ async def test_an_unknown_tool_fails_the_run_when_the_caller_wants_that() -> Non
 
 
 async def test_a_declared_tool_without_handler_fails_before_the_first_model_call() -> None:
-    stage = Stage(agent=LOOK)
-    with pytest.raises(ToolNotRegisteredError, match="No handler registered for tool: look"):
+    tools = [tool.model_copy(update={"name": "nobody_has_it"}) for tool in LOOK.tools or []]
+    stage = Stage(agent=LOOK.model_copy(update={"tools": tools}))
+    with pytest.raises(ToolNotRegisteredError, match="No handler registered for tool: nobody_has_it"):
         await stage.play()
     assert (stage.seen, stage.types()) == ([], ["failed"])
 

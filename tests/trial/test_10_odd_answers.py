@@ -165,7 +165,7 @@ async def test_an_odd_usage_costs_no_answer(stage: Stage, wild: RecordedServer) 
     async with stage.worker():
         run = await stage.start(asking(wild))
         result = await run.result()
-    assert (result.output, result.usage.output_tokens, result.usage.total_tokens) == ("fine", 2, 0)
+    assert (result.output, result.usage.output_tokens, result.usage.total_tokens) == ("fine", 2, 2)
     [remark] = [event.data["message"] for event in await run.events() if event.type == "status"]
     assert remark.startswith("The provider reports a usage that can't be, and is not counted: {'prompt_tokens': -5")
 

@@ -54,7 +54,7 @@ OFFERED = {
         "type": "object",
         "properties": {
             "topic": {"type": "string", "description": "what they are about"},
-            "limit": {"type": "integer"},
+            "limit": {"type": "integer", "default": 3},
         },
         "required": ["topic"],
     },

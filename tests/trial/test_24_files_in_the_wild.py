@@ -80,7 +80,7 @@ CHANGES = [
     "10 model.configuration.azure_endpoint: `model.configuration.azure_endpoint` is now `model.connection.endpoint`",
     "11 model.configuration.azure_deployment: `model.configuration.azure_deployment` is now `model.id`",
     "12 model.configuration.api_key: `model.configuration.api_key` is now `model.connection.apiKey`",
-    "13 model.configuration.api_version: `model.configuration.api_version` is now `model.connection.api_version`",
+    "13 model.configuration.api_version: `model.configuration.api_version` is now `model.connection.apiVersion`",
     "15 model.parameters.max_tokens: `model.parameters.max_tokens` is now `model.options.maxOutputTokens`",
     "20 model.parameters.response_format: `model.parameters.response_format` is now `outputs`",
     "30 model.parameters.tools: `model.parameters.tools` is now `tools`",
@@ -127,7 +127,7 @@ def test_the_first_format_is_migrated(write: Callable[[str], Path]) -> None:
             "kind": "key",
             "endpoint": "${env:TRIAL_ENDPOINT}",
             "apiKey": "${env:TRIAL_KEY}",
-            "api_version": "2023-07-01-preview",
+            "apiVersion": "2023-07-01-preview",
         },
         "options": {
             "maxOutputTokens": 128,
