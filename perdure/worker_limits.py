@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from ipaddress import ip_address
+from typing import NamedTuple
 
 from .errors import ConfigurationError
 from .hosts import Server, is_listed, server_in
@@ -18,6 +19,20 @@ VARIABLES = {name: f"PERDURE_ALLOW_{name.upper()}" for name in ("commands", "env
 _METADATA = ("metadata.google.internal", "metadata", "instance-data", "100.100.100.200", "[fd00:ec2::254]")
 """Where clouds give out credentials, besides link-local addresses."""
 _ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}")
+
+
+class Refused(NamedTuple):
+    """What a worker does not do, and which name in which of its limits would allow it."""
+
+    does: str
+    """What follows "this worker"."""
+    limit: str = ""
+    """"" where nothing but `*` in `hosts` would allow it."""
+    name: str = ""
+
+    def __str__(self) -> str:
+        option = f": start it with --allow-{self.limit} {shlex.quote(self.name)}" if self.limit else ""
+        return f"this worker {self.does}{option and f'{option} (perdure docs worker-limits) if agents may use that'}"
 
 
 @dataclass(frozen=True)
@@ -68,24 +83,39 @@ class WorkerLimits:
 
     def refusal_of_url(self, url: str, *, with_secret: bool) -> str:
         """Why no request may go there, with a secret of the worker or without one; "" for nothing."""
-        server = server_in(url)
-        if server is None:
-            return "" if ANY in (self.hosts or ()) else f"this worker calls plain URLs of servers, not {url[:100]!r}"
-        if self.hosts is not None:
-            return "" if is_listed(server, self.hosts) else refusal("hosts", str(server), "calls no host")
-        if with_secret:
-            return refusal("hosts", str(server), "sends no secret of its own to")
-        return refusal("hosts", str(server), "calls no host") if _gives_credentials(server) else ""
+        refused = refused_url(self, url, with_secret=with_secret)
+        return str(refused) if refused else ""
 
 
 OPEN = WorkerLimits(commands=(ANY,), env=(ANY,), hosts=(ANY,), kinds=(ANY,))
 """For agents of one's own."""
 
 
-def refusal(what: str, name: str, does: str) -> str:
-    """That a worker refuses something, and the option that allows it."""
-    option = f"--allow-{what} {shlex.quote(name)}"
-    return f"this worker {does} {name!r}: start it with {option} (perdure docs worker-limits) if agents may use that"
+def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused | None:
+    """What a worker with these limits does not do with a URL, with a secret of its own or without one."""
+    server = server_in(url)
+    if server is None:
+        return None if ANY in (limits.hosts or ()) else Refused(f"calls plain URLs of servers, not {url[:100]!r}")
+    name = str(server)
+    if limits.hosts is not None:
+        return None if is_listed(server, limits.hosts) else Refused(f"calls no host {name!r}", "hosts", name)
+    if with_secret:
+        return Refused(f"sends no secret of its own to {name!r}", "hosts", name)
+    return Refused(f"calls no host {name!r}", "hosts", name) if _gives_credentials(server) else None
+
+
+def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimits:
+    """A copy that allows what is refused, as far as names in its lists can."""
+    for _, limit, name in refused:
+        if limit and name not in (listed := getattr(limits, limit) or ()):
+            limits = replace(limits, **{limit: (*listed, name)})
+    return limits
+
+
+def options_for(limits: WorkerLimits, wider: WorkerLimits) -> str:
+    """The options of `perdure worker` that make the limits the wider ones."""
+    changed = [name for name in VARIABLES if getattr(wider, name) != getattr(limits, name)]
+    return " ".join(f"--allow-{name} {shlex.quote(','.join(getattr(wider, name)))}" for name in changed)
 
 
 def _names(texts: Collection[str]) -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from ..prompty.portable import document_of
 from ..prompty.secrets import credential_id, env_name, env_value, is_env_reference, is_resolved_late, takes_credential
 from ..providers.registry import PROVIDERS
 from ..providers.sdks import PROVIDER_KEYS
-from ..worker_limits import OPEN, WorkerLimits, refusal
+from ..worker_limits import OPEN, Refused, WorkerLimits, options_for, refused_url, wider_limits
 
 _NO_ADDRESSES = frozenset({"description", "parameters", "bindings", "headers", "args", "env", "recorded", "perdure"})
 """Where a text that begins as a URL does is none that is called."""
@@ -22,31 +22,56 @@ _MODELS_ENDPOINT, _MODELS_KEY = ("model", "connection", "endpoint"), ("model", "
 
 
 class Refusal(NamedTuple):
-    """One thing that a worker does not do for an agent, and which option of its owner would allow it."""
+    """One thing that a worker does not do for an agent."""
 
     place: Place
-    text: str
+    refused: Refused
 
 
 def require_allowed(agent: Agent, limits: WorkerLimits) -> None:
     """Raises ConfigurationError where the agent, its references unresolved, asks for more than a worker allows."""
     if limits == OPEN:
         return
-    found = [f"{dotted(place)}: {text}" for place, text in refusals(document_of(agent), limits)]
-    if found:
-        raise ConfigurationError("\n".join(found))
+    document = document_of(agent)
+    if found := refusals(document, limits):
+        told = [f"{dotted(place)}: this worker {refused.does}" for place, refused in found]
+        raise ConfigurationError("\n".join([*told, remedy(document, limits)]))
 
 
-def refusals(document: Mapping[str, Any], limits: WorkerLimits) -> Iterator[Refusal]:
-    """What a worker with these limits refuses of an agent, given as a document with its references unresolved."""
+def refusals(document: Mapping[str, Any], limits: WorkerLimits) -> list[Refusal]:
+    """All that a worker with these limits refuses of an agent, given as a document with its references unresolved.
+
+    That has what it would refuse to do with a variable that it does not give away, too.
+    """
+    found = [*_refusals(document, limits)]
+    wider = wider_limits(limits, [refused for _, refused in found if refused.limit == "env"])
+    return [*dict.fromkeys([*found, *(_refusals(document, wider) if wider != limits else ())])]
+
+
+def remedy(document: Mapping[str, Any], limits: WorkerLimits) -> str:
+    """The command that starts a worker which refuses nothing of the agent; it ends a text with all `refusals`."""
+    wider = limits
+    while (more := wider_limits(wider, [refused for _, refused in _refusals(document, wider)])) != wider:
+        wider = more
+    if wider == limits:
+        return "No option allows that: see perdure docs worker-limits"
+    closes = limits.hosts is None and wider.hosts is not None
+    closed = "; with --allow-hosts, agents call no other host than those and the model's own provider" if closes else ""
+    return (
+        f"If agents may use that, start the worker with these options, besides its others "
+        f"(perdure docs worker-limits{closed}):\nperdure worker {options_for(limits, wider)}"
+    )
+
+
+def _refusals(document: Mapping[str, Any], limits: WorkerLimits) -> Iterator[Refusal]:
     for place, text in strings({key: value for key, value in document.items() if key == "metadata"}):
         if is_env_reference(text) and is_resolved_late(place) and not limits.allows("env", env_name(text)):
-            yield _refused_variable(place, text)
+            yield Refusal(place, _refused_variable(env_name(text)))
     if isinstance(model := document.get("model"), Mapping):
         yield from _of_part({key: model[key] for key in model if key != "fallback"}, ("model",), limits)
         for place, other in maps_in(model.get("fallback"), ("model", "fallback")):
             for refused in _of_part(other, ("model",), limits):
-                yield Refusal((*place, *refused.place[1:]), refused.text)
+                yield Refusal((*place, *refused.place[1:]), refused.refused)
     for place, tool in maps_in(document.get("tools"), ("tools",)):
         yield from _of_tool(tool, place, limits)
 
@@ -54,14 +79,14 @@ def refusals(document: Mapping[str, Any], limits: WorkerLimits) -> Iterator[Refu
 def _of_tool(tool: Mapping[str, Any], place: Place, limits: WorkerLimits) -> Iterator[Refusal]:
     kind = str(tool.get("kind", "function"))
     if kind != "function" and not limits.allows("kinds", kind):
-        yield Refusal((*place, "kind"), refusal("kinds", kind, "takes no tools of kind"))
+        yield Refusal((*place, "kind"), Refused(f"takes no tools of kind {kind!r}", "kinds", kind))
     options = tool.get("options")
     command = options.get("command") if kind == "mcp" and isinstance(options, Mapping) else None
     if isinstance(command, str) and command:
-        started = env_value(command) if is_env_reference(command) else command
-        if not limits.allows("commands", started or command):
+        started = (env_value(command) if is_env_reference(command) else command) or command
+        if not limits.allows("commands", started):
             at = (*place, "options", "command")
-            yield Refusal(at, refusal("commands", started or command, "starts no command"))
+            yield Refusal(at, Refused(f"starts no command {started!r}", "commands", started))
     yield from _of_part(tool, place, limits)
 
 
@@ -78,27 +103,27 @@ def _of_part(part: Mapping[str, Any], base: Place, limits: WorkerLimits) -> Iter
         elif _is_of_provider(place, text, part, limits):
             continue
         elif not limits.allows("env", env_name(text)):
-            yield _refused_variable(place, text)
+            yield Refusal(place, _refused_variable(env_name(text), _models_host(place, part)))
         elif env_name(text) not in os.environ or last_name(place) != "endpoint":
             # An address in a variable is the owner's choice; a default in the file is not.
             urls.append((place, env_value(text) or ""))
             has_secret = has_secret or last_name(place) != "endpoint"
     for place, url in urls:
-        if text := _refused_address(place, url, limits, with_secret=has_secret):
-            yield Refusal(place, text)
+        if refused := _refused_address(place, url, limits, with_secret=has_secret):
+            yield Refusal(place, refused)
 
 
-def _refused_address(place: Place, text: str, limits: WorkerLimits, *, with_secret: bool) -> str:
+def _refused_address(place: Place, text: str, limits: WorkerLimits, *, with_secret: bool) -> Refused | None:
     if not _NO_ADDRESSES.isdisjoint(place) or (place[0] == "model" and place[1] != "connection"):
-        return ""
+        return None
     if "allowedHosts" in place:
-        return limits.refusal_of_url(f"https://{text}", with_secret=with_secret)
+        return refused_url(limits, f"https://{text}", with_secret=with_secret)
     if not text.strip().lower().startswith(("http:", "https:")):
-        return ""
+        return None
     if place[0] == "model" and any(key.fits(text) for key in PROVIDER_KEYS):
-        return ""
+        return None
     # The tool's key is sent to its specification only where that is on the server of the endpoint.
-    return limits.refusal_of_url(text, with_secret=with_secret and place[2:] != ("specification",))
+    return refused_url(limits, text, with_secret=with_secret and place[2:] != ("specification",))
 
 
 def _is_of_provider(place: Place, reference: str, model: Mapping[str, Any], limits: WorkerLimits) -> bool:
@@ -109,20 +134,28 @@ def _is_of_provider(place: Place, reference: str, model: Mapping[str, Any], limi
     key = next((key for key in PROVIDER_KEYS if key.variable == name), None)
     if place != _MODELS_KEY or key is None:
         return False
+    address = _models_endpoint(model)
+    if address is None:
+        return (model.get("provider") or "openai") in PROVIDERS
+    server = server_in(address)
+    return key.fits(address) or (server is not None and is_listed(server, limits.hosts or ()))
+
+
+def _models_endpoint(model: Mapping[str, Any]) -> str | None:
     endpoint = model["connection"].get("endpoint")
     if endpoint is None:
-        return (model.get("provider") or "openai") in PROVIDERS
-    address = env_value(endpoint) if is_env_reference(str(endpoint)) else endpoint
-    server = server_in(address)
-    return key.fits(address or "") or (server is not None and is_listed(server, limits.hosts or ()))
+        return None
+    return (env_value(endpoint) or "") if is_env_reference(str(endpoint)) else str(endpoint)
 
 
-def _refused_variable(place: Place, reference: str) -> Refusal:
-    name = env_name(reference)
-    if any(name == key.variable for key in PROVIDER_KEYS):
-        text = (
-            f"this worker sends {name} to its provider only, not to the endpoint here: start it with --allow-hosts, "
-            f"for a model's endpoint, or with --allow-env {name} (perdure docs worker-limits) if agents may use that"
-        )
-        return Refusal(place, text)
-    return Refusal(place, refusal("env", name, "gives agents no variable"))
+def _models_host(place: Place, model: Mapping[str, Any]) -> str:
+    """The host that gets the key of a model; "" for another place, and where it is not known."""
+    server = server_in(_models_endpoint(model)) if place == _MODELS_KEY else None
+    return str(server) if server else ""
+
+
+def _refused_variable(name: str, models_host: str = "") -> Refused:
+    if all(name != key.variable for key in PROVIDER_KEYS):
+        return Refused(f"gives agents no variable {name!r}", "env", name)
+    does = f"sends {name} to its provider only, not to the endpoint here"
+    return Refused(does, "hosts", models_host) if models_host else Refused(does, "env", name)

@@ -84,7 +84,7 @@ def _beyond(agent: Agent) -> list[str]:
     from ..worker_limits import WorkerLimits
 
     found = refusals(document_of(agent), WorkerLimits.from_environment())
-    return [f"{dotted(place)}: {text.partition(': start it with')[0]}" for place, text in found]
+    return [f"{dotted(place)}: a worker {refused.does} unless its owner allows it" for place, refused in found]
 
 
 def _uses(agent: Agent) -> Iterator[str]:

@@ -38,12 +38,15 @@ def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck
 
 def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     """The check, for `prompty.check`, that warns of what workers refuse where their owners do not say otherwise."""
-    from ..activities.limited import refusals
+    from ..activities.limited import refusals, remedy
     from ..worker_limits import WorkerLimits
 
     written = map_strings(asset, lambda place, text: text.reference if isinstance(text, FromEnvironment) else text)
-    for place, text in refusals(written, WorkerLimits.from_environment()):
-        yield warning(place, f"`perdure run` and `dev` allow this, `perdure worker` does not: {text}")
+    found = refusals(written, limits := WorkerLimits.from_environment())
+    for place, refused in found:
+        yield warning(place, f"`perdure run` and `dev` allow this; a worker {refused.does} unless its owner allows it")
+    if found:
+        yield warning((), remedy(written, limits), line=1)
 
 
 def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterable
 from typing import Any
 
 import pytest
 
-from perdure.activities.limited import refusals
+from perdure.activities.limited import refusals, remedy, require_allowed
+from perdure.agent import Agent
 from perdure.errors import ConfigurationError
 from perdure.prompty.places import dotted
 from perdure.worker_limits import OPEN, VARIABLES, WorkerLimits
@@ -38,10 +40,10 @@ def at(endpoint: str, key: str = "", **options: Any) -> dict[str, Any]:
 
 
 def refused(document: dict[str, Any], **limits: Any) -> list[str]:
-    """The places, each with the option that allows it."""
-    found = list(refusals(document, WorkerLimits(**limits)))
-    assert not list(refusals(document, OPEN))
-    return [f"{dotted(place)} {text.partition('--allow-')[2].partition(' ')[0].strip(',')}" for place, text in found]
+    """The places, each with the limit that keeps it from them."""
+    found = refusals(document, WorkerLimits(**limits))
+    assert not refusals(document, OPEN)
+    return [f"{dotted(place)} {refused.limit}" for place, refused in found]
 
 
 FINE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
@@ -78,6 +80,7 @@ def test_what_is_allowed(name: str) -> None:
     assert refused(document, **limits) == []
 
 
+KEY, ENDPOINT = "tools[0].connection.apiKey env", "tools[0].connection.endpoint hosts"
 REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
     "a provider's key elsewhere": (model(EVIL, "${env:OPENAI_API_KEY}"), ["model.connection.apiKey hosts"], {}),
     "… of another provider": (
@@ -85,16 +88,20 @@ REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
         ["model.connection.apiKey hosts"],
         {},
     ),
-    "… in a tool": (at("https://api.openai.com", "${env:OPENAI_API_KEY}"), ["tools[0].connection.apiKey hosts"], {}),
+    "… in a tool": (at("https://api.openai.com", "${env:OPENAI_API_KEY}"), [KEY, ENDPOINT], {}),
     "… of a provider that is not known": (
         model(key="${env:OPENAI_API_KEY}", provider="acme"),
-        ["model.connection.apiKey hosts"],
+        ["model.connection.apiKey env"],
         {},
     ),
-    "… in an address": (model("${env:OPENAI_API_KEY}"), ["model.connection.endpoint hosts"], {}),
-    "any variable": (at("https://crm.example", "${env:CRM_KEY}"), ["tools[0].connection.apiKey env"], {}),
-    "… that has a default": (at("https://crm.example", "${env:NO_SUCH:x}"), ["tools[0].connection.apiKey env"], {}),
-    "… in a header": (at("https://crm.example", headers={"X": "${env:HOME}"}), ["tools[0].options.headers.X env"], {}),
+    "… in an address": (model("${env:OPENAI_API_KEY}"), ["model.connection.endpoint env"], {}),
+    "any variable": (at("https://crm.example", "${env:CRM_KEY}"), [KEY, ENDPOINT], {}),
+    "… that has a default": (at("https://crm.example", "${env:NO_SUCH:x}"), [KEY, ENDPOINT], {}),
+    "… in a header": (
+        at("https://crm.example", headers={"X": "${env:HOME}"}),
+        ["tools[0].options.headers.X env", ENDPOINT],
+        {},
+    ),
     "… in metadata": ({"metadata": {"x": {"apiKey": "${env:CRM_KEY}"}}}, ["metadata.x.apiKey env"], {}),
     "… for a command": (
         tool(options={"command": "npx", "env": {"A": "${env:HOME}"}}),
@@ -169,12 +176,12 @@ def test_what_is_refused(name: str) -> None:
 @pytest.mark.parametrize("url", ["https://crm.example@evil.example", "https://evil.example\\.crm.example", "HTTP:evil"])
 def test_an_address_that_can_be_read_in_two_ways(url: str) -> None:
     [found] = refusals(at(url), WorkerLimits(hosts=["crm.example"]))
-    assert "this worker calls plain URLs of servers" in found.text
+    assert "this worker calls plain URLs of servers" in str(found.refused)
 
 
 def test_the_owners_address_of_a_provider(monkeypatch: pytest.MonkeyPatch) -> None:
     named = model("${env:OPENAI_BASE_URL}", "${env:OPENAI_API_KEY}")
-    assert refused(named) == ["model.connection.endpoint env", "model.connection.apiKey hosts"]
+    assert refused(named) == ["model.connection.endpoint env", "model.connection.apiKey env"]
     monkeypatch.setenv("OPENAI_BASE_URL", "https://gateway.example/v1")
     assert refused(named) == []
     assert refused(model("https://gateway.example/other", "${env:OPENAI_API_KEY}")) == []
@@ -201,3 +208,35 @@ def test_other_models_are_held_to_the_same() -> None:
     assert refused(also(model(), model(EVIL, key)))[0].startswith("model.fallback[1].connection.apiKey hosts")
     assert refused(also(model(EVIL)), hosts=["crm.example"]) == ["model.fallback[0].connection.endpoint hosts"]
     assert refused(also(model(EVIL, "${env:CRM_KEY}")), env=["CRM_KEY"]) != []
+
+
+def test_everything_is_told_at_once_with_one_command_that_allows_it() -> None:
+    document: dict[str, Any] = model("http://127.0.0.1:18415/v1", "${env:STOCK_LLM_KEY}")
+    document["tools"] = [
+        {"name": "a", "kind": "mcp", "options": {"command": "/opt/my tools/x"}},
+        {"name": "b", "kind": "mcp", "connection": {"kind": "key", "endpoint": "https://mcp.example"}},
+    ]
+    limits = WorkerLimits(env=["OTHER"])
+    assert refused(document, env=["OTHER"]) == [
+        "model.connection.apiKey env",
+        "tools[0].options.command commands",
+        "model.connection.endpoint hosts",
+    ]
+    text = remedy(document, limits)
+    assert "with --allow-hosts, agents call no other host than those and the model's own provider" in text
+    options = "--allow-commands '/opt/my tools/x' --allow-env OTHER,STOCK_LLM_KEY"
+    assert text.endswith(f"\nperdure worker {options} --allow-hosts 127.0.0.1:18415,mcp.example")
+    given = {"commands": ["/opt/my tools/x"], "env": ["OTHER,STOCK_LLM_KEY"], "hosts": ["127.0.0.1:18415,mcp.example"]}
+    assert not refusals(document, WorkerLimits().with_names(given))
+    with pytest.raises(ConfigurationError) as caught:
+        require_allowed(Agent.model_validate({"name": "a", **document}), limits)
+    assert str(caught.value).endswith(text)
+    assert str(caught.value).count("perdure worker ") == 1
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_the_command_allows_what_is_refused(name: str) -> None:
+    document, _, given = REFUSED[name]
+    words = shlex.split(remedy(document, limits := WorkerLimits(**given)).rpartition("\nperdure worker ")[2])
+    options = {name.removeprefix("--allow-"): [text] for name, text in zip(words[::2], words[1::2], strict=True)}
+    assert not refusals(document, limits.with_names(options))

@@ -108,7 +108,7 @@ async def test_code_that_a_strangers_memo_names_is_loaded_after_a_yes(
         assert finished.code == 2, said
         assert f"uses code: {tmp_path}/evil.py; commands: sh -c \\x1b[2Jtrue" in said
         assert f"  the code {tmp_path}/evil.py" in said
-        assert "  tools[0].options.command: this worker starts no command 'sh'" in said
+        assert "  tools[0].options.command: a worker starts no command 'sh'" in said
         assert "--yes" in said
         assert not proof.exists()
     await client.get_workflow_handle(run.id).terminate()
@@ -135,7 +135,7 @@ def test_a_rerun_of_a_strangers_export_sends_no_variable_unasked(
         assert code == 2, said
         assert "uses hosts: 127.0.0.1:" in said
         assert "variables: DATABASE_PASSWORD" in said
-        assert "  model.connection.apiKey: this worker gives agents no variable 'DATABASE_PASSWORD'" in said
+        assert "  model.connection.apiKey: a worker gives agents no variable 'DATABASE_PASSWORD'" in said
         assert not evil.requests
         assert command("rerun", str(file), "--yes")[0] == 1
         assert evil.requests[0].headers["authorization"] == "Bearer planted-password"

@@ -29,13 +29,16 @@ async def test_a_worker_starts_no_command_of_a_strangers_file_and_perdure_run_do
     file.write_text(f"---\nname: a\nmodel: gpt-x\ntools: [{tool}]\n---\nuser:\nHello\n")
     worker = await cli.start("worker", "--task-queue", queue, "--allow-commands", "npx,uvx")
     refused = await cli("run", str(file), "--task-queue", queue)
-    assert "this worker starts no command 'sh': start it with --allow-commands sh" in refused.stderr
+    assert "tools[0].options.command: this worker starts no command 'sh'\n" in refused.stderr
+    assert "\nperdure worker --allow-commands npx,uvx,sh\n" in refused.stderr
     assert not proof.exists()
     assert (await worker.finish(signal.SIGTERM)).code == 0
     warned = (await cli("validate", str(file))).stderr
     assert (
-        "a.prompty:4: warning: tools[0].options.command: `perdure run` and `dev` allow this, `perdure worker`" in warned
+        "a.prompty:4: warning: tools[0].options.command: `perdure run` and `dev` allow this; a worker starts" in warned
     )
+    assert "this worker" not in warned
+    assert "\nperdure worker --allow-commands sh\n" in warned
     finished = await embedded("run", str(file), "--missing-tool-grace", "0")
     assert finished.code == 1
     assert proof.exists(), "it is the user's own file"

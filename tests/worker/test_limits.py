@@ -41,7 +41,8 @@ async def test_a_strangers_command_is_not_started(stage: Stage, scripted: Script
     declared = {"name": "t", "kind": "mcp", "options": {"command": "sh", "args": ["-c", f"touch {proof}"]}}
     agent = scripted_agent(scripted([says("done")]), [declared])
     text = await why_refused(stage, agent)
-    assert "tools[0].options.command: this worker starts no command 'sh': start it with --allow-commands sh" in text
+    assert "tools[0].options.command: this worker starts no command 'sh'\n" in text
+    assert text.endswith("\nperdure worker --allow-commands sh")
     assert not proof.exists()
     async with stage.worker(limits=WorkerLimits(commands=["sh"])):
         run = await stage.start(agent, missing_tool_grace=0)
