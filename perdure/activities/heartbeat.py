@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
 from contextvars import ContextVar, copy_context
 
 from temporalio import activity
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import WorkflowExecutionDescription
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
 
@@ -15,7 +17,7 @@ from ..errors import ConfigurationError
 from ..excerpt import one_line
 from ..logs import get_logger
 from ..payloads.failures import text_of
-from ..protocol.activities import STREAM_SECONDS, StreamedText
+from ..protocol.activities import NOT_HERE, STREAM_SECONDS, StreamedText
 from ..redaction import redact, redactor
 
 _log = get_logger("perdure.runs")
@@ -43,24 +45,36 @@ async def cancelled_meanwhile() -> bool:
     about = {"run": info.workflow_id, "attempt": info.attempt}
     handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
     description = await handle.describe()
-    _log.warning(
-        "Run %s: %s is tried again (attempt %d)%s",
-        *(info.workflow_id, info.activity_type, info.attempt, await _why(description)),
-        extra=about,
-    )
+    failure = _last_failure(description)
+    # Offers to other workers have a line of their own, when they begin.
+    level = logging.DEBUG if failure and failure.application_failure_info.type == NOT_HERE else logging.WARNING
+    if _log.isEnabledFor(level):
+        _log.log(
+            level,
+            "Run %s: %s is tried again (attempt %d)%s",
+            *(info.workflow_id, info.activity_type, info.attempt, await _why(failure)),
+            extra=about,
+        )
     return description.raw_description.workflow_extended_info.cancel_requested
 
 
-async def _why(described: WorkflowExecutionDescription) -> str:
-    """Why the attempt before this one has failed, as the server says; "" where it does not."""
+def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
+    """How the attempt before this one has failed; None where the server does not say."""
     for pending in described.raw_description.pending_activities:
         if pending.activity_id == activity.info().activity_id and pending.HasField("last_failure"):
-            try:
-                text = await text_of(activity.client().data_converter, pending.last_failure)
-            except ConfigurationError as problem:
-                text = str(problem)
-            return f": {one_line(redact(text), 300)}"
-    return ""
+            return pending.last_failure
+    return None
+
+
+async def _why(failure: Failure | None) -> str:
+    """Why the attempt before this one has failed; "" where that is not known."""
+    if failure is None:
+        return ""
+    try:
+        text = await text_of(activity.client().data_converter, failure)
+    except ConfigurationError as problem:
+        text = str(problem)
+    return f": {one_line(redact(text), 300)}"
 
 
 @asynccontextmanager

@@ -24,9 +24,10 @@ def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
     info = activity.info()
     waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
     left = offer.seconds - waited if offer else 0.0
+    starts = starts_so_far() if offer else info.attempt - 1
     return ApplicationError(
         lacking.text,
-        lacking,
+        lacking.model_copy(update={"starts": starts}),
         type=NOT_HERE,
         non_retryable=left <= 0,
         next_retry_delay=timedelta(seconds=min(max(FIRST_WAIT, GROWTH * waited), LONGEST_WAIT, left)),

@@ -15,7 +15,7 @@ from .console import describe_call, describe_decision, describe_seconds, describ
 
 _MARKS = {"success": "✓", "open": "…"}
 _WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied"}
-_SHOWN_CALL, _SHOWN_FAILURE = 50, 80
+_SHOWN_CALL, _SHOWN_FAILURE, _SHOWN_ERROR = 50, 80, 200
 """Characters."""
 
 
@@ -36,11 +36,15 @@ def in_lines(run: Mapping[str, Any]) -> Iterator[str]:
 
 def _head(run: Mapping[str, Any]) -> Iterator[str]:
     status = run["status"].replace("_", " ")
+    whole, short = "", ""
     if failure := run.get("failure"):
-        status += f" ({failure['kind']}): {one_line(failure['message'], 200)}"
+        whole, short = failure["message"], one_line(failure["message"], _SHOWN_ERROR)
+        status += f" ({failure['kind']}): {short}"
     model = f", model {run['model']} of {run['provider']}" if run["model"] else ""
     yield f"run      {run['id']}"
     yield f"status   {visible(status)}"
+    if whole != short:
+        yield "error    " + "\n         ".join(visible(line) for line in whole.splitlines())
     yield f"agent    {visible(run['agent'] or 'without a name')}{model}"
     yield f"time     {_time(run)}"
     cost = format_usd(run["cost_usd"], unpriced=run["unpriced_calls"])
@@ -127,6 +131,8 @@ def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
 def _tool(tool: Mapping[str, Any], unfinished: str, *, waits: bool) -> str:
     outcome = tool["outcome"]
     word = "waits for a person" if waits else unfinished if outcome == "open" else _WORDS.get(outcome, "")
+    if tool.get("never_executed"):
+        outcome, word = "error", "never executed: no worker had it"
     figures = [
         "" if tool.get("decision") and outcome == "denied" else word,
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",

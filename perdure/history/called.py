@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError, FailureError
 from ..json_types import JsonObject
 from ..messages import ModelReply, ToolCall, ToolResult
 from ..operations import Operation
-from ..protocol.activities import MODEL_ERROR
+from ..protocol.activities import MODEL_ERROR, NOT_HERE
 
 ExecutedBy = Literal["tool", "local", "agent", "other"]
 """A tool of perdure's worker, as an activity or as a local one; another agent's run; what others have on Temporal."""
@@ -66,6 +66,10 @@ class Execution:
     """With which it was, after guardrails and persons; None where the history does not say."""
     payloads: Sequence[Payload] | None = None
     """The result; None as long as there is none, or after a failure."""
+    refused: bool = False
+    """Whether it has ended because no worker had it, or what it needs, and none had begun with it before."""
+    refused_before: bool = True
+    """Whether the executions before it were refused, if there were any."""
     count: int = 1
     """How often it was executed because it had failed."""
     run: tuple[str, str] | None = None
@@ -90,6 +94,15 @@ class Called:
 def seconds(moment: Timestamp) -> float | None:
     """The time in seconds since the epoch; None for one that is not set."""
     return moment.ToNanoseconds() / 1e9 if moment.seconds else None
+
+
+async def was_refused(client: Client, failure: Failure) -> bool:
+    """Whether the failure says that no worker had the activity, and that none had begun with it."""
+    if failure.application_failure_info.type != NOT_HERE:
+        return False
+    error = await client.data_converter.decode_failure(failure)
+    lacking = error.details[0] if isinstance(error, ApplicationError) and error.details else None
+    return isinstance(lacking, dict) and lacking.get("starts") == 0
 
 
 async def failure_data(client: Client, failure: Failure) -> JsonObject:

@@ -17,7 +17,7 @@ from ..messages import ModelReply
 from ..operations import Append, Operation, Rewrite
 from ..protocol import activities
 from ..tool_calls import ToolRequest
-from .called import Called, Execution, ModelCall, Times, failure_data, seconds
+from .called import Called, Execution, ModelCall, Times, failure_data, seconds, was_refused
 from .decode import decode
 from .executions import Round, ToResult
 from .link import CONVERSATION_ACTIVITIES, RecordedLink
@@ -160,6 +160,8 @@ class CallReader:
         times.ended = seconds(event.event_time)
         if execution is not None:
             execution.payloads = changed.result.payloads if kind == "completed" else None
+            if kind == "failed":
+                execution.refused = execution.refused_before and await was_refused(self._client, changed.failure)
             return None
         assert call is not None
         del self._models[id]

@@ -52,6 +52,7 @@ class Round:
         execution = Execution("tool", at, request.name, request.arguments)
         if before is not None:
             execution.count, at.scheduled = before.count + 1, before.times.scheduled
+            execution.refused_before = before.refused
         return self._put(request.iteration, request.index, execution)
 
     def scheduled_elsewhere(self, activity_id: str, at: Times) -> Execution | None:

@@ -24,6 +24,8 @@ class Lacking(Exchanged):
     """The error's text, with what this worker has and what to type."""
     task_queue: str
     """The queue whose workers are asked."""
+    starts: int | None = None
+    """How often workers had begun with the activity before this one refused it; None where nobody has counted."""
 
 
 class UnavailableTool(Exchanged):

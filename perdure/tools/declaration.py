@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
@@ -14,6 +16,8 @@ from .properties import property_of
 from .signature import MISSING, Parameter, signature_of
 
 Function = Callable[..., Any]
+FILE_MODULE = "perdure_tools_"
+"""How the names of modules begin that are made of files."""
 
 
 def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:
@@ -130,8 +134,10 @@ def _name(function: Function) -> str:
 
 
 def place_of(function: Function) -> str:
-    """The module that the function is defined in."""
-    return getattr(function, "__module__", None) or "an unknown module"
+    """The module that the function is defined in; for one that was made of a file, the file's name."""
+    module = getattr(function, "__module__", None) or "an unknown module"
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return Path(file).name if file and module.startswith(FILE_MODULE) else module
 
 
 def _property(parameter: Parameter, text: str | None) -> Property:

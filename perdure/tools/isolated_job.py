@@ -16,7 +16,7 @@ from ..errors import ConfigurationError
 from ..json_types import JsonObject
 from ..messages import Message, ToolResult
 from ..tool_calls import ToolProgress
-from .loading import FILE_MODULE
+from .declaration import FILE_MODULE
 
 
 class Place(BaseModel):

@@ -15,9 +15,7 @@ from typing import Any
 
 from ..errors import ConfigurationError
 from .collect import add_tool, tool_name, tools_of_module
-
-FILE_MODULE = "perdure_tools_"
-"""How the names of modules begin that are made of files."""
+from .declaration import FILE_MODULE
 
 
 def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:

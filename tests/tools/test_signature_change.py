@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Literal, NotRequired
 
 import pytest
 from typing_extensions import TypedDict
 
 from perdure.tool_calls import RecordedSignature
+from perdure.tools.loading import load_tools
 from perdure.tools.signature_change import recorded_signature, signature_change
 
 
@@ -47,6 +49,12 @@ def of_texts(them: list[str]) -> None: ...
 def of_numbers(them: list[int]) -> None: ...
 def of_some(them: Literal["x", "y"]) -> None: ...
 def of_fewer(them: Literal["x"]) -> None: ...
+
+
+def test_a_file_is_named_as_the_file(tmp_path: Path) -> None:
+    (tmp_path / "bank.py").write_text("def then(a: str) -> None: ...")
+    [function] = load_tools(f"{tmp_path}/bank.py:then").values()
+    assert str(change(then, function)).endswith("here it is t(a: string) in bank.py")
 
 
 def change(before: Callable[..., Any], after: Callable[..., Any]) -> str | None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
+from perdure.cli.session import Session
+from perdure.cli.show import summary
+from perdure.cli.show_text import in_lines
 from perdure.client import RunHandle
 from perdure.errors import ToolNotRegisteredError
 from perdure.testing import ScriptedModel, asks, call, says
@@ -88,3 +92,21 @@ async def test_a_function_that_takes_more_takes_the_call(stage: Stage, scripted:
     run = await approved_elsewhere(stage, scripted, with_a_note)
     assert (await run.result()).output == "done"
     assert paid == [("c7", 12.5, "")]
+
+
+async def test_a_call_that_no_worker_has_begun_with_is_shown_as_never_executed(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = await approved_elsewhere(stage, scripted, with_cents, missing_tool_grace=1.0)
+    async with stage.worker({"pay": with_cents}):
+        with pytest.raises(ToolNotRegisteredError) as failed:
+            await run.result()
+    lines = list(in_lines(await summary(Session(stage.client, None), run, messages=False)))
+    assert paid == []
+    assert '✗ pay(claim="c7", euros=12.5) never executed: no worker had it' in lines[-1]
+    assert "attempt" not in lines[-1]
+    assert f"error    {failed.value}" in lines
+    own = [
+        each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING and run.id in each.getMessage()
+    ]
+    assert [each.partition(run.id)[2].split()[0] for each in own] == ["is", "failed"], own

@@ -171,7 +171,8 @@ async def _tool(chain: Chain, called: Called) -> ToolSurvey:
         tool.arguments = execution.arguments
     if times.scheduled is not None and times.ended is not None:
         tool.seconds = times.ended - times.scheduled
-    tool.attempts = times.attempts + execution.count - 1
+    tool.never_executed = execution.refused
+    tool.attempts = 0 if execution.refused else times.attempts + execution.count - 1
     if execution.run is not None:
         tool.run = CalledRun(id=execution.run[0])
         if execution.by == "agent" and execution.payloads is not None:

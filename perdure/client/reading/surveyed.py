@@ -37,6 +37,8 @@ class ToolSurvey(BaseModel):
     """Of its execution; None where the history does not say."""
     attempts: int = 0
     """How often it was begun: lost workers and retries count."""
+    never_executed: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether no worker has begun with it, because none had it."""
     waited: float = Field(default=0.0, exclude_if=operator.not_)
     """Seconds, for a person."""
     decision: dict[str, Any] | None = Field(default=None, exclude_if=operator.not_)
