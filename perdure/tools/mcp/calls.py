@@ -31,17 +31,12 @@ UNREACHABLE = "mcp_unreachable"
 LOST = "mcp_connection_lost"
 REFUSED = "mcp_error"
 _NOT_BEGUN = frozenset(
-    {
-        types.PARSE_ERROR,
-        types.INVALID_REQUEST,
-        types.METHOD_NOT_FOUND,
-        types.INVALID_PARAMS,
-        types.HEADER_MISMATCH,
-        types.MISSING_REQUIRED_CLIENT_CAPABILITY,
-        types.UNSUPPORTED_PROTOCOL_VERSION,
-    }
+    {types.HEADER_MISMATCH, types.MISSING_REQUIRED_CLIENT_CAPABILITY, types.UNSUPPORTED_PROTOCOL_VERSION}
 )
-"""Errors by which a server says that it has not called the tool; any other may come from within it."""
+"""Errors by which a server says that it has not called the tool.
+
+Any other may come from within it: servers pass on what a tool raises, and tools what other servers answer them.
+"""
 _AGAIN_SECONDS = 0.25
 _log = get_logger("perdure.tools.mcp")
 
@@ -94,7 +89,7 @@ async def _list_once(pool: Pool, target: Target, deadline: float) -> list[types.
                 return await _pages(client)
         except mcp.MCPError as error:
             if _is_lost(error):
-                connection.close()
+                connection.retire()
             raise
 
 
@@ -218,7 +213,7 @@ async def _loss(connection: Connection, error: mcp.MCPError) -> Fault | None:
         why = await connection.why_ended()
         return Fault(f"the connection broke: {why or one_line(error.message, 200)}", None)
     if fault.is_session_over:
-        connection.close()
+        connection.retire()
     return fault
 
 

@@ -30,7 +30,7 @@ class NotConnected(Exception):
 
 
 class Connection:
-    """From `open` on, until it breaks, until nobody has used it for a while, or until `close`.
+    """From `open` on, until it breaks, until nobody has used it for a while, or until `retire` or `close`.
 
     A connection is entered and left in one task: when it breaks, that task is cancelled. Calls come from other tasks.
     """
@@ -45,13 +45,14 @@ class Connection:
         self._process: ServerProcess | None = None
         self._error: BaseException | None = None
         self._users = 0
+        self._is_retired = False
         self._used_at = self._loop.time()
         self._owner = self._loop.create_task(self._own(), name=f"MCP server {title}", context=contextvars.Context())
 
     @property
     def is_usable(self) -> bool:
         """Whether calls may begin; also while it is being opened."""
-        return not self._ending.is_set() and not self._owner.done()
+        return not self._is_retired and not self._ending.is_set() and not self._owner.done()
 
     async def why_ended(self) -> str:
         """Why it broke, as far as that is known within a second; "" for nothing."""
@@ -77,6 +78,12 @@ class Connection:
         finally:
             self._users -= 1
             self._used_at = self._loop.time()
+            if self._is_retired and not self._users:
+                self.close()
+
+    def retire(self) -> None:
+        """Take no more calls, and end with the last of those under way, whose answers may still come."""
+        self._is_retired = True
 
     def close(self) -> None:
         """Let it end; `closed` waits for that."""

@@ -105,7 +105,8 @@ class HostClient(httpx2.AsyncClient):
         if in_session and (
             status == 404 or (status == 400 and error is not None and error.code == types.CONNECTION_CLOSED)
         ):
-            return _answer(request, Fault("it does not know this session any more", False, is_session_over=True))
+            # No proof that nothing was done: a tool may have acted before its server, or a proxy, answers so.
+            return _answer(request, Fault("it does not know this session any more", None, is_session_over=True))
         if error is not None:
             return _with_content(response, content)
         reason = http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
