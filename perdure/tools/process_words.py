@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections import deque
+from pathlib import Path
 
 from ..excerpt import one_line, visible
 
 _LINES_PER_MINUTE = 300
 _LONGEST_LINE = 2000
 _LAST_LINES = 5
+_CRASH = "Fatal Python error: "
+_FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)')
+_CRASH_LINES = 8
+_NOT_THE_TOOLS = (f"{Path(__file__).parents[1]}/", "<frozen ")
 
 
 class ProcessWords:
@@ -20,18 +26,21 @@ class ProcessWords:
         self._title = title
         self._log = log
         self._last: deque[str] = deque(maxlen=_LAST_LINES)
+        self._crash: list[str] = []
+        self._is_crashed_thread = False
         self._minute = time.monotonic()
         self._lines = 0
 
     @property
     def last_words(self) -> str:
-        """On one line."""
-        return one_line(" / ".join(self._last), 500)
+        """On one line; of a crash of Python, what it was and the innermost frames of the tool."""
+        return one_line(" / ".join(self._crash or self._last), 500)
 
     def note(self, line: bytes, *, is_output: bool = False) -> None:
         """Log a line; `is_output` says that messages were expected where it came from."""
         text = visible(line[:_LONGEST_LINE].decode(errors="replace").rstrip())
         self._last += [text] if text else []
+        self._note_crash(text)
         if time.monotonic() - self._minute > 60:
             self._minute, self._lines = time.monotonic(), 0
         self._lines += 1
@@ -40,3 +49,14 @@ class ProcessWords:
         elif text and self._lines <= _LINES_PER_MINUTE:
             remark = " wrote what is no message" if is_output else ""
             self._log.log(logging.WARNING if remark else logging.INFO, "%s%s: %s", self._title, remark, text)
+
+    def _note_crash(self, text: str) -> None:
+        """Keep what `faulthandler` writes of the thread that crashed, without frames and folders of this machinery."""
+        if text.startswith(_CRASH):
+            self._crash, self._is_crashed_thread = [text], False
+        elif self._crash and "(most recent call first)" in text:
+            self._is_crashed_thread = text.startswith(("Current thread", "Stack"))
+        elif self._is_crashed_thread and len(self._crash) < _CRASH_LINES and (frame := _FRAME.fullmatch(text)):
+            file = frame["file"]
+            if not file.startswith(_NOT_THE_TOOLS):
+                self._crash.append(f"{Path(file).name}:{frame['line']} in {frame['function']}")

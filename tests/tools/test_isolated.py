@@ -62,6 +62,14 @@ async def test_whatever_ends_it_is_a_failed_call(how: str, kind: str, text: str,
     assert result.text.startswith(f"Error: Tool 'behave' failed: {text}")
 
 
+async def test_a_crash_names_the_functions_own_lines() -> None:
+    text = (await run("behave", how="segfault")).text
+    assert "it wrote: Fatal Python error: Segmentation fault / " in text
+    assert " / isolated_functions.py:" in text
+    assert text.endswith(" in behave")
+    assert not [word for word in ("isolated_process", "runpy", "/tests/", 'File "') if word in text]
+
+
 async def test_its_result_is_bounded_and_its_arguments_are_checked() -> None:
     large, wrong = await asyncio.gather(run("behave", how="large"), run("behave", how="well", place=["a"]))
     assert 900_000 < len(large.text) < 1_100_000
