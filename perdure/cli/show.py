@@ -10,6 +10,7 @@ import typer
 from . import options
 from .console import answer
 from .encrypted import tell_encrypted
+from .failed import failure_of
 from .running import execute
 from .session import Session, open_run
 from .show_text import in_lines
@@ -74,7 +75,7 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
         "id": handle.id,
         "status": status.status,
         **await _what_it_is(chain, described),
-        **await _how_it_failed(chain, described),
+        **({"failure": failure} if (failure := await failure_of(chain, described)) else {}),
         **_when(found, status, described, now),
         "model_calls": status.model_calls,
         "usage": status.usage.model_dump(mode="json"),
@@ -120,19 +121,6 @@ async def _forks(chain: Chain) -> list[str]:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
         return []  # the search attribute by which they would be found is not registered here
-
-
-async def _how_it_failed(chain: Chain, described: WorkflowExecutionDescription) -> dict[str, Any]:
-    from temporalio.client import WorkflowExecutionStatus
-
-    from ..payloads.failures import text_of
-
-    if described.status is not WorkflowExecutionStatus.FAILED:
-        return {}
-    closing = await chain.closing(described.run_id)
-    failure = closing.workflow_execution_failed_event_attributes.failure
-    text = await text_of(chain.client.data_converter, failure)
-    return {"failure": {"kind": failure.application_failure_info.type or "failed", "message": text}}
 
 
 def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescription, now: float) -> dict[str, Any]:

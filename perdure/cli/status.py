@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from ..decision_commands import decision_command, denial_command
-from ..excerpt import counted
+from ..excerpt import counted, one_line
 from ..money import format_usd
+from ..shell import command_line
 from . import options
 from .approvals import local_time, times
 from .console import answer, describe_call
@@ -22,13 +23,16 @@ def status(id: options.RunId, as_json: options.AsJson = False) -> None:
 
 async def _status(id: str, as_json: bool) -> None:
     from ..client import session as session_of
+    from ..history.chain import Chain
     from ..payloads.encryption import EncryptionError
+    from .failed import failure_of
 
     memo = CommandMemo()
     async with open_run(id) as (session, handle):
         run_id = handle.id
         try:
             found, fork = await handle.status(), await handle.fork_of()
+            failure = await failure_of(Chain(session.client, run_id)) if found.status == "failed" else {}
         except EncryptionError as error:
             await tell_encrypted(session, run_id, error, as_json=as_json)
             return
@@ -38,7 +42,8 @@ async def _status(id: str, as_json: bool) -> None:
     if as_json:
         of = {"fork_of": fork.model_dump(mode="json", by_alias=True)} if fork else {}
         among = {"session": {"id": id, **standing.model_dump(mode="json", by_alias=True)}} if standing else {}
-        answer({**found.model_dump(mode="json", by_alias=True), **of, **among})
+        why = {"failure": failure} if failure else {}
+        answer({**found.model_dump(mode="json", by_alias=True), **why, **of, **among})
         return
     if standing:
         queued = f", {counted(standing.queued, 'message')} queued" if standing.queued else ""
@@ -47,6 +52,9 @@ async def _status(id: str, as_json: bool) -> None:
         answer(f"a fork of run {fork.run}, before its iteration {fork.at}")
     usage = found.usage
     answer(f"{found.status}, iteration {found.iteration}, {counted(found.model_calls, 'model call')}")
+    if failure:
+        answer(f"{failure['kind']}: {one_line(failure['message'], 200)}")
+        answer(f"  what it did: {command_line('show', run_id)}    what was said: {command_line('messages', run_id)}")
     answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
     if found.cost_usd is not None:
         answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")

@@ -87,6 +87,10 @@ async def test_a_failed_run_ends_with_1_and_says_what_to_type(cli: Cli) -> None:
     assert finished.stdout == ""
     assert "Run keyless ended without a result (execute): LLM call failed: No API key for 'openai'" in finished.stderr
     assert "perdure show keyless" in finished.stderr
+    status = (await cli("status", "keyless")).stdout.splitlines()
+    assert status[0].startswith("failed, ")
+    assert status[1].startswith("execute: LLM call failed: No API key for 'openai'")
+    assert status[2].startswith("  what it did: perdure show keyless ")
 
 
 async def test_a_failed_run_as_json(cli: Cli) -> None:
