@@ -83,6 +83,11 @@ async def _begin(
     from ..history.chain import Chain
 
     run_id = request.agent_or_text
+    if run_id.endswith(".jsonl"):
+        raise UsageProblem(
+            f"{run_id!r} is an export, expected the id of a run on the server. What takes an export: "
+            f"{command_line('rerun', run_id)}"
+        )
     run_id = (await find_run(session, run_id)).id
     recorded = await read_recorded(session.client, run_id)
     memo = memo_for(recorded, request.sources)

@@ -62,6 +62,12 @@ def test_export_fork_and_rerun(command: Command, tmp_path: Path) -> None:
     assert "look_up_age" not in forked[2]
     assert f"a fork of run {run_id}, before its iteration 2" in command("status", fork)[1]
 
+    refused = command("fork", str(file), "--at", "2")
+    assert refused[0] == 2
+    assert (
+        f"is an export, expected the id of a run on the server. What takes an export: perdure rerun {file}"
+        in refused[2]
+    )
     refused = command("fork", run_id, "--at", "9")
     assert refused[0] == 2
     assert "expected an iteration from 1 to 3" in refused[2]
