@@ -135,6 +135,7 @@ def _tool(tool: Mapping[str, Any], unfinished: str, *, waits: bool) -> str:
         outcome, word = "error", "never executed: no worker had it"
     figures = [
         "" if tool.get("decision") and outcome == "denied" else word,
+        "its outcome is not known" if tool.get("outcome_unknown") else "",
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
         counted(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
         _decided(tool),

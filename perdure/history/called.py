@@ -68,6 +68,8 @@ class Execution:
     """The result; None as long as there is none, or after a failure."""
     refused: bool = False
     """Whether it has ended because no worker had it, or what it needs, and none had begun with it before."""
+    outcome_unknown: bool = False
+    """Whether it has ended without a result although a worker may have begun with it."""
     refused_before: bool = True
     """Whether the executions before it were refused, if there were any."""
     count: int = 1

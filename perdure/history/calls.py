@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Sequence
 
 from pydantic import BaseModel
-from temporalio.api.enums.v1 import EventType
+from temporalio.api.enums.v1 import EventType, TimeoutType
 from temporalio.api.history.v1 import (
     ActivityTaskScheduledEventAttributes,
     HistoryEvent,
@@ -162,6 +162,11 @@ class CallReader:
             execution.payloads = changed.result.payloads if kind == "completed" else None
             if kind == "failed":
                 execution.refused = execution.refused_before and await was_refused(self._client, changed.failure)
+                failed_as = changed.failure.application_failure_info.type
+                execution.outcome_unknown = execution.by == "tool" and failed_as not in activities.NOT_EXECUTED
+            elif kind == "timed_out":
+                timed_out = changed.failure.timeout_failure_info.timeout_type
+                execution.outcome_unknown = timed_out != TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START
             return None
         assert call is not None
         del self._models[id]

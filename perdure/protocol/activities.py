@@ -195,6 +195,8 @@ WORKER_LOST = "worker_lost"
 
 SUSPECT_WAITS = "SuspectWaits"
 """Error type: the worker executes another call just now that may be what ends workers."""
+NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", SUSPECT_WAITS, NOT_HERE)
+"""Error types of an activity that has not begun with its tool. What a tool itself raises is a result."""
 TOOL_STARTS = 5
 """How often a tool that may be repeated is started by workers that are lost: it may be what brings them down."""
 

@@ -13,7 +13,7 @@ from ..protocol.activities import (
     CONFIGURATION_ERROR,
     INTERNAL_ERROR,
     MODEL_ERROR,
-    SUSPECT_WAITS,
+    NOT_EXECUTED,
     WORKER_LOST,
     ModelFailure,
     lost_tool,
@@ -79,10 +79,6 @@ def model_error(error: ActivityError) -> ModelError | None:
 
 WORKER_SHUTDOWN = "WorkerShutdown"
 """The error type by which Temporal's SDK reports an activity that a stopping worker did not await."""
-
-
-NOT_EXECUTED = (CONFIGURATION_ERROR, "NotFoundError", SUSPECT_WAITS)
-"""Error types of an activity that has not begun with its tool. What a tool itself raises is a result."""
 
 
 def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:

@@ -58,6 +58,17 @@ def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
     )
 
 
+def outcome_is_unknown(request: ToolRequest, error: ActivityError) -> None:
+    """Log that a tool may have taken effect, although there is no result."""
+    log(
+        logging.WARNING,
+        "does not know the outcome of the call %s of tool %r, which may have taken effect: %s",
+        *(request.call_id, request.name, one_line(str(error.cause or error), 200)),
+        tool=request.name,
+        call=request.call_id,
+    )
+
+
 def workers_were_lost(error: ActivityError) -> None:
     """Log that all attempts of a model call were lost with their workers, and that more follow."""
     log(

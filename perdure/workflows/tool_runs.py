@@ -17,6 +17,7 @@ from ..messages import ToolResult
 from ..options import RunOptions
 from ..protocol import activities
 from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
+from . import log_lines
 from .child_runs import ChildRuns
 from .failures import failed_result
 from .foreign import ForeignCall
@@ -109,7 +110,10 @@ class ToolRuns:
         try:
             return await self._offers.made(start, starts=activities.TOOL_STARTS if spec.idempotent else 1)
         except ActivityError as error:
-            return failed_result(request.name, error, timeout)
+            result = failed_result(request.name, error, timeout)
+            if result.outcome_unknown:
+                log_lines.outcome_is_unknown(request, error)
+            return result
 
     async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
         """The tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""

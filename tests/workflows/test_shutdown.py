@@ -6,6 +6,11 @@ import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 
+import pytest
+
+from perdure.cli.session import Session
+from perdure.cli.show import summary
+from perdure.cli.show_text import in_lines
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says
@@ -56,7 +61,9 @@ async def test_in_a_tool(stage: Stage, scripted: Scripted) -> None:
     assert not any(event.type == "cancelled" for event in await run.events())
 
 
-async def test_in_a_tool_that_must_not_run_twice(stage: Stage, scripted: Scripted) -> None:
+async def test_in_a_tool_that_must_not_run_twice(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
     gate = Gate()
 
     @tool(idempotent=False)
@@ -74,6 +81,10 @@ async def test_in_a_tool_that_must_not_run_twice(stage: Stage, scripted: Scripte
         "Error: Tool 'pay' failed: its worker was lost while it ran; whether it took effect is not known"
     )
     assert result.messages[3].metadata["status"] == "error"
+    lines = list(in_lines(await summary(Session(stage.client, None), run, messages=False)))
+    assert any("✗ pay() failed, its outcome is not known, " in line for line in lines), lines
+    logged = f"Run {run.id} does not know the outcome of the call call_pay of tool 'pay', which may have taken effect"
+    assert [record.levelname for record in caplog.records if record.getMessage().startswith(logged)] == ["WARNING"]
 
 
 async def test_a_tool_may_finish_within_the_grace_of_the_shutdown(stage: Stage, scripted: Scripted) -> None:

@@ -172,6 +172,8 @@ async def _tool(chain: Chain, called: Called) -> ToolSurvey:
     if times.scheduled is not None and times.ended is not None:
         tool.seconds = times.ended - times.scheduled
     tool.never_executed = execution.refused
+    is_unknown = execution.outcome_unknown or (called.result is not None and called.result.outcome_unknown)
+    tool.outcome_unknown = is_unknown and tool.outcome not in ("success", "open")
     tool.attempts = 0 if execution.refused else times.attempts + execution.count - 1
     if execution.run is not None:
         tool.run = CalledRun(id=execution.run[0])

@@ -39,6 +39,8 @@ class ToolSurvey(BaseModel):
     """How often it was begun: lost workers and retries count."""
     never_executed: bool = Field(default=False, exclude_if=operator.not_)
     """Whether no worker has begun with it, because none had it."""
+    outcome_unknown: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the call may have taken effect although it has failed."""
     waited: float = Field(default=0.0, exclude_if=operator.not_)
     """Seconds, for a person."""
     decision: dict[str, Any] | None = Field(default=None, exclude_if=operator.not_)
