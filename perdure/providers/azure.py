@@ -15,10 +15,13 @@ from urllib.parse import parse_qs
 from ..agent import Connection
 from ..errors import ModelError
 
+AZURE_PROVIDERS = frozenset({"azure", "foundry"})
 ENDPOINT_VARIABLE = "AZURE_OPENAI_ENDPOINT"
 VERSION_VARIABLE = "OPENAI_API_VERSION"
 SCOPE = "https://cognitiveservices.azure.com/.default"
 """What a token of Entra ID is asked for."""
+_MAX_COMPLETION_TOKENS_SINCE = "2024-09-01"
+_DATED = re.compile(r"\d{4}-\d\d-\d\d(?:-preview)?")
 _RESOURCE = re.compile(
     r"(?P<root>https?://[^/?#]+?)/*(?:/openai(?:/deployments/(?P<deployment>[^/?#]+)(?:/chat/completions)?)?)?/*"
     r"(?:\?(?P<query>[^#]*))?"
@@ -71,6 +74,15 @@ def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
     if not version:
         return AzureTarget(f"{root}/openai/v1")
     return AzureTarget(root, version, resource["deployment"])
+
+
+def limits_by_max_tokens(connection: Connection | None) -> bool:
+    """Whether the version that is called knows `max_tokens` alone, and refuses `max_completion_tokens`."""
+    try:
+        version = azure_target(connection, "azure").version
+    except ModelError:  # Whoever calls says that there is no endpoint.
+        return False
+    return bool(version and _DATED.fullmatch(version)) and str(version) < _MAX_COMPLETION_TOKENS_SINCE
 
 
 class EntraTokens:

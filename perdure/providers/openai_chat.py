@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agent import Property
+from ..agent import Agent, Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
+from .azure import AZURE_PROVIDERS, limits_by_max_tokens
 from .base import BLOCK_SIZE, Delta, StreamAssembler
 from .calls import arguments_text, call_id, only_text, wire_name
 from .errors import error_from_http
@@ -46,6 +47,12 @@ class OpenAIChat(WireFormat):
     def __init__(self, key: str) -> None:
         super().__init__(key)
         self.sdk = openai_sdk(key)
+
+    def options_of(self, agent: Agent) -> Mapping[str, str]:
+        connection = agent.model.connection if agent.model else None
+        if self.key in AZURE_PROVIDERS and limits_by_max_tokens(connection):
+            return {**self.options, "max_output_tokens": "max_tokens"}
+        return self.options
 
     def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
         return {"messages": _messages(messages)}

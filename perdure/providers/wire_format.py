@@ -83,7 +83,7 @@ class WireFormat(Provider):
     ) -> dict[str, Any]:
         request = {"model": agent.model.id if agent.model else "", **self.defaults}
         request |= self.conversation(messages)
-        request |= _sampling(agent, self.options)
+        request |= _sampling(agent, self.options_of(agent))
         functions = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
         others = [*map(self.provider_tool, declared_provider_tools(agent)), *additional_tools(agent)]
         if functions or others:
@@ -94,6 +94,10 @@ class WireFormat(Provider):
             request |= self.output_format(agent.outputs)
         _add_additional(request, agent, self.merged)
         return request
+
+    def options_of(self, agent: Agent) -> Mapping[str, str]:
+        """The sampling options for this agent, where its connection decides how one is called; else `options`."""
+        return self.options
 
     @abstractmethod
     def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
