@@ -33,8 +33,18 @@ _LAST_EVENTS_SECONDS = 5.0
 """After the run has ended, the rest of its events is shown as long as the next one comes within this time."""
 
 
-async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False) -> int:
+async def follow(
+    session: Session,
+    handle: RunHandle,
+    *,
+    quiet: bool,
+    as_json: bool,
+    helps: bool = False,
+    tells_busy: bool = False,
+) -> int:
     """Wait for the run and print its result; returns the exit code. Says so when no worker takes the run up.
+
+    When `quiet`, busy workers are mentioned only where it `tells_busy`: what they do is no error.
 
     One that `helps` executes it then, as `mention_missing_worker` says.
 
@@ -44,7 +54,8 @@ async def follow(session: Session, handle: RunHandle, *, quiet: bool, as_json: b
     try:
         async with AsyncExitStack() as stack:
             stack.enter_context(waiting_shown())
-            await stack.enter_async_context(alongside(mention_missing_worker(session, handle.id, helps=helps)))
+            mention = mention_missing_worker(session, handle.id, helps=helps, only_missing=quiet and not tells_busy)
+            await stack.enter_async_context(alongside(mention))
             if quiet:
                 result = await handle.result()
             else:

@@ -41,7 +41,7 @@ async def _result(run_id: str, *, as_json: bool, is_watched: bool) -> int:
     async with open_run(run_id) as (session, handle):
         if is_watched:
             return await follow_to_the_end(session, handle, quiet=False, as_json=as_json)
-        return await follow_run(session, handle, quiet=True, as_json=as_json)
+        return await follow_run(session, handle, quiet=True, as_json=as_json, tells_busy=True)
 
 
 async def _tool_result(run_id: str, call_id: str, iteration: int | None, *, as_json: bool) -> int:

@@ -52,8 +52,12 @@ async def worker_inside(
         yield
 
 
-async def mention_missing_worker(session: Session, run_id: str, *, helps: bool = False) -> None:
+async def mention_missing_worker(
+    session: Session, run_id: str, *, helps: bool = False, only_missing: bool = False
+) -> None:
     """Say how to start a worker whenever nobody takes up what the run waits with; each time once.
+
+    With `only_missing`, not of workers that may merely be busy, nor of what this command does about a missing one.
 
     One that `helps` becomes that worker, on the embedded server, for a run that none has begun with: one that was
     begun may need tools that this process does not have.
@@ -68,13 +72,14 @@ async def mention_missing_worker(session: Session, run_id: str, *, helps: bool =
         waits = has_waited(run) and not session.works
         is_polled = waits and await session.is_polled(run.task_queue)
         if waits and not is_polled and helps and session.embedded and run.history_length <= _UNBEGUN:
-            say(f"No worker polls the task queue {run.task_queue!r} any more: this command executes run {run_id}")
+            if not only_missing:
+                say(f"No worker polls the task queue {run.task_queue!r} any more: this command executes run {run_id}")
             async with worker_inside(session, task_queue=run.task_queue, code=UserCode()):
                 await asyncio.Event().wait()
-        if waits and not said:
+        if waits and not said and not (is_polled and only_missing):
             memo = await read_memo(run)
             say(waiting_text(run_id, run.task_queue, memo, is_polled=is_polled), "strong")
-        said = waits
+        said = waits and not (is_polled and only_missing)
 
 
 async def _described(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
@@ -98,7 +103,7 @@ def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: 
     if is_polled:
         return (
             f"Run {run_id} waits: the workers on the task queue {task_queue!r} have not taken up its next step yet. "
-            f"They are busy, or have ended a minute ago. Start another one {command}"
+            f"They are busy, or ended a short while ago. Start another one {command}"
         )
     return f"Run {run_id} waits: a worker on the task queue {task_queue!r} is missing. Start one {command}"
 

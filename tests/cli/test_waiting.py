@@ -7,9 +7,12 @@ import json
 import threading
 from collections.abc import Callable
 
+import pytest
 from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
+from perdure.cli.session import Session
+from perdure.cli.task_queue import mention_missing_worker
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.search_attributes import STATUS
 from perdure.testing import ScriptedModel, asks, says
@@ -62,7 +65,7 @@ async def test_a_run_that_can_t_be_read_hides_no_other(
 
 
 async def test_a_queue_whose_workers_are_busy_is_told_from_one_without(
-    cli: Cli, stage: Stage, scripted: Scripted
+    cli: Cli, client: Client, stage: Stage, scripted: Scripted, capsys: pytest.CaptureFixture[str]
 ) -> None:
     free = threading.Event()
 
@@ -81,8 +84,28 @@ async def test_a_queue_whose_workers_are_busy_is_told_from_one_without(
         try:
             [run_id] = await wait_for(busy)
             said = (await cli("status", run_id)).stdout
+            told = await told_meanwhile(client, run_id, capsys)
         finally:
             free.set()
         for run in runs:
             await run.result()
     assert "have not taken up its next step yet. They are busy" in said
+    assert told.count("They are busy, or ended a short while ago") == 1
+
+
+async def told_meanwhile(client: Client, run_id: str, capsys: pytest.CaptureFixture[str]) -> str:
+    """What a command that is quiet, and one that is not, say of a run whose workers are busy."""
+    session, told = Session(client, None), ""
+    quiet = asyncio.create_task(mention_missing_worker(session, run_id, only_missing=True))
+    loud = asyncio.create_task(mention_missing_worker(session, run_id))
+
+    async def says() -> bool:
+        nonlocal told
+        told += capsys.readouterr().err
+        return "They are busy" in told
+
+    await wait_for(says)
+    for task in (quiet, loud):
+        task.cancel()
+    await asyncio.wait([quiet, loud])
+    return told + capsys.readouterr().err
