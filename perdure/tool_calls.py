@@ -99,6 +99,10 @@ class RecordedSignature(Exchanged):
     """Without their descriptions and defaults."""
     takes_anything: bool = Field(default=False, exclude_if=operator.not_)
     """Whether it took any arguments."""
+    schemas: dict[str, str] = Field(default={}, exclude_if=operator.not_)
+    """A digest of each parameter's whole JSON Schema, by name; empty in inventories of earlier versions."""
+    defaults: dict[str, str] = Field(default={}, exclude_if=operator.not_)
+    """A digest of the default of each parameter that has one, by name; empty in inventories of earlier versions."""
 
     @field_serializer("parameters")
     def _as_in_files(self, parameters: list[Property]) -> list[JsonObject]:

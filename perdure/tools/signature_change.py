@@ -8,6 +8,7 @@ from typing import Any
 from ..agent import Property
 from ..tool_calls import RecordedSignature
 from .declaration import declaration_of, place_of, shown
+from .parameter_schema import parameter_schemas
 from .signature import signature_of
 
 Function = Callable[..., Any]
@@ -16,7 +17,13 @@ Function = Callable[..., Any]
 def recorded_signature(function: Function, *, without: Container[str] = ()) -> RecordedSignature:
     """What the function takes now, for the inventory of a run; `without` as in `completed`."""
     parameters = [_bare(prop) for prop in declaration_of(function, without).parameters or []]
-    return RecordedSignature(parameters=parameters, takes_anything=signature_of(function).takes_anything)
+    schemas = {name: found for name, found in parameter_schemas(function).items() if name not in without}
+    return RecordedSignature(
+        parameters=parameters,
+        takes_anything=signature_of(function).takes_anything,
+        schemas={name: found.digest for name, found in schemas.items()},
+        defaults={name: found.default for name, found in schemas.items() if found.default},
+    )
 
 
 def signature_change(
@@ -36,6 +43,7 @@ def signature_change(
         problems = ["it took any arguments"]
     else:
         problems = list(_problems(recorded.parameters, now.parameters, bound, takes_anything=now.takes_anything))
+        problems = problems or list(_problems_within_kinds(recorded, now, function))
     if not problems:
         return None
     return (
@@ -63,6 +71,18 @@ def _problems(
             yield f"'{prop.name}' is new and required"
 
 
+def _problems_within_kinds(then: RecordedSignature, now: RecordedSignature, function: Function) -> Iterator[str]:
+    """What kinds do not tell. Another schema than the recorded one is no problem where it has kinds alone, as these
+    take everything."""
+    here = parameter_schemas(function)
+    kinds = {prop.name: prop.kind for prop in then.parameters}
+    for name in [name for name in kinds if name in now.schemas]:
+        if name in then.schemas and then.schemas[name] != now.schemas[name] and not here[name].is_plain:
+            yield f"'{name}' was {kinds[name]}, and is now one that may take less"
+        if name in then.defaults and name in now.defaults and then.defaults[name] != now.defaults[name]:
+            yield f"'{name}' has another default"
+
+
 def _narrowed(now: Property, then: Property) -> str:
     return now.kind if now.kind != then.kind else "one that takes less"
 
@@ -81,7 +101,9 @@ def _takes(now: Property, then: Property) -> bool:
         return bool(then.enum_values) and all(value in now.enum_values for value in then.enum_values or ())
     if now.kind == "array":
         return now.items is None or (then.items is not None and _takes(now.items, then.items))
-    return not now.properties or not any(_problems(then.properties or [], now.properties))
+    if not now.properties:
+        return True
+    return bool(then.properties) and not any(_problems(then.properties or [], now.properties))
 
 
 def _options(union: Property) -> Sequence[Property]:

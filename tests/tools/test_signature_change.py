@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import datetime
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
-from typing import Any, Literal, NotRequired
+from typing import Annotated, Any, Literal, NotRequired
+from uuid import UUID
 
 import pytest
+from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from perdure.tool_calls import RecordedSignature
@@ -28,9 +32,46 @@ class OtherClaim(TypedDict):
     year: int
 
 
+class Tree(TypedDict):
+    inner: NotRequired[list[Tree]]
+
+
+class Bush(TypedDict):
+    inner: NotRequired[list[dict[str, Any]]]
+
+
+class Sparse(TypedDict, total=False):
+    number: int
+
+
+class Fee(BaseModel):
+    """What is paid."""
+
+    title: str = Field(description="how it is called")
+    euros: int = 1
+
+
+class HigherFee(BaseModel):
+    title: str
+    euros: int = 999_999
+
+
+class ToldFee(BaseModel):
+    """Another text."""
+
+    title: str = Field(description="another text")
+    euros: int = 1
+
+
+ToldFee.__name__ = ToldFee.__qualname__ = "Fee"
+
+
 def then(a: str, b: int = 1) -> None: ...
-def same(a: str, b: int = 2) -> None:
-    """Another text and another default."""
+def same(a: str, b: int = 1) -> None:
+    """Another text."""
+
+
+def other_default(a: str, b: int = 999_999) -> None: ...
 
 
 def more(a: str, b: int = 1, *, c: str = "") -> None: ...
@@ -80,6 +121,7 @@ def test_takes_what_the_earlier_one_took(before: Callable[..., Any], after: Call
     [
         (then, renamed, "'b' is gone"),
         (then, demanding, "'b' is required now"),
+        (then, other_default, "'b' has another default"),
         (then, narrower, "'a' was string, and is now one that takes less"),
         (then, other_kind, "'a' was string, and is now array"),
         (then, new_and_required, "'c' is new and required"),
@@ -99,3 +141,80 @@ def test_does_not(before: Callable[..., Any], after: Callable[..., Any], why: st
 def test_what_inputs_fill_in_may_be_new() -> None:
     recorded = recorded_signature(then)
     assert signature_change("t", recorded, new_and_required, bound={"c"}) is None
+
+
+def of(annotation: Any) -> Callable[..., Any]:
+    def function(x: Any) -> None: ...
+
+    function.__annotations__["x"] = annotation
+    return function
+
+
+WIDER = [
+    (int, float),
+    (int, Any),
+    (str, str | None),
+    (int, int | str),
+    (Literal["a"], Literal["a", "b"]),
+    (Literal["a"], str),
+    (datetime.date, str),
+    (UUID, str),
+    (Decimal, Decimal),
+    (set[int], list[int]),
+    (list[int], list[float]),
+    (list[int], list),
+    (dict[str, int], dict),
+    (dict[str, int], dict[str, Any]),
+    (Annotated[int, Field(le=100)], int),
+    (Annotated[str, "one text"], Annotated[str, "another"]),
+    (Claim, dict),
+    (Tree, Tree),
+    (Fee, ToldFee),
+]
+STRICTER = [
+    (str, datetime.date),
+    (str, UUID),
+    (str, Decimal),
+    (str, bytes),
+    (str, Path),
+    (str, Annotated[str, Field(max_length=3)]),
+    (str, Annotated[str, Field(pattern="^a$")]),
+    (str, Annotated[str, AfterValidator(str.upper)]),
+    (int, Annotated[int, Field(le=100)]),
+    (int, Annotated[int, Field(strict=True)]),
+    (Annotated[int, Field(le=100)], Annotated[int, Field(le=10)]),
+    (float, Decimal),
+    (float, Decimal | None),
+    (datetime.date, datetime.datetime),
+    (list[int], tuple[int, int]),
+    (list[int], set[int]),
+    (list[int], Annotated[list[int], Field(max_length=1)]),
+    (list[str], list[datetime.date]),
+    (dict[str, int], dict[str, list[int]]),
+    (dict[str, int], dict[str, Claim]),
+    (dict[str, str], dict[str, int]),
+    (dict[str, int], dict[int, int]),
+    (dict, Sparse),
+    (Bush, Tree),
+    (Fee, HigherFee),
+    (Any, int),
+    (float, int),
+]
+
+
+@pytest.mark.parametrize(("before", "after"), WIDER)
+def test_a_wider_type_takes_all(before: Any, after: Any) -> None:
+    assert change(of(before), of(after)) is None
+
+
+@pytest.mark.parametrize(("before", "after"), STRICTER)
+def test_a_type_that_may_take_less_is_a_change(before: Any, after: Any) -> None:
+    assert "'x' was " in (change(of(before), of(after)) or "")
+
+
+def test_an_earlier_version_recorded_kinds_alone() -> None:
+    recorded = recorded_signature(then)
+    earlier = recorded.model_copy(update={"schemas": {}, "defaults": {}})
+    assert earlier.model_dump().keys() == {"parameters"}
+    assert signature_change("t", earlier, other_default) is None
+    assert signature_change("t", earlier, demanding) is not None
