@@ -44,7 +44,10 @@ FILE = Path(__file__).with_name("agent-file.md")
 EXAMPLES = Path(__file__).with_name("agent_files")
 HIDDEN = {OpenApiTool: {"recorded"}}
 """Fields that perdure writes itself."""
-OF_EVERY_TOOL = {name: CustomTool.model_fields[name] for name in ("name", "kind", "description", "bindings", "perdure")}
+OF_EVERY_TOOL = {
+    name: CustomTool.model_fields[name] for name in ("name", "kind", "description", "bindings", "perdure")
+} | {"kind": FieldInfo(annotation=str, default=FunctionTool.model_fields["kind"].default)}
+"""The keys of any tool; one without `kind` is a function."""
 
 
 class Section(NamedTuple):

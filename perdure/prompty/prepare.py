@@ -9,11 +9,15 @@ from typing import Any
 from ..agent import Agent
 from ..errors import RenderError
 from ..messages import Message
+from ..spelling import did_you_mean
 from .given_media import with_media_read
 from .jinja import parse_jinja, used_variables
 from .parse import parse
 from .render import render
 from .rich_values import nonce_name, thread_messages
+
+MAX_NAMED = 5
+"""So many given inputs that are not declared are named in an error."""
 
 
 def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
@@ -28,8 +32,15 @@ def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
         if prop.default is not None:
             complete[prop.name] = copy.deepcopy(prop.default)
         elif prop.required:
-            raise RenderError(f"Missing required input: {prop.name}")
+            raise RenderError(f"Missing required input: {prop.name}{_strange_inputs(agent, inputs)}")
     return complete
+
+
+def _strange_inputs(agent: Agent, inputs: Mapping[str, Any]) -> str:
+    """The given inputs that the agent does not declare, one of which may be the missing one, misspelt."""
+    declared = [prop.name for prop in agent.inputs or []]
+    strange = [f"{name!r:.80}{did_you_mean(name, declared)}" for name in inputs if name not in declared]
+    return f". The agent does not declare the given {', '.join(strange[:MAX_NAMED])}" if strange else ""
 
 
 def prepare(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:

@@ -42,6 +42,13 @@ def test_missing_required_input() -> None:
     assert isinstance(caught.value, RenderError)
 
 
+def test_a_misspelt_input_is_named_beside_the_missing_one() -> None:
+    agent = load_dict({"inputs": [{"name": "request", "kind": "string", "required": True}]})
+    said = r"input: request\. The agent does not declare the given 'reqest' \(did you mean 'request'\?\)$"
+    with pytest.raises(RenderError, match=said):
+        prepare(agent, {"reqest": "x"})
+
+
 def test_defaults_are_not_shared() -> None:
     agent = load_dict({"inputs": {"x": ["a"]}})
     validate_inputs(agent, {})["x"].append("b")
