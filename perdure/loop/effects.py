@@ -96,5 +96,8 @@ class Effects(Protocol):
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
         """Whether a person must approve the call, by the tool's own function (`ToolSpec.approval_check`): see `ask`."""
 
+    def misfits(self, request: ToolRequest) -> list[str]:
+        """Why the call can't be executed with its arguments, as far as that is known without its function."""
+
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
         """Wait until a person approves or denies the call, or answers the question, or `asked.deadline` has passed."""

@@ -126,7 +126,10 @@ class ToolRound:
         return await self._permit(request)
 
     async def _permit(self, request: ToolRequest) -> Immediate | Admitted:
-        """Ask the guardrail (§13.4) and then, if the tool or the guardrail wants it, a person."""
+        """Ask the guardrail (§13.4) and then, if the tool or the guardrail wants it, a person.
+
+        Nobody is asked about a call that can't be executed with its arguments.
+        """
         ask: str | None = None
         if self._guarded:
             async with self._slots:
@@ -144,6 +147,9 @@ class ToolRound:
                 ask = (await self._effects.check_approval(request)).ask
         if ask is None and not spec.needs_approval:
             return Admitted(request)
+        if (problems := self._effects.misfits(request)) and self._effects.is_new("misfits-ask-nobody"):
+            text = f"Error: Invalid arguments for tool '{request.name}': {'; '.join(problems)}"
+            return refused(text, "invalid_arguments")
         return await Persons(self._effects, self._state).approval(request, spec, ask)
 
     async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:

@@ -33,6 +33,7 @@ from ..result_sizes import SizeLimits
 from ..tool_calls import Approval, ToolProgress, ToolRequest, ToolSpec
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
+from ..tools.validation import call_problems
 from .direct_model import PROVIDER, ModelFunction, compaction, prompted_call, read_reply
 from .direct_results import DirectResults
 from .script import ScriptedReply
@@ -209,6 +210,10 @@ class DirectEffects(Effects):
                 self.agent, request.name, deepcopy(request.arguments), self.inputs, context, timeout=JUDGE_SECONDS
             )
         )
+
+    def misfits(self, request: ToolRequest) -> list[str]:
+        tool = self.agent.tool(request.name)
+        return call_problems(tool, self.specs[request.name], request.arguments) if tool else []
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
         """As `Effects.approve`. Raises ValueError for a decision that is none about what was asked."""

@@ -9,9 +9,10 @@ from typing import Any
 from jsonschema import Draft202012Validator, ValidationError
 from referencing.exceptions import Unresolvable
 
-from ..agent import Property
+from ..agent import OfferedFunction, Property, Tool
 from ..excerpt import one_line
 from ..schema import LENIENT, object_schema
+from ..tool_calls import ToolSpec
 from .strangers_schema import strangers_errors
 
 MAX_PROBLEMS = 5
@@ -49,6 +50,26 @@ def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     if schema.get("additionalProperties") or schema.get("patternProperties"):
         unknown = []
     return list(dict.fromkeys([*unknown, *_problems(schema, given)]))[:MAX_PROBLEMS]
+
+
+def call_problems(tool: Tool, spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
+    """Why a call with these arguments can't be executed, as far as the records of a run say; [] when nothing is known.
+
+    The worker that executes a call finds these problems too, and those that only its function knows of.
+    """
+    hidden = tool.bindings or {}
+    given = {name: value for name, value in arguments.items() if name not in hidden}
+    if isinstance(tool, OfferedFunction):
+        return schema_problems(tool.schema_, given)[1]
+    if (declared := getattr(tool, "parameters", None)) is None:
+        return []
+    visible = [prop for prop in declared if prop.name not in hidden]
+    given, unknown = without_absent(visible, given), list[str]()
+    if spec.signature and not spec.signature.takes_anything:
+        own = [prop.name for prop in spec.signature.parameters]
+        names = ", ".join(name for name in own if name not in hidden) or "there are none"
+        unknown = [f"{name!r:.100} is not a parameter ({names})" for name in given if name not in own][:MAX_PROBLEMS]
+    return [*unknown, *find_problems(visible, given)]
 
 
 def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:

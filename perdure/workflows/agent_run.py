@@ -157,6 +157,7 @@ class AgentRun:
             options=self._input.options,
             hooks=self._inventory.hooks,
             tools=tools,
+            offered=offered,
             events=self._events,
             inbox=self._inbox,
             offers=self._offers,

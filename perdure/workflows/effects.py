@@ -12,6 +12,7 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
+from ..agent import Agent
 from ..conversation import Conversation
 from ..errors import LimitExceededError, ModelError
 from ..event_data import EventType, LoggedData
@@ -59,6 +60,7 @@ class TemporalEffects:
         options: RunOptions,
         hooks: Mapping[str, str],
         tools: Mapping[str, ToolSpec],
+        offered: Agent,
         events: EventLog,
         inbox: Inbox,
         offers: Offers,
@@ -72,6 +74,7 @@ class TemporalEffects:
         self._options = options
         self._hooks = hooks
         self._tools = tools
+        self._offered = offered
         self._events = events
         self._inbox = inbox
         self._offers = offers
@@ -245,6 +248,13 @@ class TemporalEffects:
         return await self._offers.made(
             lambda offer: self._judge(activities.JudgeInput(point="approval", request=request, offer=offer))
         )
+
+    def misfits(self, request: ToolRequest) -> list[str]:
+        # Imported where it is used: readers of runs import this module too, and hardly ever come here.
+        from ..tools.validation import call_problems
+
+        tool = self._offered.tool(request.name)
+        return call_problems(tool, self._tools[request.name], request.arguments) if tool else []
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
         spec = self._tools.get(request.name) or ToolSpec(name=request.name)

@@ -132,3 +132,32 @@ async def test_nobody_decides_in_time() -> None:
     assert stage.results() == ["Tool denied: nobody has decided within 0.01 s (approvalTimeout)"]
     [requested] = stage.data("permission_requested")
     assert requested["deadline"] == stage.effects.now() + 0.01
+
+
+@tool(needs_approval=True)
+def transfer(iban: str, amount_cents: int, note: str = "") -> str:
+    return f"sent {amount_cents} to {iban}"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (
+            {"iban": "DK1", "amount": 5, "note": ""},
+            "'amount' is not a parameter (iban, amount_cents, note); 'amount_cents' is required (integer)",
+        ),
+        ({"iban": "DK1", "amount_cents": "5 euros"}, "'amount_cents' must be integer, got \"5 euros\""),
+    ],
+)
+async def test_nobody_is_asked_about_a_call_that_can_not_be_executed(arguments: dict[str, Any], said: str) -> None:
+    requests: list[ToolRequest] = []
+
+    def approve(request: ToolRequest) -> Approval:
+        requests.append(request)
+        return Approval(approved=True)
+
+    right = asks("transfer", iban="DK1", amount_cents=5, note=None)
+    stage = Stage(asks("transfer", **arguments), right, says("Done"), tools={"transfer": transfer}, approve=approve)
+    await stage.play()
+    assert [request.arguments for request in requests] == [{"iban": "DK1", "amount_cents": 5, "note": None}]
+    assert stage.results() == [f"Error: Invalid arguments for tool 'transfer': {said}", "sent 5 to DK1"]

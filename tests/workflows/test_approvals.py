@@ -16,7 +16,7 @@ from perdure.testing.script import Script
 from perdure.tools import tool
 from tests.conftest import wait_for
 
-from .agents import scripted_agent
+from .agents import declared, scripted_agent
 from .stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -47,6 +47,15 @@ async def asked(run: RunHandle, count: int = 1) -> list[PendingApproval]:
 
 async def last_result(run: RunHandle) -> str:
     return [message.text for message in (await run.result()).messages if message.role == "tool"][-1]
+
+
+async def test_a_call_that_can_not_be_executed_waits_for_nobody(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("delete", txt="all")), says("done")])
+    async with stage.worker([delete]):
+        run = await stage.start(scripted_agent(model, [{**declared("delete"), "perdure": {"approvalTimeout": 1}}]))
+        said = "Error: Invalid arguments for tool 'delete': 'txt' is not a parameter (text)"
+        assert (await last_result(run)).startswith(said)
+    assert not [event for event in await run.events() if event.type.startswith("permission")]
 
 
 async def test_approve(stage: Stage, scripted: Scripted) -> None:
