@@ -64,6 +64,8 @@ async def told(run: RunHandle) -> list[str]:
 
 def large(arguments: dict[str, Any]) -> bool | str:
     amount: int = arguments["amount"]
+    if amount < 0:
+        raise ValueError("less than nothing")
     return f"{amount} is more than 100" if amount > 100 else amount > 50
 
 
@@ -77,13 +79,13 @@ async def test_the_tools_own_function_decides(stage: Stage, scripted: Scripted, 
     pays = tool(name="pay", approval=check)(lambda amount: f"paid {amount}")
     calls = [call("pay", f"c{amount}", amount=amount) for amount in (7, 70, 700)]
     async with stage.worker({"pay": pays}):
-        model = scripted([asks(*calls, call("pay", "c?")), says("done")])
+        model = scripted([asks(*calls, call("pay", "c?", amount=-1)), says("done")])
         run = await stage.start(scripted_agent(model, [PAY]), parallel_tool_calls=True)
         reasons = {each.call_id: each.reason for each in await waiting(run, 3)}
         assert reasons == {
             "c70": None,
             "c700": "700 is more than 100",
-            "c?": "the tool can't say whether it needs an approval: KeyError: 'amount'",
+            "c?": "the tool can't say whether it needs an approval: ValueError: less than nothing",
         }
         assert (await run.status()).pending_approvals[0].schema is not None
         await asyncio.gather(run.approve("c70"), run.deny("c700", "too much"), run.deny("c?", "how much?"))
