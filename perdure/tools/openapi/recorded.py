@@ -7,11 +7,15 @@ from collections.abc import Sequence
 from dataclasses import asdict
 
 from ...agent import Agent
+from ...arguments import deeper_than
 from ...json_types import JsonObject
 from ...prompty.places import Place, map_strings
 from ...redaction import looks_secret, redact, redactor
 from ..kind import Offering
 from .document import SpecificationError
+
+_MAX_LEVELS = 100
+"""So deep is nothing that `as_text` writes, whose schemas are bounded."""
 
 
 def as_text(offered: Sequence[Offering], agent: Agent | None = None) -> str:
@@ -30,6 +34,8 @@ def from_text(text: str) -> list[Offering]:
     """The functions that `as_text` has written. Raises SpecificationError for any other text."""
     try:
         operations: list[JsonObject] = json.loads(text)["operations"]
-        return [Offering(**each) for each in operations]
-    except (ValueError, LookupError, TypeError):
-        raise SpecificationError("its field `recorded` is not what perdure writes there: leave it out") from None
+        if not deeper_than(operations, _MAX_LEVELS):
+            return [Offering(**each) for each in operations]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        pass
+    raise SpecificationError("its field `recorded` is not what perdure writes there: leave it out")

@@ -171,5 +171,17 @@ async def test_the_key_for_the_specification_itself(kind: OpenApiKind, ours: Raw
     assert "Authorization" not in ours.requests[-1]
     await offered(kind, tool.model_copy(update={"connection": key(endpoint=ours.url)}))
     assert "Authorization: Bearer key 1" in ours.requests[-1]
+
+
+@pytest.mark.parametrize(
+    "recorded",
+    [
+        "{}",
+        "[" * 100_000,
+        '{"operations": [{"name": "g", "description": "d", "parameters": ' + '{"a":' * 500 + "1" + "}" * 500 + "}]}",
+    ],
+    ids=["empty", "no end", "deep"],
+)
+async def test_a_recorded_text_that_perdure_has_not_written(kind: OpenApiKind, recorded: str) -> None:
     with pytest.raises(ToolOfferError, match="its field `recorded` is not what perdure writes there"):
-        await offered(kind, tool.model_copy(update={"recorded": "{}"}))
+        await offered(kind, OpenApiTool(name="a", specification="https://a.example/s", recorded=recorded))
