@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
-from perdure.excerpt import counted, excerpt, one_line
+from perdure.excerpt import counted, excerpt, one_line, visible, visible_json
 
 
 @pytest.mark.parametrize(("text", "shown"), [("", ""), ("a\nbcd", "a\nbcd"), ("a\nbcde", "a\nbc…")])
@@ -22,3 +24,11 @@ def test_one_line_folds_white_space_first(text: str, shown: str) -> None:
 )
 def test_a_number_is_told_with_its_noun(number: float, text: str) -> None:
     assert counted(number, "day") == text
+
+
+@pytest.mark.parametrize("mark", ["\u061c", "\u200e", "\u200f", "\u202e", "\u2066", "\x1b", "\x9b"])
+def test_what_would_act_on_a_terminal_is_escaped(mark: str) -> None:
+    assert visible(f"a{mark}b\n\u05d0\u200d") == f"a{ascii(mark)[1:-1]}b\n\u05d0\u200d"
+    written = json.dumps({"a": f"a{mark}b"}, ensure_ascii=False)
+    assert mark not in visible_json(written)
+    assert json.loads(visible_json(written)) == json.loads(written, strict=False)
