@@ -7,7 +7,7 @@ import re
 import shlex
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, fields, replace
-from ipaddress import ip_address
+from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
 from typing import NamedTuple
 
 from .errors import ConfigurationError
@@ -16,9 +16,29 @@ from .hosts import Server, is_listed, server_in
 ANY = "*"
 VARIABLES = {name: f"PERDURE_ALLOW_{name.upper()}" for name in ("commands", "env", "hosts", "kinds")}
 """The environment variable of each limit: names, with commas between them."""
-_METADATA = ("metadata.google.internal", "metadata", "instance-data", "100.100.100.200", "[fd00:ec2::254]")
-"""Where clouds give out credentials, besides link-local addresses."""
-_ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]+|\d+)(?:\.(?:0x[0-9a-f]+|\d+)){0,3}")
+_METADATA_NAMES = (
+    "metadata.google.internal",
+    "metadata.goog",
+    "metadata",
+    "instance-data",
+    "instance-data.ec2.internal",
+)
+_METADATA = tuple(
+    ip_network(each)
+    for each in (
+        "169.254.0.0/16",
+        "fe80::/10",
+        "100.100.100.200/32",
+        "168.63.129.16/32",
+        "fd00:ec2::/32",
+        "fd20:ce::254/128",
+    )
+)
+"""Where clouds give out credentials."""
+_ODD_ADDRESS = re.compile(r"(?:0x[0-9a-f]*|\d+)(?:\.(?:0x[0-9a-f]*|\d+)){0,3}")
+"""Spellings of IPv4 addresses that resolvers understand, not all of them alike, such as 0xa9fea9fe and 0251.254.1."""
+_WITH_IPV4 = tuple(ip_network(each) for each in ("::/96", "64:ff9b::/96", "64:ff9b:1::/48"))
+"""IPv6 networks whose addresses end with an IPv4 address that they lead to."""
 
 
 class Refused(NamedTuple):
@@ -123,10 +143,19 @@ def _names(texts: Collection[str]) -> tuple[str, ...]:
 
 
 def _gives_credentials(server: Server) -> bool:
-    if server.host in _METADATA:
-        return True
+    host = server.host.rstrip(".")
     try:
-        address = ip_address(server.host.strip("[]"))
+        address = ip_address(host.strip("[]"))
     except ValueError:
-        return _ODD_ADDRESS.fullmatch(server.host) is not None
-    return (getattr(address, "ipv4_mapped", None) or address).is_link_local
+        return host in _METADATA_NAMES or _ODD_ADDRESS.fullmatch(host) is not None
+    address = _ipv4_in(address) or address
+    return any(address in network for network in _METADATA)
+
+
+def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
+    """The IPv4 address that an IPv6 address leads to; None for none."""
+    if address.version == 4:
+        return None
+    if address.ipv4_mapped is not None or any(address in network for network in _WITH_IPV4):
+        return IPv4Address(address.packed[-4:])
+    return address.sixtofour

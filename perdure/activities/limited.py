@@ -6,18 +6,20 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..agent import Agent
+from ..agent import DEFAULT_PROVIDER, Agent
 from ..errors import ConfigurationError
 from ..hosts import is_listed, server_in
 from ..prompty.places import Place, dotted, last_name, maps_in, strings
 from ..prompty.portable import document_of
 from ..prompty.secrets import credential_id, env_name, env_value, is_env_reference, is_resolved_late, takes_credential
-from ..providers.registry import PROVIDERS
-from ..providers.sdks import PROVIDER_KEYS
+from ..providers.sdks import PROVIDER_KEYS, keys_for
 from ..worker_limits import OPEN, Refused, WorkerLimits, options_for, refused_url, wider_limits
 
-_NO_ADDRESSES = frozenset({"description", "parameters", "bindings", "headers", "args", "env", "recorded", "perdure"})
+_NO_ADDRESSES = frozenset(
+    {"description", "parameters", "bindings", "headers", "extra_headers", "args", "env", "recorded", "perdure"}
+)
 """Where a text that begins as a URL does is none that is called."""
+_MODELS_OPTIONS = ("model", "options")
 _MODELS_ENDPOINT, _MODELS_KEY = ("model", "connection", "endpoint"), ("model", "connection", "apiKey")
 
 
@@ -91,13 +93,16 @@ def _of_tool(tool: Mapping[str, Any], place: Place, limits: WorkerLimits) -> Ite
 
 
 def _of_part(part: Mapping[str, Any], base: Place, limits: WorkerLimits) -> Iterator[Refusal]:
-    """What is refused of the model or of one tool: what is secret in it goes to the hosts in it."""
-    has_secret, urls = False, list[tuple[Place, str]]()
+    """What is refused of the model or of one tool: what is secret in it goes to the hosts in it.
+
+    Only what is secret in the options of a model goes to the hosts that they name, which the provider calls.
+    """
+    secrets, urls = list[Place](), list[tuple[Place, str]]()
     for place, text in strings(part, base):
         if not is_resolved_late(place):
             urls.append((place, text))
         elif credential_id(text):
-            has_secret = has_secret or takes_credential(place)
+            secrets += [place] if takes_credential(place) else []
         elif not is_env_reference(text):
             urls.append((place, text))
         elif _is_of_provider(place, text, part, limits):
@@ -107,14 +112,18 @@ def _of_part(part: Mapping[str, Any], base: Place, limits: WorkerLimits) -> Iter
         elif env_name(text) not in os.environ or last_name(place) != "endpoint":
             # An address in a variable is the owner's choice; a default in the file is not.
             urls.append((place, env_value(text) or ""))
-            has_secret = has_secret or last_name(place) != "endpoint"
+            secrets += [place] if last_name(place) != "endpoint" else []
     for place, url in urls:
-        if refused := _refused_address(place, url, limits, with_secret=has_secret):
+        in_options = place[:2] == _MODELS_OPTIONS
+        with_secret = any(not in_options or secret[:2] == _MODELS_OPTIONS for secret in secrets)
+        if in_options and not with_secret:
+            continue
+        if refused := _refused_address(place, url, limits, with_secret=with_secret):
             yield Refusal(place, refused)
 
 
 def _refused_address(place: Place, text: str, limits: WorkerLimits, *, with_secret: bool) -> Refused | None:
-    if not _NO_ADDRESSES.isdisjoint(place) or (place[0] == "model" and place[1] != "connection"):
+    if not _NO_ADDRESSES.isdisjoint(place) or (place[0] == "model" and place[1] not in ("connection", "options")):
         return None
     if "allowedHosts" in place:
         return refused_url(limits, f"https://{text}", with_secret=with_secret)
@@ -136,7 +145,7 @@ def _is_of_provider(place: Place, reference: str, model: Mapping[str, Any], limi
         return False
     address = _models_endpoint(model)
     if address is None:
-        return (model.get("provider") or "openai") in PROVIDERS
+        return key in keys_for(model.get("provider") or DEFAULT_PROVIDER)
     server = server_in(address)
     return key.fits(address) or (server is not None and is_listed(server, limits.hosts or ()))
 
@@ -157,5 +166,5 @@ def _models_host(place: Place, model: Mapping[str, Any]) -> str:
 def _refused_variable(name: str, models_host: str = "") -> Refused:
     if all(name != key.variable for key in PROVIDER_KEYS):
         return Refused(f"gives agents no variable {name!r}", "env", name)
-    does = f"sends {name} to its provider only, not to the endpoint here"
+    does = f"sends {name} to its provider only, not to the provider or endpoint here"
     return Refused(does, "hosts", models_host) if models_host else Refused(does, "env", name)

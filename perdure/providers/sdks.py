@@ -118,5 +118,10 @@ def anthropic_sdk(key: str) -> SdkNames:
     return _ANTHROPIC_SDK if key == "anthropic" else _of_others(_ANTHROPIC_SDK)
 
 
+def keys_for(provider: str) -> tuple[AmbientKey, ...]:
+    """The keys of the environment that are for a provider, by its key; none for one that perdure does not know."""
+    return openai_sdk(provider).keys + anthropic_sdk(provider).keys
+
+
 def _of_others(sdk: SdkNames) -> SdkNames:
     return replace(sdk, keys=(), endpoint_variable="")

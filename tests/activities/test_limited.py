@@ -39,6 +39,12 @@ def at(endpoint: str, key: str = "", **options: Any) -> dict[str, Any]:
     return tool(connection={"kind": "key", "endpoint": endpoint, "apiKey": key}, options=options)
 
 
+def calling(url: str, key: str) -> dict[str, Any]:
+    """A server that the provider calls, declared among the model's own parameters."""
+    server = {"type": "mcp", "server_url": url, "headers": {"Authorization": key}}
+    return {"model": {"provider": "openai", "options": {"additionalProperties": {"tools": [server]}}}}
+
+
 def refused(document: dict[str, Any], **limits: Any) -> list[str]:
     """The places, each with the limit that keeps it from them."""
     found = refusals(document, WorkerLimits(**limits))
@@ -66,6 +72,11 @@ FINE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"env": ["CRM_KEY", "CRM_URL"]},
     ),
     "a credential at a listed host": (at("https://crm.example", "${credential:7}"), {"hosts": ["crm.example:443"]}),
+    "a listed variable at a listed host that the provider calls": (
+        calling("https://crm.example/mcp", "${env:CRM_KEY}"),
+        {"env": ["CRM_KEY"], "hosts": ["crm.example"]},
+    ),
+    "an address among the model's parameters, without a key": (calling(EVIL, "none"), {"hosts": ["crm.example"]}),
     "a listed command": (tool(options={"command": "npx", "args": ["http://x"]}), {"commands": ["npx"]}),
     "a listed kind": (tool("openapi"), {"kinds": ["openapi"]}),
     "a function": (tool("function"), {"kinds": ["openapi"]}),
@@ -94,6 +105,11 @@ REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
         ["model.connection.apiKey env"],
         {},
     ),
+    "… of a provider that has another": (
+        model(key="${env:OPENAI_API_KEY}", provider="anthropic"),
+        ["model.connection.apiKey env"],
+        {},
+    ),
     "… in an address": (model("${env:OPENAI_API_KEY}"), ["model.connection.endpoint env"], {}),
     "any variable": (at("https://crm.example", "${env:CRM_KEY}"), [KEY, ENDPOINT], {}),
     "… that has a default": (at("https://crm.example", "${env:NO_SUCH:x}"), [KEY, ENDPOINT], {}),
@@ -117,6 +133,16 @@ REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
         at("${env:NO_SUCH:https://evil.example}", "${env:CRM_KEY}"),
         ["tools[0].connection.endpoint hosts"],
         {"env": ["CRM_KEY", "NO_SUCH"]},
+    ),
+    "… by the provider": (
+        calling(EVIL, "${env:CRM_KEY}"),
+        ["model.options.additionalProperties.tools[0].server_url hosts"],
+        {"env": ["CRM_KEY"]},
+    ),
+    "… that is not listed": (
+        calling(EVIL, "${env:CRM_KEY}"),
+        ["model.options.additionalProperties.tools[0].server_url hosts"],
+        {"env": ["CRM_KEY"], "hosts": ["crm.example"]},
     ),
     "a credential elsewhere": (at(EVIL, "${credential:7}"), ["tools[0].connection.endpoint hosts"], {}),
     "… of the model": (model(EVIL, "${credential:7}"), ["model.connection.endpoint hosts"], {}),
@@ -171,6 +197,46 @@ REFUSED: dict[str, tuple[dict[str, Any], Iterable[str], dict[str, Any]]] = {
 def test_what_is_refused(name: str) -> None:
     document, places, limits = REFUSED[name]
     assert refused(document, **limits) == list(places)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        "169.254.169.254.",
+        "169.254.1.2",
+        "2852039166",
+        "0xa9fea9fe",
+        "0251.0376.0251.0376",
+        "169.254.43518",
+        "metadata.google.internal.",
+        "Metadata.Google.Internal..",
+        "metadata.goog",
+        "metadata",
+        "instance-data.",
+        "100.100.100.200.",
+        "0x646464c8",
+        "168.63.129.16",
+        "[fd00:ec2::254]",
+        "[fd00:0ec2:0:0::0254]",
+        "[fd20:ce::254]",
+        "[fe80::1]",
+        "[::ffff:169.254.169.254]",
+        "[0:0:0:0:0:ffff:a9fe:a9fe]",
+        "[::169.254.169.254]",
+        "[::ffff:100.100.100.200]",
+        "[64:ff9b::a9fe:a9fe]",
+        "[2002:a9fe:a9fe::1]",
+    ],
+)
+def test_no_spelling_leads_to_where_a_cloud_gives_out_credentials(host: str) -> None:
+    for url in (f"http://{host}/latest", f"https://{host}:8443"):
+        assert refused(at(url)) == ["tools[0].connection.endpoint hosts"]
+        assert not WorkerLimits(hosts=["*"]).refusal_of_url(url, with_secret=True)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost.", "[::1]", "[::ffff:10.0.0.1]", "x.metadata.io"])
+def test_other_addresses_in_any_spelling_are_called(host: str) -> None:
+    assert refused(at(f"http://{host}:9/")) == []
 
 
 @pytest.mark.parametrize("url", ["https://crm.example@evil.example", "https://evil.example\\.crm.example", "HTTP:evil"])
