@@ -110,14 +110,18 @@ def script_at(endpoint: str, source: str) -> ScriptedModel:
 
 def _load_script(source: str) -> Script:
     """`module:function` or `file.py:function` is a program, `file.json` a list of replies."""
+    from json import JSONDecodeError
+
     from ..testing.server import read_script
     from .user_code import load_named
 
     if source.endswith(".json"):
         try:
             return read_script(Path(source).read_text(encoding="utf-8"))
-        except (OSError, ValueError, RecursionError) as error:
+        except (OSError, RecursionError, JSONDecodeError) as error:
             raise UsageProblem(f"--scripted {source!r}: expected a JSON list of replies: {error}") from error
+        except ValueError as error:
+            raise UsageProblem(f"--scripted {source!r}: {error} (perdure docs testing-agents)") from error
     scripts: list[Script] = list(load_named("--scripted", [source]).values())
     if len(scripts) != 1:
         raise UsageProblem(f"--scripted {source!r}: expected module:function, file.py:function or file.json")

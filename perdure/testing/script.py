@@ -22,8 +22,11 @@ class ScriptedReply(BaseModel):
 
     text: str = ""
     tool_calls: list[ToolCall] = []
-    """`arguments` may be given as an object. Text that is not a JSON object reaches an Anthropic client as that text
-    when the response is not streamed, since this format has no other place for it."""
+    """`arguments` may be given as an object, and left out, as the `id` may be.
+
+    Text that is not a JSON object reaches an Anthropic client as that text when
+    the response is not streamed, since this format has no other place for it.
+    """
     thinking: str | None = None
     """A thinking block with a signature (Anthropic), a reasoning item (Responses), `reasoning_content` (chat)."""
     provider_items: list[dict[str, Any]] = []
@@ -50,15 +53,21 @@ class ScriptedReply(BaseModel):
 
     @field_validator("tool_calls", mode="before")
     @classmethod
-    def _accept_argument_objects(cls, calls: Any) -> Any:
+    def _complete_calls(cls, calls: Any) -> Any:
         if not isinstance(calls, list):
             return calls
+        names = [call.get("name") if isinstance(call, dict) else None for call in calls]
         return [
-            call | {"arguments": json.dumps(call["arguments"])}
-            if isinstance(call, dict) and isinstance(call.get("arguments"), dict)
-            else call
-            for call in calls
+            _completed(call, names[:index].count(call.get("name"))) if isinstance(call, dict) else call
+            for index, call in enumerate(calls)
         ]
+
+
+def _completed(call: dict[str, Any], earlier: int) -> dict[str, Any]:
+    """The call with an id and the text of its arguments, after so many others of its tool."""
+    arguments = call.get("arguments", {})
+    text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
+    return {"id": f"call_{call.get('name')}{f'_{earlier + 1}' if earlier else ''}", **call, "arguments": text}
 
 
 @dataclass

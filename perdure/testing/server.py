@@ -9,6 +9,9 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, Self
 
+from pydantic import ValidationError
+
+from ..excerpt import one_line
 from .http_server import LoopbackServer
 from .script import Script, ScriptedReply, ScriptedRequest, ScriptExhausted, choose_reply
 from .wires.table import Wire
@@ -135,8 +138,20 @@ def read_script(text: str) -> Script:
     if not isinstance(steps, list):
         raise ValueError(f"a script is a list of replies, not {type(steps).__name__}")
     return [
-        [ScriptedReply.model_validate(reply) for reply in step]
+        [_reply(each, f"reply {number}, attempt {attempt}") for attempt, each in enumerate(step, 1)]
         if isinstance(step, list)
-        else ScriptedReply.model_validate(step)
-        for step in steps
+        else _reply(step, f"reply {number}")
+        for number, step in enumerate(steps, 1)
     ]
+
+
+def _reply(given: Any, where: str) -> ScriptedReply:
+    if not isinstance(given, dict):
+        raise ValueError(f"{where}: expected an object with fields of ScriptedReply, got {one_line(repr(given))}")
+    try:
+        return ScriptedReply.model_validate(given)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        got = "" if first["type"] == "missing" else f", got {one_line(repr(first['input']))}"
+        raise ValueError(f"{where}: {place}: {first['msg']}{got}") from None

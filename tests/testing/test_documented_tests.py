@@ -88,3 +88,31 @@ def test_the_script_in_json_is_one() -> None:
 def test_the_shortest_one_has_five_lines() -> None:
     assert len([line for line in TESTS[0].splitlines() if line.strip()]) == 5
     assert max(map(len, TESTS[0].splitlines())) <= 120
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("{}", "a script is a list of replies, not dict"),
+        ('[{"error": "boom"}]', "reply 1: error: Input should be a valid dictionary, got 'boom'"),
+        ('[{}, {"txt": "x"}]', "reply 2: txt: Extra inputs are not permitted, got 'x'"),
+        ('[[{}, {"tool_calls": [{"id": "a"}]}]]', "reply 1, attempt 2: tool_calls.0.name: Field required"),
+        ("[3]", "reply 1: expected an object with fields of ScriptedReply, got 3"),
+    ],
+)
+def test_a_wrong_script_is_told_in_a_line(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        read_script(text)
+    assert "\n" not in str(caught.value)
+    assert "http" not in str(caught.value)
+
+
+def test_calls_need_no_id() -> None:
+    replies: Any = read_script(
+        '[{"tool_calls": [{"name": "f", "arguments": {}}, {"name": "f"}, {"id": "a", "name": "g"}]}]'
+    )
+    assert [(each.id, each.arguments) for each in replies[0].tool_calls] == [
+        ("call_f", "{}"),
+        ("call_f_2", "{}"),
+        ("a", "{}"),
+    ]
