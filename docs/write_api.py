@@ -65,7 +65,7 @@ def _found(package: griffe.Object | griffe.Alias, module: griffe.Object | griffe
 
 
 def _is_private(name: str, member: griffe.Object | griffe.Alias) -> bool:
-    return name.startswith("_") or not getattr(member, "target_path", "").startswith("perdure.")
+    return name.startswith("_") or name == "lazy_names" or not getattr(member, "target_path", "").startswith("perdure.")
 
 
 def _target(member: griffe.Object | griffe.Alias) -> griffe.Object:
@@ -78,8 +78,20 @@ def _entry(name: str, each: griffe.Object) -> Iterator[str]:
         yield from _class(name, each)
     elif isinstance(each, griffe.Function):
         yield from _function(name, each)
+    elif calls := _calls(each):
+        signatures = "\n".join(_signature(name, one) for one in calls)
+        yield f"```python\n{signatures}\n```\n\n{_text(each)}\n"
     else:
         yield f"```python\n{name} = {getattr(each, 'value', '…')}\n```\n\n{_text(each)}\n"
+
+
+def _calls(each: griffe.Object) -> list[griffe.Function]:
+    """How a value is called that is cast to a Protocol."""
+    value = getattr(each, "value", None)
+    if not isinstance(value, griffe.ExprCall) or str(value.function) != "cast":
+        return []
+    kind = _target(each.modules_collection[value.arguments[0].canonical_path])
+    return list(kind.overloads.get("__call__", ())) if isinstance(kind, griffe.Class) else []
 
 
 def _class(name: str, each: griffe.Class) -> Iterator[str]:
