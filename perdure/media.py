@@ -7,6 +7,7 @@ import binascii
 import mimetypes
 import os
 import re
+import stat
 from pathlib import PurePath
 from typing import IO, Any, NamedTuple
 
@@ -115,10 +116,14 @@ _CONTAINERS = {"audio": "video"}
 def read_content(file: str | os.PathLike[str] | IO[bytes]) -> tuple[bytes, str]:
     """The content of a file, or of one that is open in binary mode, and its name without folders, if it has one.
 
-    Raises OSError for what can't be read, ValueError for text and for more than `MAX_MEDIA_BYTES`.
+    Raises OSError for what can't be read, ValueError for what is no regular file, for text, and for more than
+    `MAX_MEDIA_BYTES`.
     """
     if isinstance(file, str | os.PathLike):
-        with open(os.path.expanduser(file), "rb") as opened:
+        path = os.path.expanduser(file)
+        if not stat.S_ISREG(os.stat(path).st_mode):  # A pipe would be waited for, without an end.
+            raise ValueError(f"{str(file)!r} is not a regular file: expected a file, or one that is open in mode 'rb'")
+        with open(path, "rb") as opened:
             return _bounded(opened), PurePath(file).name
     name = getattr(file, "name", "")
     return _bounded(file), PurePath(name).name if isinstance(name, str) else ""

@@ -22,6 +22,9 @@ from .process_words import ProcessWords
 
 LOOK_SECONDS = 0.5
 """Between two looks whether the run was cancelled, once the function has asked."""
+_END_LOOK_SECONDS = 0.1
+"""Between two looks whether the process is still there."""
+_CHUNK_BYTES = 2**18
 PROCESS_DIED = "process_died"
 _PLAIN = ("run_id", "iteration", "call_id", "idempotency_key", "attempt", "tool", "last_heartbeat", "traceparent")
 _MOST_PER_BYTE = 6
@@ -77,22 +80,33 @@ class _IsolatedCall:
     def __init__(self, job: Job, context: ToolContext) -> None:
         self._job = job
         self._context = context
+        self._heard = 0
+        """How many messages have come from the process."""
         self._most = _MOST_PER_BYTE * (job.text_bytes + job.media_bytes) + 2**20
 
     async def result(self) -> ToolResult:
         """What the function gives, or how it failed. Raises OSError where no process can be started."""
         reader, process = await self._start()
         words = ProcessWords(f"The process of tool {self._context.tool!r}", _log)
-        tasks = [asyncio.create_task(self._log_words(process, words))]
+        logging = asyncio.create_task(self._log_words(process, words))
+        tasks = [logging]
+        saying = asyncio.create_task(self._last_said(reader, process, tasks))
+        ending = asyncio.create_task(self._await_end(process))
         try:
-            said = await self._last_said(reader, process, tasks)
-            await asyncio.wait(tasks[:1], timeout=LOOK_SECONDS)  # For its last words.
-            return self._ended(said) if said is not None else await self._died(process, words)
+            await asyncio.wait({saying, ending}, return_when=asyncio.FIRST_COMPLETED)
+            await self._await_rest(saying)
+            said = saying.result() if saying.done() else None
+            await asyncio.wait({logging}, timeout=LOOK_SECONDS)  # For its last words.
+            if said is not None:
+                return self._ended(said)
+            await asyncio.wait({ending}, timeout=LOOK_SECONDS)
+            return self._died(process, words)
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
-            for task in tasks:
+            for task in (*tasks, saying, ending):
                 task.cancel()
+            words.end()
 
     async def _start(self) -> tuple[asyncio.StreamReader, asyncio.subprocess.Process]:
         loop = asyncio.get_running_loop()
@@ -118,6 +132,7 @@ class _IsolatedCall:
         self, reader: asyncio.StreamReader, process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]
     ) -> Said | None:
         while line := await self._line(reader):
+            self._heard += 1
             said = Said.model_validate_json(line)
             if said.progress is not None:
                 self._context.report(said.progress)
@@ -143,9 +158,21 @@ class _IsolatedCall:
 
     async def _log_words(self, process: asyncio.subprocess.Process, words: ProcessWords) -> None:
         assert process.stdout is not None
-        with suppress(ValueError):
-            while line := await process.stdout.readline():
-                words.note(line)
+        while chunk := await process.stdout.read(_CHUNK_BYTES):
+            words.hear(chunk)
+            await asyncio.sleep(0)  # Others have their turn while there is always more.
+
+    async def _await_end(self, process: asyncio.subprocess.Process) -> None:
+        """Its `wait` and the ends of its pipes come only with the end of all that it has started."""
+        while process.returncode is None:
+            await asyncio.sleep(_END_LOOK_SECONDS)
+
+    async def _await_rest(self, saying: asyncio.Task[Said | None]) -> None:
+        """Wait for what a process that is gone has still said, as long as there is more."""
+        heard = -1
+        while not saying.done() and heard != self._heard:
+            heard = self._heard
+            await asyncio.wait({saying}, timeout=LOOK_SECONDS)
 
     def _ended(self, said: Said) -> ToolResult:
         if said.result is not None:
@@ -156,10 +183,7 @@ class _IsolatedCall:
         text = f"Error: Tool '{name}' failed: {with_advice(said.text)}"
         return ToolResult.failure(text, kind=said.raised or "error", outcome_unknown=said.outcome_unknown)
 
-    async def _died(self, process: asyncio.subprocess.Process, words: ProcessWords) -> ToolResult:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(LOOK_SECONDS):
-                await process.wait()
+    def _died(self, process: asyncio.subprocess.Process, words: ProcessWords) -> ToolResult:
         code, name = process.returncode, self._context.tool
         last = words.last_words
         text = f"its process {_end(code)} before the function did{last and f'; it wrote: {last}'}"

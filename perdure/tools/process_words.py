@@ -16,6 +16,7 @@ _LAST_LINES = 5
 _CRASH = "Fatal Python error: "
 _FRAME = re.compile(r'  File "(?P<file>[^"]*)", line (?P<line>\d+|\?\?\?) in (?P<function>.*)')
 _CRASH_LINES = 8
+_CRASH_DUMP_LINES = 200
 _NOT_THE_TOOLS = (f"{Path(__file__).parents[1]}/", "<frozen ")
 
 
@@ -30,25 +31,69 @@ class ProcessWords:
         self._is_crashed_thread = False
         self._minute = time.monotonic()
         self._lines = 0
+        self._left_out = 0
+        self._begun = b""
+        """Of the line that it has not ended yet."""
 
     @property
     def last_words(self) -> str:
         """On one line; of a crash of Python, what it was and the innermost frames of the tool."""
         return one_line(" / ".join(self._crash or self._last), 500)
 
+    def hear(self, chunk: bytes) -> None:
+        """Log the lines of the next part of its output. What is too much costs no more than to be counted."""
+        whole, is_whole, rest = (self._begun + chunk).rpartition(b"\n")
+        self._begun = rest[:_LONGEST_LINE]
+        if not is_whole:
+            return
+        lines = whole.split(b"\n", self._room() + 1)
+        much = lines.pop() if len(lines) > self._room() + 1 else b""
+        for line in lines:
+            self.note(line)
+        if much:
+            self._left_out += much.count(b"\n") + 1
+            crash = much.rfind(_CRASH.encode())
+            kept = much[crash:].split(b"\n", _CRASH_DUMP_LINES)[:_CRASH_DUMP_LINES] if crash >= 0 else []
+            for line in kept or much[-_LONGEST_LINE:].split(b"\n")[-_LAST_LINES:]:
+                self._remember(line)
+
+    def end(self) -> None:
+        """Log what it has not ended with a line break, and how much was left out."""
+        if self._begun:
+            self.note(self._begun)
+            self._begun = b""
+        self._tell_left_out()
+
     def note(self, line: bytes, *, is_output: bool = False) -> None:
         """Log a line; `is_output` says that messages were expected where it came from."""
+        text = self._remember(line)
+        room = self._room()
+        self._lines += 1
+        if not room:
+            if not self._left_out:
+                self._log.warning("%s says too much: the rest of this minute is left out", self._title)
+            self._left_out += 1
+        elif text:
+            remark = " wrote what is no message" if is_output else ""
+            self._log.log(logging.WARNING if remark else logging.INFO, "%s%s: %s", self._title, remark, text)
+
+    def _remember(self, line: bytes) -> str:
         text = visible(line[:_LONGEST_LINE].decode(errors="replace").rstrip())
         self._last += [text] if text else []
         self._note_crash(text)
+        return text
+
+    def _room(self) -> int:
+        """How many lines of this minute may still be logged."""
         if time.monotonic() - self._minute > 60:
+            self._tell_left_out()
             self._minute, self._lines = time.monotonic(), 0
-        self._lines += 1
-        if self._lines == _LINES_PER_MINUTE + 1:
-            self._log.warning("%s says too much: the rest of this minute is left out", self._title)
-        elif text and self._lines <= _LINES_PER_MINUTE:
-            remark = " wrote what is no message" if is_output else ""
-            self._log.log(logging.WARNING if remark else logging.INFO, "%s%s: %s", self._title, remark, text)
+        return max(0, _LINES_PER_MINUTE - self._lines)
+
+    def _tell_left_out(self) -> None:
+        if self._left_out:
+            self._log.warning("%s: %s lines were left out", self._title, f"{self._left_out:,}")
+            self._left_out = 0
 
     def _note_crash(self, text: str) -> None:
         """Keep what `faulthandler` writes of the thread that crashed, without frames and folders of this machinery."""

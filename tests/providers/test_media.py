@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 from pathlib import Path
 from typing import Any
 
@@ -148,3 +149,7 @@ def test_parts_are_made_of_files_and_bytes(tmp_path: Path) -> None:
         ImagePart.from_bytes(b"hello")
     with pytest.raises(FileNotFoundError):
         ImagePart.from_file(tmp_path / "none.png")
+    os.mkfifo(tmp_path / "pipe.png")
+    for no_file in (tmp_path / "pipe.png", tmp_path):
+        with pytest.raises(ValueError, match="is not a regular file: expected a file"):
+            FilePart.from_file(no_file)

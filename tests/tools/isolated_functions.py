@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -34,11 +35,26 @@ def behave(how: str, place: str = "") -> str:
         case "print":
             print("to stdout")
             print("to stderr", file=sys.stderr)
+        case "long line":
+            print("x" * 1_000_000)
+        case "many lines":
+            for _ in range(100):
+                os.write(1, b"\x1b[2J\xff\n" * 20_000)
+            print("the last one")
+        case "fork":
+            child = os.fork()
+            if not child:
+                os.setsid()
+                time.sleep(600)
+                os._exit(0)
+            Path(place).write_text(str(child))
+            os._exit(3)
         case "leave":
             sys.exit("gone")
         case "hang":
-            child = subprocess.Popen(["sleep", "600"])
-            Path(place).write_text(f"{os.getpid()} {child.pid}")
+            signal.signal(signal.SIGTERM, signal.SIG_IGN)
+            sleep = subprocess.Popen(["sleep", "600"])
+            Path(place).write_text(f"{os.getpid()} {sleep.pid}")
             time.sleep(600)
     return f"{how} in {os.getpid()}"
 

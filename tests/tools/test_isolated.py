@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -81,6 +82,27 @@ async def test_what_it_writes_is_logged(caplog: pytest.LogCaptureFixture) -> Non
     assert (await run("behave", how="print")).status == "success"
     assert "The process of tool 'behave': to stdout" in caplog.text
     assert "The process of tool 'behave': to stderr" in caplog.text
+
+
+@pytest.mark.parametrize("how", ["long line", "many lines"])
+async def test_however_much_it_writes_it_goes_on(how: str, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "perdure.tools")
+    result = await run("behave", how=how)
+    assert result.text.startswith(f"{how} in ")
+    assert len(caplog.records) < 310
+    assert max(len(record.getMessage()) for record in caplog.records) < 2_100
+    if how == "many lines":
+        assert "The process of tool 'behave': 1,999,701 lines were left out" in caplog.text
+
+
+async def test_the_end_of_the_process_is_noticed_whatever_it_leaves_behind(tmp_path: Path) -> None:
+    place = tmp_path / "pid"
+    try:
+        result = await run("behave", how="fork", place=str(place))
+    finally:
+        os.kill(int(place.read_text()), signal.SIGKILL)
+    assert result.error_kind == "process_died"
+    assert "its process ended with exit code 3 before the function did" in result.text
 
 
 async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started(tmp_path: Path) -> None:
