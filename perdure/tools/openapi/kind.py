@@ -57,6 +57,11 @@ class OpenApiKind(ToolKind):
         found = list(option_problems(tool.options))
         if not (tool.specification or tool.recorded):
             found.append("specification is missing. Expected the URL of an OpenAPI document, or a path")
+        if tool.recorded:
+            try:
+                from_text(tool.recorded)
+            except SpecificationError as error:
+                found.append(str(error))
         kind = tool.connection.kind if tool.connection else "anonymous"
         if kind not in _CONNECTIONS:
             found.append(f"connection.kind is {kind!r}. Expected one of {', '.join(_CONNECTIONS)}")
