@@ -97,12 +97,18 @@ async def test_however_much_it_writes_it_goes_on(how: str, caplog: pytest.LogCap
 
 async def test_the_end_of_the_process_is_noticed_whatever_it_leaves_behind(tmp_path: Path) -> None:
     place = tmp_path / "pid"
+    before = len(os.listdir("/proc/self/fd"))
     try:
         result = await run("behave", how="fork", place=str(place))
     finally:
         os.kill(int(place.read_text()), signal.SIGKILL)
     assert result.error_kind == "process_died"
     assert "its process ended with exit code 3 before the function did" in result.text
+
+    async def pipes_are_closed() -> bool:
+        return len(os.listdir("/proc/self/fd")) <= before
+
+    await wait_for(pipes_are_closed)
 
 
 async def test_a_call_that_is_cancelled_ends_the_process_and_what_it_has_started(tmp_path: Path) -> None:
