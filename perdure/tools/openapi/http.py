@@ -171,11 +171,21 @@ class _Unpacker:
         """What comes out of the next piece. Raises HttpFailure."""
         self._has_begun = True
         try:
-            unpacked: bytes = self._packed.decompress(piece, self._left) if self._left else b""
+            unpacked = self._unpacked(piece)
         except zlib.error as error:
             raise HttpFailure(f"the answer can't be unpacked: {error}", kind="nonsense") from None
-        self._left = max(0, self._left - len(unpacked))
         return unpacked
+
+    def _unpacked(self, piece: bytes) -> bytes:
+        """Raises `zlib.error`, for what follows the end too, unless it is a further member."""
+        unpacked = bytearray()
+        while piece and self._left:
+            if self._packed.eof:
+                self._packed = zlib.decompressobj(47)
+            unpacked += (part := self._packed.decompress(piece, self._left))
+            self._left -= len(part)
+            piece = self._packed.unused_data
+        return bytes(unpacked)
 
 
 def _why(error: Exception) -> str:

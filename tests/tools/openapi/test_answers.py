@@ -34,6 +34,7 @@ async def answered(kind: OpenApiKind, ours: RawServer, answer: bytes, method: st
         (ok(b"\xffx", media="text/plain"), "\N{REPLACEMENT CHARACTER}x"),
         (ok(b"hello", media=""), "hello"),
         (ok(gzip.compress(b'{"a":1}'), "Content-Encoding: gzip"), '{"a":1}'),
+        (ok(gzip.compress(b'{"a"') + gzip.compress(b":1}"), "Content-Encoding: gzip"), '{"a":1}'),
         (ok(b"", "Location: /x/7", status="201 Created"), "201 Created, location: /x/7"),
         (ok(b"", status="204 No Content"), "204 No Content"),
     ],
@@ -62,6 +63,11 @@ async def test_media(kind: OpenApiKind, ours: RawServer, media: str, part: type)
         (ok(b"<html>"), "nonsense", "GET /x answered what is no JSON: <html>"),
         (ok(b"[" * 5000), "nonsense", "GET /x answered what is no JSON: [["),
         (ok(b"xxxx", "Content-Encoding: gzip"), "nonsense", "GET /x: the answer can't be unpacked"),
+        (
+            ok(gzip.compress(b"{}") + bytes(99), "Content-Encoding: gzip"),
+            "nonsense",
+            "GET /x: the answer can't be unpacked",
+        ),
         (
             ok(gzip.compress(b"x")[:-9], "Content-Encoding: gzip"),
             "nonsense",
