@@ -21,6 +21,7 @@ from temporalio.converter import (
     DataConverter,
     ExternalStorage,
     PayloadCodec,
+    PayloadConverter,
     SerializationContext,
     WithSerializationContext,
 )
@@ -33,8 +34,17 @@ from .failures import EncodingFailureConverter, RedactingFailureConverter
 from .limits import MAX_PAYLOAD_BYTES
 from .storage import open_storage, storage_from_environment
 from .storage.missing import LostValues
-from .unpacking import BUDGET, MAX_SENT_BYTES, MAX_UNPACKED_BYTES, Budget, Unpacking, require_readable_soon, weight_of
-from .unread import Unread, UnreadValues
+from .unpacking import (
+    BUDGET,
+    MAX_SENT_BYTES,
+    MAX_UNPACKED_BYTES,
+    SHORT_BYTES,
+    Budget,
+    Unpacking,
+    require_readable_soon,
+    weight_of,
+)
+from .unread import Unparsed, Unread, UnreadValues
 
 logger = logging.getLogger("perdure.payloads")
 
@@ -81,6 +91,35 @@ class SharedPayloadConverter(CompositePayloadConverter):
     def with_context(self, context: SerializationContext) -> Self:
         """This one: none of its parts takes a context, which the SDK would ask them twenty times an iteration."""
         return self
+
+
+class DeferringConverter(PayloadConverter):
+    """That of one of perdure's workflows: what anybody sends is `Unparsed` until the handler has time for it.
+
+    A workflow task must not take two seconds, and the handler knows how much the task has read already.
+    """
+
+    def __init__(self, at_once: PayloadConverter) -> None:
+        self.at_once = at_once
+        """Reads every value where it comes."""
+
+    def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
+        return self.at_once.to_payloads(values)
+
+    def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
+        if type_hints is not None or all(payload.ByteSize() <= SHORT_BYTES for payload in payloads):
+            return self.at_once.from_payloads(payloads, type_hints)
+        if sum(payload.ByteSize() for payload in payloads) > MAX_SENT_BYTES:
+            require_readable_soon(payloads)
+        return [self._unparsed(payload) for payload in payloads]
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        [value] = self.at_once.from_payloads([payload], None if type_hint is None else [type_hint])
+        return value
+
+    def _unparsed(self, payload: Payload) -> Any:
+        is_unread = payload.metadata.get("encoding") == UnreadValues.ENCODING.encode()
+        return self.from_payload(payload) if is_unread else Unparsed(payload, self.from_payload)
 
 
 class ZstdCodec(PayloadCodec, WithSerializationContext):

@@ -70,7 +70,7 @@ class _Lenient(PayloadConverter):
     """Reads the details of failures: all of them, or none."""
 
     def __init__(self, converter: PayloadConverter) -> None:
-        self._converter = converter
+        self._converter = getattr(converter, "at_once", converter)
 
     def to_payloads(self, values: Sequence[Any]) -> list[Payload]:
         return self._converter.to_payloads(values)

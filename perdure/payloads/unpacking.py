@@ -22,6 +22,14 @@ MAX_SENT_BYTES = 2 * 1024 * 1024
 """For one value as Temporal takes it."""
 MAX_MESSAGE_BYTES = 8 * 1024 * 1024
 """What the values of a message to a workflow may weigh, whose type is not known."""
+SHORT_BYTES = 256
+"""A value of a message that is no longer is read as soon as it comes."""
+MAX_READ_WEIGHT = 16 * 1024 * 1024
+"""What the messages of one workflow task may weigh as `reading_weight_of` says: to read them takes a tenth of a second,
+on a busy machine several; a task may take two seconds."""
+COMMA_BYTES = 32
+"""What an element of a list or an object of JSON weighs."""
+QUOTE_BYTES = 16
 AT_ONCE_BYTES = 256 * 1024
 """Up to this size data is unpacked where it is; more is unpacked in a thread."""
 BRACKET_BYTES = 64
@@ -31,6 +39,18 @@ BRACKET_BYTES = 64
 def weight_of(payload: Payload) -> int:
     """What a payload counts where the sizes of payloads are bounded."""
     return payload.ByteSize() + BRACKET_BYTES * (payload.data.count(b"[") + payload.data.count(b"{"))
+
+
+def reading_weight_of(payload: Payload, limit: int) -> int:
+    """What a payload counts where the time to read its JSON is bounded: anything above `limit` if that is exceeded."""
+    data = payload.data
+    weight = payload.ByteSize() + QUOTE_BYTES * data.count(b'"')
+    if weight > limit:
+        return weight
+    # What is in strings takes no time: a text may well consist of brackets and commas.
+    outside = b"".join(data.replace(rb"\\", b"").replace(rb"\"", b"").split(b'"')[::2])
+    brackets = outside.count(b"[") + outside.count(b"{")
+    return weight + BRACKET_BYTES * brackets + COMMA_BYTES * outside.count(b",")
 
 
 def require_readable_soon(payloads: Sequence[Payload]) -> None:

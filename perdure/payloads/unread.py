@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,6 +24,15 @@ class Unread:
 
     error: ConfigurationError
     """Why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Unparsed:
+    """A value of a message to a workflow, before its text is read: whether there is time for it, the reader knows."""
+
+    payload: Payload
+    parse: Callable[[Payload], Any]
+    """Returns the value, or an `Unread`. Raises for what is no value."""
 
 
 class UnreadValues(EncodingPayloadConverter):

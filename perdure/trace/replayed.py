@@ -22,6 +22,7 @@ from temporalio.worker import (
 
 from ..workflows.agent_run import AgentRun
 from ..workflows.observer import RunObserver
+from ..workflows.runner import OwnWorkflowRunner
 
 
 @dataclass
@@ -44,7 +45,11 @@ async def replayed(
     """
     begun, asked = _Begun(), _Asked()
     replayer = Replayer(
-        workflows=[AgentRun], interceptors=[begun, asked], data_converter=converter, namespace=namespace
+        workflows=[AgentRun],
+        interceptors=[begun, asked],
+        data_converter=converter,
+        namespace=namespace,
+        unsandboxed_workflow_runner=OwnWorkflowRunner(),
     )
     result = await replayer.replay_workflow(WorkflowHistory(workflow_id, events), raise_on_replay_failure=False)
     if isinstance(result.replay_failure, workflow.NondeterminismError) or begun.run is None or begun.info is None:

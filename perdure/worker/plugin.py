@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
-from temporalio.worker import Worker, WorkerConfig
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerConfig
 
 from ..activities.credentials import Credentials, CredentialSource
 from ..activities.hooks import Hooks
@@ -37,6 +37,7 @@ from ..tools.watchdog import watchdog
 from ..worker_limits import WorkerLimits
 from ..workflows.agent_run import AgentRun
 from ..workflows.run_log import RunLog
+from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session import Session
 from .measuring import measuring, waiting_measured
 from .pacing import giving_permits
@@ -169,7 +170,10 @@ class PerdurePlugin(SimplePlugin):
             )
         config = super().configure_worker(config)
         interceptors = [*config.get("interceptors", ()), *measuring(config["client"], self.runs)]
-        return cast(WorkerConfig, {**config, **_defaults_for(config), "interceptors": interceptors})
+        ours = {**_defaults_for(config), "interceptors": interceptors}
+        if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
+            ours["unsandboxed_workflow_runner"] = OwnWorkflowRunner()
+        return cast(WorkerConfig, {**config, **ours})
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         held, permits = self.workflows_held.watching(worker), giving_permits(worker, self.rates)

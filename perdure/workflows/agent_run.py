@@ -31,7 +31,7 @@ from .features import require_features
 from .handing_over import HandOver
 from .inbox import MAX_UPDATES, Inbox
 from .offers import Offers, take_inventory, tell_unavailable
-from .received import Signals
+from .received import Received
 from .recording import load_beginning
 from .run_record import RunRecord
 from .ui import Display, ShownStatus
@@ -70,7 +70,7 @@ class AgentRun:
             max_updates=self.max_updates,
             on_waiting=lambda: self._display.show_waiting(),
         )
-        self._signals = Signals()
+        self._received = Received()
         self._conversation = input.conversation()
         self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
         self._turn = HandOver(input, self._conversation, self._inbox, self._state) if input.session else None
@@ -212,12 +212,12 @@ class AgentRun:
     # Signals accept any arguments: what a stranger sends wrongly must neither end the run nor block it.
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
     def steer(self, *arguments: Any) -> None:
-        if message := self._signals.understood(arguments, SteeringMessage):
+        if message := self._received.understood(arguments, SteeringMessage):
             self._inbox.steering += [message.text, *message.further]
 
     @workflow.signal(name=names.APPROVAL, description="Approve, deny or answer a tool call that waits for a person.")
     async def approval(self, *arguments: Any) -> None:
-        if decision := self._signals.understood(arguments, CallApproval):
+        if decision := self._received.understood(arguments, CallApproval):
             with dropped_if_refused():
                 await self._inbox.approvals.decide(decision)
 
@@ -228,11 +228,11 @@ class AgentRun:
     )
     async def decide(self, *arguments: Any) -> None:
         self._inbox.approvals.updates += 1
-        await self._inbox.approvals.decide(read_decision(arguments))
+        await self._inbox.approvals.decide(read_decision(arguments, self._received))
 
     @decide.validator
     def _require_decision(self, *arguments: Any) -> None:
-        self._inbox.approvals.require_acceptable(read_decision(arguments))
+        self._inbox.approvals.require_acceptable(read_decision(arguments, self._received))
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:

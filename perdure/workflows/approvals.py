@@ -23,7 +23,7 @@ from ..questions import Asked, misfit
 from ..tool_calls import ToolRequest, ToolSpec
 from .failures import describe_failure
 from .history_size import MAX_HISTORY_BYTES
-from .received import require_read
+from .received import Received
 
 REMEMBERED = 100
 """So many decisions are known when they come again."""
@@ -272,9 +272,9 @@ def dropped_if_refused() -> Iterator[None]:
         workflow.logger.warning("an approval was dropped: %s", error.message)
 
 
-def read_decision(arguments: Sequence[Any]) -> CallApproval:
+def read_decision(arguments: Sequence[Any], received: Received) -> CallApproval:
     """The one decision that an update should have. Raises a refusal for anything else."""
-    require_read(arguments, lambda why: refusal("unreadable", why))
+    arguments = received.require_read(arguments, lambda why: refusal("unreadable", why))
     try:
         (value,) = arguments
         return CallApproval.model_validate(value)

@@ -5,35 +5,54 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ValidationError
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 
 from ..errors import ConfigurationError
-from ..payloads.unread import Unread
+from ..payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
+from ..payloads.unread import Unparsed, Unread
 
 Value = TypeVar("Value", bound=BaseModel)
+MAX_SHOWN_PROBLEMS = 5
 
 
-class Signals:
-    """Reads the values of one workflow's signals, which anybody may send.
+class Received:
+    """Reads the values of one workflow's signals and updates, which anybody may send.
 
     A value that this worker can't read, for want of a key or of a storage, is dropped. Another worker may be able to
     read it, and has to drop it too when it replays the history: a marker in the history says so. Where there is none,
     a worker has read the value, and one that can't leaves the task to it.
+
+    What is too much for one workflow task to read is dropped in the same way, with a marker of its own. On a replay
+    nothing is weighed: what has no marker was read.
     """
 
     def __init__(self) -> None:
+        self._signals = 0
         self._count = 0
+        self._task = -1
+        self._left = 0
 
     def understood(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
         """The one value that a signal should have; None, and a warning in the log, if it has something else.
 
         Raises `ConfigurationError`, which fails the workflow task, for what only another worker can read.
         """
+        self._signals += 1
+        is_replaying = workflow.unsafe.is_replaying()
+        is_too_much = not is_replaying and not self._has_room_for(arguments)
+        if (is_too_much or is_replaying) and workflow.patched(f"perdure-skipped-signal-{self._signals}"):
+            workflow.logger.warning("a signal was dropped: there was too much to read at once")
+            return None
+        try:
+            arguments = _parsed(arguments)
+        except Exception as error:  # Whatever a stranger's bytes lead to.
+            workflow.logger.warning("a signal that is no JSON was dropped: %s", str(error)[:200])
+            return None
         self._count += 1
         unread = unread_in(arguments)
-        if (unread or workflow.unsafe.is_replaying()) and workflow.patched(f"perdure-dropped-signal-{self._count}"):
+        if (unread or is_replaying) and workflow.patched(f"perdure-dropped-signal-{self._count}"):
             why = unread or "the worker that got it could not read it"
             workflow.logger.warning("a signal without a readable %s was dropped: %s", type_.__name__, why)
             return None
@@ -43,8 +62,38 @@ class Signals:
             (value,) = arguments
             return type_.model_validate(value)
         except ValueError as error:
-            workflow.logger.warning("a signal without a %s was dropped: %s", type_.__name__, error)
+            workflow.logger.warning("a signal without a %s was dropped: %s", type_.__name__, _problem(error))
             return None
+
+    def require_read(self, arguments: Sequence[Any], refused: Callable[[str], ApplicationError]) -> Sequence[Any]:
+        """The values of an update. Raises `refused`, of the reason, for what this worker can't read, or not now.
+
+        On a replay raises `ConfigurationError`, which fails the workflow task: the worker that has accepted the update
+        could read it. What a validator has accepted is read, whatever it weighs.
+        """
+        if workflow.unsafe.is_read_only() and not self._has_room_for(arguments):
+            raise refused("the run has too much to read at once: send less, or send it again later")
+        try:
+            arguments = _parsed(arguments)
+        except Exception as error:  # Whatever a stranger's bytes lead to.
+            raise refused(f"the value can't be read: {str(error)[:200]}") from None
+        if unread := unread_in(arguments):
+            raise unread if workflow.unsafe.is_replaying() else refused(str(unread))
+        return arguments
+
+    def _has_room_for(self, arguments: Sequence[Any]) -> bool:
+        """Whether this workflow task may read the values too, which then count."""
+        task = workflow.info().get_current_history_length()
+        if task != self._task:
+            self._task, self._left = task, MAX_READ_WEIGHT
+        sent = [value.payload for value in arguments if isinstance(value, Unparsed)]
+        size = sum(payload.ByteSize() for payload in sent)
+        if not sent or size > self._left:
+            return not sent
+        weight = sum(reading_weight_of(payload, self._left) for payload in sent)
+        has_room = weight <= self._left
+        self._left -= weight if has_room else size // 2  # To weigh it has taken time, too.
+        return has_room
 
 
 def unread_in(arguments: Sequence[Any]) -> ConfigurationError | None:
@@ -52,11 +101,10 @@ def unread_in(arguments: Sequence[Any]) -> ConfigurationError | None:
     return next((value.error for value in arguments if isinstance(value, Unread)), None)
 
 
-def require_read(arguments: Sequence[Any], refused: Callable[[str], ApplicationError]) -> None:
-    """Raises `refused`, of the reason, for an update that this worker can't read.
+def _parsed(arguments: Sequence[Any]) -> list[Any]:
+    return [value.parse(value.payload) if isinstance(value, Unparsed) else value for value in arguments]
 
-    On a replay raises `ConfigurationError`, which fails the workflow task: the worker that has accepted the update
-    could read it.
-    """
-    if error := unread_in(arguments):
-        raise error if workflow.unsafe.is_replaying() else refused(str(error))
+
+def _problem(error: ValueError) -> str:
+    many = isinstance(error, ValidationError) and error.error_count() > MAX_SHOWN_PROBLEMS
+    return f"{error.error_count()} parts of it are wrong" if many else str(error)  # type: ignore[attr-defined]

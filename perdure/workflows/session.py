@@ -22,7 +22,7 @@ from ..session_conversation import SessionConversation
 from .failures import BUGS
 from .features import require_features
 from .history_size import HistorySize
-from .received import Signals
+from .received import Received
 from .recording import load_messages
 from .sessions.carrying import MAX_UPDATES, next_input
 from .sessions.desk import Desk
@@ -57,7 +57,7 @@ class Session:
     def __init__(self, input: SessionInput) -> None:
         carried = input.carried
         self._input = input
-        self._signals = Signals()
+        self._received = Received()
         self._conversation = SessionConversation(_conversation(input))
         self._turns = Turns(self._conversation, input.setup, input.search_attributes, carried.turn if carried else 0)
         self._desk = Desk(input, self._turns, self._conversation)
@@ -161,7 +161,7 @@ class Session:
         name=names.SEND, description="Say something: it begins a turn, or reaches the one that is under way."
     )
     async def send(self, *arguments: Any) -> Taken:
-        message = read_message(arguments)
+        message = read_message(arguments, self._received)
         taken = await self._desk.take(message)
         self._idle.touch()
         self._show()
@@ -169,7 +169,7 @@ class Session:
 
     @send.validator
     def _require_message(self, *arguments: Any) -> None:
-        self._desk.require_takeable(read_message(arguments))
+        self._desk.require_takeable(read_message(arguments, self._received))
 
     @workflow.update(name=names.CLOSE, description="Take no more messages, and end after those that were taken.")
     async def close(self, *arguments: Any) -> SessionStatus:
@@ -180,12 +180,12 @@ class Session:
 
     @workflow.signal(name=names.HAND_OVER, description="Of a turn: what it has added to the conversation.")
     def hand_over(self, *arguments: Any) -> None:
-        if part := self._signals.understood(arguments, HandedOver):
+        if part := self._received.understood(arguments, HandedOver):
             self._turns.take(part)
 
     @workflow.signal(name=names.NOTE, description="Note an event, for readers of the session.")
     def note(self, *arguments: Any) -> None:
-        self._signals.understood(arguments, SessionNote)
+        self._received.understood(arguments, SessionNote)
 
     @workflow.query(name=names.STATUS, description="Where the session stands.")
     def status(self) -> SessionStatus:

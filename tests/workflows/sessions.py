@@ -27,6 +27,7 @@ from perdure.protocol.session import SessionInput, SessionMessage, SessionSetup,
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, says
 from perdure.worker import create_worker
 from perdure.workflows.agent_run import AgentRun
+from perdure.workflows.runner import OwnWorkflowRunner
 from perdure.workflows.session import Session
 from tests.conftest import wait_for
 
@@ -137,7 +138,11 @@ class SessionStage:
 
     async def replay(self) -> None:
         """Replay what the session and its turns have recorded; raises when the code would not have made it."""
-        replayer = Replayer(workflows=[AgentRun, Session], data_converter=self.client.data_converter)
+        replayer = Replayer(
+            workflows=[AgentRun, Session],
+            data_converter=self.client.data_converter,
+            unsandboxed_workflow_runner=OwnWorkflowRunner(),
+        )
         for link in await self.links():
             await replayer.replay_workflow(WorkflowHistory(self.id, link.history))
             for turn in link.turns:

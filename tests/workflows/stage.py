@@ -17,6 +17,7 @@ from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.worker import create_worker
 from perdure.workflows.agent_run import AgentRun
+from perdure.workflows.runner import OwnWorkflowRunner
 
 from .agents import QUESTION
 
@@ -75,6 +76,10 @@ class Stage:
 
 async def replay_run(client: Client, workflow_id: str) -> None:
     """Replay all links of one run. Raises what the replay does."""
-    replayer = Replayer(workflows=[AgentRun], data_converter=client.data_converter)
+    replayer = Replayer(
+        workflows=[AgentRun],
+        data_converter=client.data_converter,
+        unsandboxed_workflow_runner=OwnWorkflowRunner(),
+    )
     async for link in read_links(client, workflow_id):
         await replayer.replay_workflow(WorkflowHistory(workflow_id, link.history))

@@ -11,7 +11,7 @@ from ...excerpt import one_line
 from ...protocol.names import NOT_TAKEN
 from ...protocol.session import SessionMessage, Taken
 from ...valid_text import valid_text
-from ..received import require_read
+from ..received import Received
 
 REMEMBERED = 1_000
 """So many messages are known when they come again."""
@@ -23,9 +23,10 @@ def not_taken(kind: str, text: str) -> ApplicationError:
     return ApplicationError(text, {"kind": kind}, type=NOT_TAKEN, non_retryable=True)
 
 
-def read_message(arguments: Sequence[Any]) -> SessionMessage:
-    """The one message that an update should have. Raises the refusal of anything else."""
-    require_read(arguments, lambda why: not_taken("unreadable", why))
+def read_message(arguments: Sequence[Any], received: Received | None = None) -> SessionMessage:
+    """The one message that an update should have; `received` in a workflow. Raises the refusal of anything else."""
+    if received is not None:
+        arguments = received.require_read(arguments, lambda why: not_taken("unreadable", why))
     try:
         (value,) = arguments
         message = SessionMessage.model_validate(value)
