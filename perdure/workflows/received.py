@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from temporalio import workflow
+from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
 from ..errors import ConfigurationError
@@ -34,14 +35,17 @@ class Received:
         self._task = -1
         self._left = 0
 
-    def understood(self, arguments: Sequence[Any], type_: type[Value]) -> Value | None:
+    def understood(
+        self, arguments: Sequence[Any], type_: type[Value], *, weigh: Callable[[Payload, int], int] = reading_weight_of
+    ) -> Value | None:
         """The one value that a signal should have; None, and a warning in the log, if it has something else.
 
+        `weigh` says what a value counts of `MAX_READ_WEIGHT`, of which the second argument is left in this task.
         Raises `ConfigurationError`, which fails the workflow task, for what only another worker can read.
         """
         self._signals += 1
         is_replaying = workflow.unsafe.is_replaying()
-        is_too_much = not is_replaying and not self._has_room_for(arguments)
+        is_too_much = not is_replaying and not self._has_room_for(arguments, weigh)
         if (is_too_much or is_replaying) and workflow.patched(f"perdure-skipped-signal-{self._signals}"):
             workflow.logger.warning("a signal was dropped: there was too much to read at once")
             return None
@@ -81,7 +85,7 @@ class Received:
             raise unread if workflow.unsafe.is_replaying() else refused(str(unread))
         return arguments
 
-    def _has_room_for(self, arguments: Sequence[Any]) -> bool:
+    def _has_room_for(self, arguments: Sequence[Any], weigh: Callable[[Payload, int], int] = reading_weight_of) -> bool:
         """Whether this workflow task may read the values too, which then count."""
         task = workflow.info().get_current_history_length()
         if task != self._task:
@@ -90,10 +94,15 @@ class Received:
         size = sum(payload.ByteSize() for payload in sent)
         if not sent or size > self._left:
             return not sent
-        weight = sum(reading_weight_of(payload, self._left) for payload in sent)
+        weight = sum(weigh(payload, self._left) for payload in sent)
         has_room = weight <= self._left
         self._left -= weight if has_room else size // 2  # To weigh it has taken time, too.
         return has_room
+
+
+def weight_of_own_part(payload: Payload, limit: int) -> int:
+    """What a part of a turn's conversation counts, by its size alone: sixteen parts of many small messages fit."""
+    return 2 * payload.ByteSize()
 
 
 def unread_in(arguments: Sequence[Any]) -> ConfigurationError | None:

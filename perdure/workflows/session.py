@@ -22,7 +22,7 @@ from ..session_conversation import SessionConversation
 from .failures import BUGS
 from .features import require_features
 from .history_size import HistorySize
-from .received import Received
+from .received import Received, weight_of_own_part
 from .recording import load_messages
 from .sessions.carrying import MAX_UPDATES, next_input
 from .sessions.desk import Desk
@@ -180,7 +180,7 @@ class Session:
 
     @workflow.signal(name=names.HAND_OVER, description="Of a turn: what it has added to the conversation.")
     def hand_over(self, *arguments: Any) -> None:
-        if part := self._received.understood(arguments, HandedOver):
+        if part := self._received.understood(arguments, HandedOver, weigh=weight_of_own_part):
             self._turns.take(part)
 
     @workflow.signal(name=names.NOTE, description="Note an event, for readers of the session.")

@@ -10,9 +10,12 @@ from temporalio.api.common.v1 import Payload
 
 from perdure.client import get_run
 from perdure.errors import RunCancelled
+from perdure.payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
 from perdure.protocol.names import APPROVAL, STEER
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.workflows.received import weight_of_own_part
+from perdure.workflows.recording import PIECE_BYTES
 from tests.trial.test_07_junk_signals import send_signal, send_update
 
 from .agents import scripted_agent
@@ -81,3 +84,11 @@ async def test_a_large_text_is_read_whatever_it_consists_of(stage: Stage, script
         await run.approve("1")
         await run.result()
     assert text in [message.text for message in model.requests[-1].messages]
+
+
+def test_the_parts_of_a_long_turn_are_read_in_one_task() -> None:
+    """A turn of many short messages hands them over in pieces, of which a session may get sixteen at once."""
+    message = b'{"role":"user","parts":[{"kind":"text","value":"yes"}]},'
+    part = in_json(b"[" + message * (PIECE_BYTES // len(message)) + b"1]")
+    assert 16 * weight_of_own_part(part, MAX_READ_WEIGHT) <= MAX_READ_WEIGHT + 2**15
+    assert 4 * reading_weight_of(part, 10**9) > MAX_READ_WEIGHT
