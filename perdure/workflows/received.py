@@ -101,7 +101,7 @@ class Received:
 
 
 def weight_of_own_part(payload: Payload, limit: int) -> int:
-    """What a part of a turn's conversation counts, by its size alone: sixteen parts of many small messages fit."""
+    """What a part of a turn's conversation counts, by its size alone: fifteen parts of many small messages fit."""
     return 2 * payload.ByteSize()
 
 
