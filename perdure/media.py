@@ -53,14 +53,17 @@ def base64_of(source: str, media_type: str | None = None) -> Base64Data | None:
     return None if _is_url(source) else Base64Data(media_type, source)
 
 
-def source_problem(source: str) -> str | None:
-    """Why a source is neither a URL nor base64; None when it is one of them. Never raises."""
+def source_problem(source: str, *, is_given: bool = False) -> str | None:
+    """Why a source is neither a URL nor base64; None when it is one of them. Never raises.
+
+    With `is_given`, it is what a caller gives, where a short word is rather a file's name than content.
+    """
     shown = f"{source[:60]!r}{'…' if len(source) > 60 else ''}"
     if source[:5].lower() == "data:":
         return None if _DATA_URI.match(source) else f"the data: URI {shown} has no base64: expected data:TYPE;base64,…"
     if source[:7].lower() == "file://":
         return f"{shown} is on one machine: give the file itself, from Python as pathlib.Path"
-    if _is_url(source) or is_base64(source):
+    if _is_url(source) or (is_base64(source) if is_given else _BASE64.fullmatch(source)):
         return None
     return f"{shown} is neither a URL nor base64"
 

@@ -74,7 +74,7 @@ class _Given:
             return self._fields(self._part.from_file(value))
         if isinstance(value, str) and (path := self._allowed_file(value)):
             return self._fields(self._part.from_file(path))
-        if isinstance(value, str) and (problem := source_problem(value)):
+        if isinstance(value, str) and (problem := source_problem(value, is_given=True)):
             raise ValueError(f"{problem}{self._place_of_files(value)}")
         return value
 

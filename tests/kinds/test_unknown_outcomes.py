@@ -136,18 +136,18 @@ async def test_an_activity_of_others_says_it_by_the_type_of_its_error(
 ) -> None:
     ends, queue = FarEnds(500, error), f"{stage.task_queue}-others"
 
-    @activity.defn(name="pay")
+    @activity.defn(name="pay_abroad")
     async def pay() -> str:
         return ends.pay()
 
     declared = {
-        "name": "pay",
+        "name": "pay_abroad",
         "kind": "activity",
         "parameters": [],
-        "options": {"activity": "pay", "taskQueue": queue},
+        "options": {"activity": "pay_abroad", "taskQueue": queue},
         "perdure": ONCE,
     }
-    model = scripted([asks(call("pay")), says("done")])
+    model = scripted([asks(call("pay_abroad")), says("done")])
     async with stage.worker(), Worker(stage.client, task_queue=queue, activities=[pay]):
         run = await stage.start(scripted_agent(model, [declared]))
         await run.result()

@@ -69,7 +69,7 @@ REFUSED: dict[str, tuple[Callable[[Path], Any], str]] = {
     "no file": (lambda folder: "none.png", r"'none.png' is neither .*give pathlib.Path\('none.png'\)"),
     "another kind of file": (lambda folder: "a.prompty", "'a.prompty' is no known type of image"),
     "a missing Path": (lambda folder: folder / "none.png", r"the file can't be read \(No such file"),
-    "a folder": (lambda folder: folder, r"the file can't be read \(Is a directory"),
+    "a folder": (lambda folder: folder, "is not a regular file"),
     "a file URL": (lambda folder: "file:///etc/passwd", "is on one machine"),
     "a data: URI without base64": (lambda folder: "data:text/plain,hi", "has no base64"),
     "text as bytes": (lambda folder: b"hello", "no known type of image"),
