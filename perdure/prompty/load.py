@@ -69,7 +69,7 @@ def load_dict(
 ) -> Agent:
     """The agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference is resolved.
 
-    Relative paths start at `base_dir`; the other arguments are those of `load`, which says what is a `PromptyWarning`.
+    Relative paths start at `base_dir`; the other arguments are those of `load`. It gives no warnings.
     Raises LoadError for anything that is wrong with the data.
     """
     if not isinstance(data, Mapping):
@@ -77,10 +77,8 @@ def load_dict(
     frontmatter = json_value(data)
     written = WrittenAsset(data=frontmatter, body=frontmatter.pop("instructions", ""))
     folder = None if base_dir is None else Path(base_dir).absolute()
-    agent, found = _agent(written, folder, allowed_file_roots, defer_environment)
-    for doubt in _doubts(written, found):
-        warnings.warn(str(doubt), PromptyWarning, stacklevel=2)
-    return agent
+    # Without warnings: a workflow of a user's own may call this, and in its sandbox no template can be looked into.
+    return _agent(written, folder, allowed_file_roots, defer_environment)[0]
 
 
 class Canonical(NamedTuple):

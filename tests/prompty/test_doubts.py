@@ -77,13 +77,3 @@ def test_a_misspelt_key_of_a_tools_policy_is_an_error(file: Path, key: str, know
 def test_a_recorded_agent_keeps_what_another_version_knows_of_a_policy() -> None:
     recorded = {"tools": [{"name": "pack", "kind": "function", "perdure": {"later": 1}}]}
     assert Agent.model_validate(recorded).model_dump(mode="json", by_alias=True)["tools"][0]["perdure"]["later"] == 1
-
-
-def test_an_agent_from_a_map_is_warned_of_as_one_from_a_file() -> None:
-    with pytest.warns(perdure.PromptyWarning) as told:
-        perdure.load_dict({"model": "m", "input": {"question": "?"}, "instructions": "{{question}}"})
-    assert [str(each.message) for each in told] == [
-        "input: unknown property 'input' has no effect and is kept as metadata (did you mean 'inputs'?)",
-        "instructions: the variable 'question' is not a declared input",
-    ]
-    assert told[0].filename == __file__
