@@ -55,9 +55,7 @@ def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:
     from .check.doubts import doubts
 
     for finding in doubts(found.asset, found.data, written.body_line):
-        # A map has no lines, but the key `instructions`.
-        where = {"line": finding.line} if written.file or finding.place else {"field": "instructions"}
-        yield written.located(LoadError(finding.message, **where), found.written(finding.place))
+        yield written.located(LoadError(finding.message, line=finding.line), found.written(finding.place))
 
 
 def load_dict(
