@@ -19,7 +19,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import Message, ModelReply, ToolCall, ToolResult
 from perdure.options import RunOptions
 from perdure.testing.in_process import InProcessRun

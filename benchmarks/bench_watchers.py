@@ -13,7 +13,7 @@ import openai
 from temporalio.client import Interceptor, OutboundInterceptor, WorkflowExecutionDescription
 
 from benchmarks.stage import Stage, run, stage
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import connect, get_run, start_run
 from perdure.messages import Message
 from perdure.options import RunOptions

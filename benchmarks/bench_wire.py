@@ -23,7 +23,7 @@ from collections.abc import Awaitable, Callable
 
 import httpx2
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import Message, ToolCall, ToolResult
 from perdure.providers import close_clients, provider_for
 from perdure.providers.memo import Unchanging

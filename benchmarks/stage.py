@@ -18,8 +18,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure import Agent, Message, RunOptions
 from perdure.client import RunHandle, connect, start_run
-from perdure.client.embedded.binary import find_binary
-from perdure.client.embedded.settings import FAST, dynamic_config
+from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
 from perdure.history.chain import read_links
 
 ROOT = Path(__file__).parents[1]

@@ -12,28 +12,23 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
-from perdure.agent import (
-    Agent,
+from perdure.agents import Agent, FormatConfig, Model, ModelOptions, ParserConfig, Template
+from perdure.declared_tools import (
     Binding,
     Connection,
     CustomTool,
-    FormatConfig,
     FunctionTool,
     McpApprovalMode,
     McpTool,
-    Model,
-    ModelOptions,
     Node,
     OpenApiTool,
-    ParserConfig,
     PromptyTool,
     Property,
-    Template,
     Tool,
     ToolPolicy,
 )
-from perdure.agent_settings import OPTION_NAMES
 from perdure.options import RunOptions
+from perdure.settings.agent_file import OPTION_NAMES
 
 try:
     from .write_schema import field_texts

@@ -50,7 +50,7 @@ def _public_names(module: griffe.Object | griffe.Alias) -> list[str]:
 
 
 def _functions_like_modules(module: griffe.Object | griffe.Alias) -> list[str]:
-    """Names that the package imports, and that are modules of it as well: `perdure.agent`."""
+    """Names that the package imports, and that are modules of it as well: `perdure.agents`."""
     return [
         name
         for name, member in module.members.items()

@@ -8,13 +8,12 @@ from ._version import __version__ as __version__
 
 if TYPE_CHECKING:
     # What type checkers read; at runtime the table below says the same.
-    from .agent import Agent as Agent
+    from .agents import Agent as Agent
     from .arguments import parse_tool_arguments as parse_tool_arguments
     from .client.expression import agent as agent
     from .client.invoke import invoke_agent as invoke_agent
     from .client.invoke import invoke_agent_async as invoke_agent_async
     from .client.run_input import run_input as run_input
-    from .client.sessions.error import SessionError as SessionError
     from .client.tokens import CancellationToken as CancellationToken
     from .client.tokens import Steering as Steering
     from .errors import ApprovalError as ApprovalError
@@ -33,13 +32,14 @@ if TYPE_CHECKING:
     from .errors import RunCancelled as RunCancelled
     from .errors import RunError as RunError
     from .errors import RunNotFound as RunNotFound
+    from .errors import SessionError as SessionError
     from .errors import ToolArgumentError as ToolArgumentError
     from .errors import ToolNotRegisteredError as ToolNotRegisteredError
+    from .errors import UnknownCallError as UnknownCallError
     from .errors import UnsupportedMediaError as UnsupportedMediaError
     from .events import RunEvent as RunEvent
     from .guardrails import GuardrailResult as GuardrailResult
     from .guardrails import Guardrails as Guardrails
-    from .kept_results import UnknownCallError as UnknownCallError
     from .messages import AudioPart as AudioPart
     from .messages import FilePart as FilePart
     from .messages import ImagePart as ImagePart
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
     from .prompty.portable import agent_to_dict as agent_to_dict
     from .prompty.prepare import prepare as prepare
     from .prompty.prepare import validate_inputs as validate_inputs
+    from .prompty.render import Rendered as Rendered
     from .prompty.render import render as render
-    from .prompty.rendered import Rendered as Rendered
     from .protocol.outcome import RunResult as RunResult
     from .protocol.outcome import RunStatus as RunStatus
-    from .providers.conversion import format_tool_messages as format_tool_messages
-    from .providers.conversion import process_response as process_response
-    from .providers.conversion import to_request as to_request
+    from .providers.registry import format_tool_messages as format_tool_messages
+    from .providers.registry import process_response as process_response
+    from .providers.registry import to_request as to_request
     from .tools.binding import bind_tools as bind_tools
     from .tools.context import ToolContext as ToolContext
     from .tools.decorator import tool as tool
@@ -76,29 +76,28 @@ else:
         __name__,
         {
             "._version": "__version__",
-            ".agent": "Agent",
+            ".agents": "Agent",
             ".arguments": "parse_tool_arguments",
             ".client.expression": "agent",
             ".client.invoke": "invoke_agent invoke_agent_async",
             ".client.run_input": "run_input",
-            ".client.sessions.error": "SessionError",
+            ".client.sessions.reading": "SessionError",
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
             " LoadError MaxIterationsError ModelError OutputError PayloadTooLargeError PromptyWarning RenderError"
             " RunCancelled RunError RunNotFound ToolArgumentError ToolNotRegisteredError UnsupportedMediaError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",
-            ".kept_results": "UnknownCallError",
+            ".tool_results": "UnknownCallError",
             ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",
             ".options": "RunOptions",
             ".prompty.load": "load load_dict",
             ".prompty.parse": "parse",
             ".prompty.portable": "agent_to_dict",
             ".prompty.prepare": "prepare validate_inputs",
-            ".prompty.render": "render",
-            ".prompty.rendered": "Rendered",
+            ".prompty.render": "render Rendered",
             ".protocol.outcome": "RunResult RunStatus",
-            ".providers.conversion": "format_tool_messages process_response to_request",
+            ".providers.registry": "format_tool_messages process_response to_request",
             ".tools.binding": "bind_tools",
             ".tools.context": "ToolContext",
             ".tools.decorator": "tool",

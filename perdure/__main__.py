@@ -1,5 +1,7 @@
 """`python -m perdure`, which is what `perdure` runs."""
 
+from __future__ import annotations
+
 from .cli.entry import main
 
 if __name__ == "__main__":

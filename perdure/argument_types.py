@@ -7,10 +7,10 @@ from os import PathLike
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from .agent import Agent
+from .agents import Agent
 from .guardrails import Guardrails
 from .options import RunOptions
-from .spelling import did_you_mean
+from .text import did_you_mean
 
 
 class Expected(NamedTuple):

@@ -8,22 +8,166 @@ the digest; whoever does not, reads them from the run's history.
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from json import dumps
+from typing import Annotated, Literal, Protocol
 
-from .exchanged import Exchanged
-from .message_sizes import batches, message_chars, total_bytes
-from .messages import Message
-from .operations import (
-    Append,
-    Instruct,
-    Operation,
-    Rewrite,
-    Trim,
-    count_of_instructions,
-    next_digest,
-    operation_bytes,
-    seed_digest,
-)
+from pydantic import Field, TypeAdapter
+from pydantic_core import PydanticSerializationError, to_json
+
+from .messages import Exchanged, Message, TextPart
+
+_RECORDED_FRAME = 64
+"""Bytes that a recorded message or part takes besides its content."""
+
+_MEMORY_FRAME = 4000
+"""Bytes that a parsed message takes in addition to its text, with what was made of it for the provider."""
+
+
+class Measured(Protocol):
+    """A conversation that knows its size."""
+
+    messages: list[Message]
+
+    @property
+    def recorded_bytes(self) -> int: ...
+
+
+def conversation_bytes(conversation: Measured) -> int:
+    """About how many bytes of memory the conversation takes in a worker's cache."""
+    return 2 * conversation.recorded_bytes + _MEMORY_FRAME * len(conversation.messages)
+
+
+def message_chars(message: Message) -> int:
+    """The size of one message in characters, as §13.3 estimates it."""
+    size = len(message.role) + 4
+    for part in message.parts:
+        size += len(part.value) if part.kind == "text" else 200
+    if calls := message.metadata.get("tool_calls"):
+        size += sum(_call_chars(call) for call in calls) + 2 * len(calls)
+    return size
+
+
+def _call_chars(call: dict[str, object]) -> int:
+    """The length of a tool call's JSON as `json.dumps` writes it, without the punctuation of the list."""
+    return len(dumps(call))
+
+
+def recorded_bytes(message: Message) -> int:
+    """About how many bytes the message takes when it is recorded, uncompressed. Never raises."""
+    size = _RECORDED_FRAME
+    for part in message.parts:
+        size += _RECORDED_FRAME + _utf8_bytes(part.value if part.kind == "text" else part.source)
+    return size + (_json_bytes(message.metadata) if message.metadata else 0)
+
+
+def _json_bytes(value: object) -> int:
+    try:
+        return len(to_json(value, fallback=str))
+    except PydanticSerializationError:
+        # Text that is not valid Unicode: only `json` writes it.
+        return len(dumps(value, default=str))
+
+
+def _utf8_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def total_bytes(messages: Iterable[Message]) -> int:
+    """About how many bytes the messages take when they are recorded, uncompressed."""
+    return sum(map(recorded_bytes, messages))
+
+
+def batches(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]]:
+    """The messages in batches of at most `limit_bytes` as recorded; a larger message is a batch of its own."""
+    found: list[list[Message]] = []
+    size = 0
+    for message in messages:
+        own = recorded_bytes(message)
+        if not found or size + own > limit_bytes:
+            found.append([])
+            size = 0
+        found[-1].append(message)
+        size += own
+    return found
+
+
+class Append(Exchanged):
+    """Add messages at the end."""
+
+    op: Literal["append"] = "append"
+    messages: list[Message]
+
+
+class Trim(Exchanged):
+    """Replace the `drop` messages after the first `head`, except system messages, by `summary` (§13.3)."""
+
+    op: Literal["trim"] = "trim"
+    head: int
+    drop: int
+    summary: Message
+
+
+class Rewrite(Exchanged):
+    """Replace the whole list, as an input guardrail's rewrite does (§13.4)."""
+
+    op: Literal["rewrite"] = "rewrite"
+    messages: list[Message]
+    is_view: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether this only tells what several changes have led to: what was said before stays said."""
+
+
+class Instruct(Exchanged):
+    """Replace the system messages at the beginning, as a session does whose agent has changed."""
+
+    op: Literal["instruct"] = "instruct"
+    messages: list[Message]
+
+
+Operation = Annotated[Append | Trim | Rewrite | Instruct, Field(discriminator="op")]
+_OPERATION: TypeAdapter[Append | Trim | Rewrite | Instruct] = TypeAdapter(Operation)
+
+
+def operation_bytes(operation: Operation) -> int:
+    """About how many bytes the operation takes when it is recorded, uncompressed."""
+    return total_bytes(messages_of(operation))
+
+
+def seed_digest(messages: Sequence[Message]) -> str:
+    """The digest of a conversation that no operation has changed yet."""
+    dumped = [message.model_dump_json(exclude_defaults=True).encode() for message in messages]
+    return _link("", b"".join([*dumped, _media_kinds(messages)]))
+
+
+def next_digest(digest: str, operation: Operation) -> str:
+    """The digest after `operation`, of a conversation that had `digest` before it."""
+    # Fields that hold their default are left out, so that a field added later changes no digest; an older version,
+    # which keeps fields that it does not know, must not be sent them while they hold their default (`exclude_if`).
+    dumped = _OPERATION.dump_json(operation, exclude_defaults=True)
+    return _link(digest, operation.op.encode() + dumped + _media_kinds(messages_of(operation)))
+
+
+def count_of_instructions(messages: Sequence[Message]) -> int:
+    """How many of the messages are system messages at the beginning."""
+    return next((count for count, message in enumerate(messages) if not message.instructs), len(messages))
+
+
+def messages_of(operation: Operation) -> list[Message]:
+    """The messages that the operation brings."""
+    return [operation.summary] if isinstance(operation, Trim) else operation.messages
+
+
+def _link(digest: str, data: bytes) -> str:
+    return blake2b(data, key=digest.encode(), digest_size=16).hexdigest()
+
+
+def _media_kinds(messages: Sequence[Message]) -> bytes:
+    """What the dumps leave out: the kinds of parts, by which alone an image differs from a file."""
+    kinds = [part.kind for message in messages for part in message.parts if not isinstance(part, TextPart)]
+    return ",".join(kinds).encode()
+
 
 BATCH_BYTES = 256 * 1024
 """No operation holds more, unless a single message does: each one fits into a payload."""

@@ -11,6 +11,8 @@ Exception
 ├── ConfigurationError                the set-up is wrong; says what to type
 ├── ApprovalError                     a decision about a waiting tool call was not accepted
 ├── RunNotFound                       there is no run of that id, or it has ended where only an open one will do
+├── UnknownCallError (LookupError)    the run has no result of such a tool call
+├── SessionError                      a session did not take a message; `kind` says why
 └── RunError                          a run ended without a result
     ├── RunCancelled
     ├── GuardrailError                an input or output guardrail denied (§13.4)
@@ -259,3 +261,22 @@ RUN_ERRORS: dict[str, type[RunError]] = {
     )
 }
 """Error kind, which is also the Temporal error type, → the class of the error that the caller gets."""
+
+
+class UnknownCallError(LookupError):
+    """The run has no tool call of that id, or none that has a result; the text names those that there are."""
+
+
+class SessionError(Exception):
+    """A session did not take a message; an unconfirmed one may still arrive.
+
+    `kind` says why: `busy` with a run (or too many messages wait), `closing`: the session takes no more messages,
+    `ended` before the run of the message has begun, `unconfirmed` by any worker, `empty` or `too_large` message,
+    `renumbered` run of a queued one, `refused` or `unreadable`, as the text says.
+    """
+
+    def __init__(self, message: str, *, kind: str, message_id: str = "") -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message_id = message_id
+        """Sent again under this id, the message counts once."""

@@ -8,11 +8,9 @@ from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from pydantic import BaseModel, Field
 
-from .conversation import Conversation
+from .conversation import Append, Conversation, Operation, Rewrite, operation_bytes
 from .event_data import EVENT_DATA, EventType, LoggedData, ToolProgressData
-from .json_types import JsonObject
-from .messages import Message
-from .operations import Append, Operation, Rewrite, operation_bytes
+from .messages import JsonObject, Message
 from .tool_calls import ToolProgress
 
 Data = TypeVar("Data")

@@ -9,10 +9,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, field_validator
 
-from .agent import Agent
-from .json_types import JsonObject
-from .messages import Message
-from .valid_text import bounded_text, valid_json
+from .agents import Agent
+from .messages import JsonObject, Message
+from .text import bounded_text, valid_json
 
 GuardrailPoint = Literal["input", "output", "tool"]
 

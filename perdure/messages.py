@@ -5,13 +5,25 @@ from __future__ import annotations
 import operator
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import IO, Annotated, Any, Literal, Self
+from typing import IO, Annotated, Any, Literal, Self, TypeAlias
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field, model_validator
 
-from .exchanged import Exchanged
-from .json_types import JsonObject
 from .media import described_content, read_content
+
+
+class Exchanged(BaseModel):
+    """Keeps the fields that this version does not know, and passes them on.
+
+    The processes of one run need not be of one version: a run may be started by a newer client, continued by an older
+    worker, and continued again by a newer one. What the older one does not understand must still arrive.
+    """
+
+    model_config = ConfigDict(extra="allow")
+
+
+JsonObject: TypeAlias = dict[str, Any]
+"""A JSON object: the keys are strings, the values have a JSON form."""
 
 Role = Literal["system", "user", "assistant", "developer", "tool"]
 DELEGATED = "task-delegation"

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import re
+import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from threading import Lock
@@ -13,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from .agent import Agent
+from .agents import Agent
 
 Value = TypeVar("Value")
 
@@ -279,3 +281,33 @@ def _percent_encoded(character: str) -> str:
     if character.isascii() and (character.isalnum() or character in "_.-~"):
         return character
     return "".join(f"%{byte:02X}" for byte in character.encode(errors="replace"))
+
+
+class WithoutSecrets(logging.Filter):
+    """Redacts a record: its text and its traceback, which is only left as text (`exc_text`). Lets every record pass."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        if getattr(record, "is_redacted", False):
+            return True
+        try:
+            text = record.getMessage()
+        except Exception:
+            text = str(record.msg)
+        record.msg, record.args = redacted_excerpt(text), None
+        if record.exc_info and record.exc_info[1] is not None:
+            record.exc_text = "".join(traceback.format_exception(record.exc_info[1])).rstrip()
+        record.exc_info = None
+        if record.exc_text:
+            record.exc_text = redacted_excerpt(record.exc_text)
+        record.is_redacted = True
+        return True
+
+
+_without_secrets = WithoutSecrets()
+
+
+def get_logger(name: str) -> logging.Logger:
+    """The logger of that name, whose records are redacted whoever handles them."""
+    logger = logging.getLogger(name)
+    logger.addFilter(_without_secrets)
+    return logger

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from .agent import Property
+from .declared_tools import Property
 
 Schema = dict[str, Any]
 

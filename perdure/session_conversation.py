@@ -8,10 +8,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import chain
 
-from .conversation import Conversation, ConversationRef
-from .message_sizes import total_bytes
+from .conversation import (
+    Append,
+    Conversation,
+    ConversationRef,
+    Instruct,
+    Operation,
+    next_digest,
+    operation_bytes,
+    total_bytes,
+)
 from .messages import Message, TextPart
-from .operations import Append, Instruct, Operation, next_digest, operation_bytes
 
 WITHHELD = "[withheld: the input guardrail has refused the conversation with this result in it]"
 MAX_SHOWN_BYTES = 64 * 1024

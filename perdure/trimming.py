@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from .conversation import Conversation
-from .message_sizes import message_chars
+from .conversation import Conversation, message_chars
 from .messages import Message
 
 KEPT_AT_LEAST = 2

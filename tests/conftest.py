@@ -16,8 +16,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.binary import find_binary
-from perdure.client.embedded.settings import FAIR, FAST, dynamic_config
+from perdure.client.embedded.launch import FAIR, FAST, dynamic_config, find_binary
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
 from perdure.testing import ScriptedModel

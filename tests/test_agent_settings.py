@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
-from perdure.agent_settings import (
+from perdure.agents import Agent
+from perdure.errors import ConfigurationError, LoadError
+from perdure.options import RunOptions
+from perdure.settings.agent_file import (
     OPTION_NAMES,
     called_options,
     context_messages,
@@ -15,8 +17,6 @@ from perdure.agent_settings import (
     session_settings,
     setting_problems,
 )
-from perdure.errors import ConfigurationError, LoadError
-from perdure.options import RunOptions
 
 
 def agent(**metadata: Any) -> Agent:

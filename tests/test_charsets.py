@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 
-from perdure.charsets import _DECODED, charset_in
 from perdure.providers.clients import _http_client_class
-from perdure.tools.a2a.http import http_client
-from perdure.tools.a2a.settings import Options, Settings
+from perdure.text import _DECODED, charset_in
 from perdure.tools.mcp.declaration import Server
 from perdure.tools.mcp.http import HostClient
-from perdure.tools.openapi.answers import _text
-from perdure.tools.openapi.http import HttpAnswer
+from perdure.tools.openapi.http import HttpAnswer, _text
+from perdure.tools.remote.a2a_http import http_client
+from perdure.tools.remote.a2a_settings import Options, Settings
 
 BODY = b"Mnchen-3ya"
 """What punycode would make something else of."""

@@ -10,11 +10,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.conversation import BATCH_BYTES, Conversation, ConversationRef, DigestMismatchError
+from perdure.conversation import (
+    BATCH_BYTES,
+    Append,
+    Conversation,
+    ConversationRef,
+    DigestMismatchError,
+    Rewrite,
+    Trim,
+    message_chars,
+    operation_bytes,
+    total_bytes,
+)
 from perdure.history.transcript import Transcript
-from perdure.message_sizes import message_chars, total_bytes
 from perdure.messages import ImagePart, Message, ToolCall, ToolResult
-from perdure.operations import Append, Rewrite, Trim, operation_bytes
 
 CALL = ToolCall(id="1", name="look", arguments='{"at": "sky"}')
 HELLO = [Message.system("Be brief."), Message.user("Hi")]

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent, CustomTool, PromptyTool
+from perdure.agents import Agent
 from perdure.client.run_input import run_input
-from perdure.delegates import is_delegate, with_delegates
+from perdure.declared_tools import CustomTool, PromptyTool
 from perdure.errors import ConfigurationError, LoadError
-from perdure.peers import as_started
+from perdure.settings.delegates import as_started, is_delegate, with_delegates
 
 AT = "http://researcher:8000"
 

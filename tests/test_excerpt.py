@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from perdure.excerpt import counted, excerpt, one_line, visible, visible_json
+from perdure.text import counted, excerpt, one_line, visible, visible_json
 
 
 @pytest.mark.parametrize(("text", "shown"), [("", ""), ("a\nbcd", "a\nbcd"), ("a\nbcde", "a\nbc…")])

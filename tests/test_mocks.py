@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.errors import ConfigurationError
-from perdure.mocks import MAX_BYTES, is_set, mock_responses, read_responses, variable_of
+from perdure.settings.mocks import MAX_BYTES, is_set, mock_responses, read_responses, variable_of
 
 
 @pytest.mark.parametrize(

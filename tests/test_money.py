@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.money import format_usd
+from perdure.text import format_usd
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from perdure.errors import ConfigurationError
-from perdure.rates import parsed_rates, rate_name, require_rates, shown_rate
+from perdure.providers.rates import parsed_rates, rate_name, require_rates, shown_rate
 
 
 def test_rates_are_calls_per_second() -> None:

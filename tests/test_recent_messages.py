@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from perdure.loop.tool_round import MAX_BYTES, recent_messages
 from perdure.messages import ImagePart, Message, TextPart, ToolCall, ToolResult
-from perdure.recent_messages import MAX_BYTES, recent_messages
 
 CALL = ToolCall(id="1", name="look", arguments='{"where": "sea"}')
 SAID = [

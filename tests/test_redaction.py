@@ -10,13 +10,12 @@ import pytest
 
 from perdure.activities.heartbeat import Heart
 from perdure.activities.model import ask_model
-from perdure.agent import Agent
-from perdure.logs import get_logger
+from perdure.agents import Agent
 from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.prompty.load import load_dict
 from perdure.providers import close_clients
-from perdure.redaction import MAX_LOGGED_CHARS, Redactor, Secret, redact, redacted_excerpt
+from perdure.redaction import MAX_LOGGED_CHARS, Redactor, Secret, get_logger, redact, redacted_excerpt
 
 
 def test_keys_are_taken_out_of_a_text(monkeypatch: pytest.MonkeyPatch) -> None:

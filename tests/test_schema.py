@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Property
+from perdure.declared_tools import Property
 from perdure.schema import CLOSED, PLAIN, STRICT, SchemaRules, object_schema
 
 STRING = {"type": "string"}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.conversation import Conversation, ConversationRef
+from perdure.conversation import Append, Conversation, ConversationRef, Operation, Trim
 from perdure.messages import Message, ToolCall, ToolResult
-from perdure.operations import Append, Operation, Trim
 from perdure.session_conversation import WITHHELD, SessionConversation, handed_over, let_through
 
 SEED = [Message.system("Be kind."), Message.user("one"), Message.assistant("two")]

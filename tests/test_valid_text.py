@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
-from perdure.tools.builtin.read_result import _places
-from perdure.valid_text import bounded_text
+from perdure.text import bounded_text
+from perdure.tools.builtin import _places
 
 
 def test_a_cut_text_ends_with_a_whole_word() -> None:

@@ -11,13 +11,13 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from cachetools import TTLCache
 from temporalio import activity
 
-from ..agent import Agent
+from ..agents import Agent
 from ..errors import ConfigurationError
-from ..excerpt import one_line
 from ..prompty.portable import credentials_in, resolve_environment
 from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.inventory import Lacking
 from ..redaction import redacted_excerpt
+from ..text import one_line
 from ..tools.signature import is_async
 from ..tools.user_loop import UserLoop
 from .run_cache import KnownRun

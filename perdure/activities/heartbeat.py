@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from contextvars import ContextVar, copy_context
+from datetime import timedelta
+from typing import Any
 
 from temporalio import activity
 from temporalio.api.failure.v1 import Failure
-from temporalio.client import WorkflowExecutionDescription
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.exceptions import ApplicationError, ApplicationErrorCategory
+from temporalio.service import RPCError
 
 from ..errors import ConfigurationError
-from ..excerpt import one_line
-from ..logs import get_logger
 from ..payloads.failures import text_of
-from ..protocol.activities import NOT_HERE, STREAM_SECONDS, StreamedText
-from ..redaction import redact, redactor
+from ..protocol.activities import NOT_HERE, STREAM_SECONDS, SUSPECT_WAITS, Offer, StreamedText
+from ..redaction import get_logger, redact, redactor
+from ..text import one_line
+from ..tool_calls import progress_of
+from .failures import starts_so_far
 
 _log = get_logger("perdure.runs")
 
@@ -224,3 +228,114 @@ class Heart:
                 async with asyncio.timeout(HEARTBEAT_SECONDS):
                     await self._news.wait()
                 await asyncio.sleep(STREAM_SECONDS)
+
+
+def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
+    """The details that the attempt before this one has told last; where starts are counted, without the count."""
+    details = tuple(activity.info().heartbeat_details)
+    if is_counted or (details and is_count_of_starts(details[0])):
+        details = details[1:]
+    return details[:-1] if details and progress_of(details[-1]) else details
+
+
+def is_count_of_starts(detail: Any) -> bool:
+    """Whether a detail of a heartbeat says how often a call was started, as those of suspects do."""
+    return isinstance(detail, dict) and detail.get("event") == "tool_starts"
+
+
+def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
+    """`handed_on` of the current activity, for whatever thread, task or callback asks."""
+    context = copy_context()
+
+    async def ask() -> bool:
+        return await asyncio.get_running_loop().create_task(handed_on(), context=context)
+
+    return ask
+
+
+async def handed_on() -> bool:
+    """Whether this activity was cancelled because another attempt goes on with it, not because its run is over.
+
+    Costs a request to the server where the cancellation itself does not say.
+    """
+    details = activity.cancellation_details()
+    if details is None or details.cancel_requested:
+        return False
+    if details.worker_shutdown:
+        return True
+    # The server does not know this attempt any more: the run is over, or this worker was taken for lost.
+    info = activity.info()
+    assert info.workflow_id is not None
+    handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+    try:
+        description = await handle.describe()
+    except RPCError:
+        return True
+    is_cancelled = description.raw_description.workflow_extended_info.cancel_requested
+    return description.status == WorkflowExecutionStatus.RUNNING and not is_cancelled
+
+
+FREE_STARTS = 2
+"""As often a call is started beside any other: most workers are lost for reasons of their own."""
+FIRST_WAIT, LONGEST_WAIT, GROWTH = 1.0, 60.0, 0.2
+"""Seconds until a suspect is offered again: a fifth of the time that has passed."""
+
+
+class Suspects:
+    """The suspects of one worker."""
+
+    def __init__(self) -> None:
+        self._is_busy = False
+
+    @contextmanager
+    def alone(self, starts: int) -> Iterator[None]:
+        """The block runs beside no other suspect, if a call that was started so often is one.
+
+        Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere.
+        """
+        if starts < FREE_STARTS:
+            yield
+            return
+        if self._is_busy:
+            raise _later()
+        _log.warning(
+            "%s of run %s was lost with %d workers: it is started beside no other such call",
+            *(activity.info().activity_type, activity.info().workflow_id, starts),
+        )
+        self._is_busy = True
+        try:
+            yield
+        finally:
+            self._is_busy = False
+
+
+def starts_before(offer: Offer | None) -> int:
+    """How often the call of this activity was started by workers that were lost with it."""
+    if offer is not None:
+        return starts_so_far()
+    details = activity.info().heartbeat_details
+    if details and is_count_of_starts(details[0]):
+        return int(details[0]["starts"])
+    return min(activity.info().attempt - 1, FREE_STARTS)  # Later starts are counted; other attempts have waited.
+
+
+async def count_suspect() -> dict[str, Any]:
+    """Record one more start before it happens, so that waiting does not count; the detail that later beats begin with.
+
+    Raises RPCError.
+    """
+    counted = {"event": "tool_starts", "starts": starts_before(None) + 1}
+    handle = activity.client().get_async_activity_handle(task_token=activity.info().task_token)
+    await handle.heartbeat(counted, *last_heartbeat(is_counted=False))
+    return counted
+
+
+def _later() -> ApplicationError:
+    info = activity.info()
+    waited = (info.current_attempt_scheduled_time - info.scheduled_time).total_seconds()
+    return ApplicationError(
+        "It was lost with several workers, and waits until another such call has ended here",
+        type=SUSPECT_WAITS,
+        next_retry_delay=timedelta(seconds=min(max(FIRST_WAIT, GROWTH * waited), LONGEST_WAIT)),
+        category=ApplicationErrorCategory.BENIGN,
+    )

@@ -9,16 +9,16 @@ from typing import Any, Literal, get_args
 
 from pydantic_core import PydanticSerializationError, to_jsonable_python
 
-from ..agent import Agent
+from ..agents import Agent
+from ..arguments import json_value
 from ..errors import ConfigurationError, LoadError
-from ..excerpt import one_line
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
-from ..json_values import json_value
 from ..loop.verdicts import rewritten_text
 from ..messages import Message
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..providers.structured import read_answer
+from ..text import one_line
 from ..tools.failed import with_advice
 from ..tools.signature import is_async
 from ..tools.user_loop import ThisLoop, UserLoop

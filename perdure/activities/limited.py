@@ -6,14 +6,21 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..agent import DEFAULT_PROVIDER, Agent
+from ..agents import DEFAULT_PROVIDER, Agent
+from ..arguments import Place, dotted
 from ..errors import ConfigurationError
-from ..hosts import is_listed, server_in
-from ..prompty.places import Place, dotted, last_name, maps_in, strings
-from ..prompty.portable import document_of
-from ..prompty.secrets import credential_id, env_name, env_value, is_env_reference, is_resolved_late, takes_credential
+from ..prompty.portable import (
+    credential_id,
+    document_of,
+    env_name,
+    env_value,
+    is_env_reference,
+    is_resolved_late,
+    takes_credential,
+)
+from ..prompty.shorthands import last_name, maps_in, strings
 from ..providers.sdks import PROVIDER_KEYS, keys_for
-from ..worker_limits import OPEN, Refused, WorkerLimits, options_for, refused_url, wider_limits
+from ..worker_limits import OPEN, Refused, WorkerLimits, is_listed, options_for, refused_url, server_in, wider_limits
 
 _NO_ADDRESSES = frozenset(
     {"description", "parameters", "bindings", "headers", "extra_headers", "args", "env", "recorded", "perdure"}

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from functools import lru_cache, partial
 from inspect import signature
 from typing import Any
 
 from pydantic_core import PydanticSerializationError
 
-from ..agent import Agent
+from ..agents import Agent
 from ..arguments import deeper_than
 from ..errors import ModelError
-from ..excerpt import excerpt
 from ..messages import Message, ModelReply
 from ..options import RunOptions
-from ..payloads.limits import MAX_RESULT_BYTES, size_of
+from ..payloads.failures import MAX_RESULT_BYTES, size_of
+from ..protocol.activities import Offer
 from ..providers.base import Delta, Provider
 from ..providers.memo import Unchanging
 from ..providers.prices import Prices
 from ..providers.registry import provider_for
 from ..redaction import redact, redacted_excerpt, redactor
+from ..text import bounded_text, excerpt, valid_json, valid_text
 from ..tools.user_loop import UserLoop
-from ..valid_text import bounded_text, valid_json, valid_text
+from .credentials import CredentialError, Credentials, UnknownCredentialError
+from .failures import refusal
 from .heartbeat import Heart
+from .run_cache import KnownRun
 
 PRICE_SECONDS = 10.0
 """For the worker's own function of prices."""
@@ -167,3 +170,40 @@ async def priced(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
         problem = excerpt(redacted_excerpt(f"{type(error).__name__}: {error}"), 200)
         reply.warnings.append(f"The cost of a model call is not known, for the worker's prices failed: {problem}")
     return reply
+
+
+async def ask_with_credentials(
+    credentials: Credentials, run: KnownRun, offer: Offer | None, ask: Callable[[Agent], Awaitable[ModelReply]]
+) -> ModelReply:
+    """What `ask` gives for the run's agent with its secrets, asked once more where the provider refuses an old one.
+
+    Raises the ApplicationError that leaves the call to other workers, ModelError, and what `ask` raises.
+    """
+    try:
+        return await ask(await _for_model(credentials, run, offer))
+    except ModelError as error:
+        if error.kind != "authentication" or not credentials.forget(run):
+            raise
+    return await ask(await _for_model(credentials, run, offer))
+
+
+async def agent_for_tool(credentials: Credentials, run: KnownRun, name: str, offer: Offer | None) -> Agent:
+    """The run's agent, as this function of a tool of its can be called.
+
+    Raises the ApplicationError that leaves the call to other workers, and CredentialError.
+    """
+    try:
+        return await credentials.for_tool(run, name)
+    except UnknownCredentialError as error:
+        raise refusal(error.lacking(), offer) from None
+
+
+async def _for_model(credentials: Credentials, run: KnownRun, offer: Offer | None) -> Agent:
+    try:
+        return await credentials.for_model(run)
+    except UnknownCredentialError as error:
+        raise refusal(error.lacking(), offer) from None
+    except CredentialError as error:
+        model = run.agent.model
+        provider = model.provider_key if model else "perdure"
+        raise ModelError(str(error), kind="timeout" if error.is_late else "connection", provider=provider) from None

@@ -6,40 +6,112 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
+from hashlib import blake2b
 from os import PathLike
 from typing import Any
 
 from temporalio import activity
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
+from temporalio.client import WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
-from ..conversation import Conversation
-from ..errors import RunCancelled
+from ..agents import Agent
+from ..conversation import Conversation, ConversationRef
+from ..errors import ConfigurationError, RunCancelled
 from ..guardrails import GuardrailResult
 from ..history.link import read_input
+from ..history.session import session_conversation
 from ..messages import Message, ModelReply
-from ..payloads.limits import require_recordable
+from ..options import RunOptions
+from ..payloads.failures import require_recordable, text_of
 from ..protocol import activities
+from ..protocol.activities import END_UNSTARTED, ModelInput, Unstarted, UnstartedInput
 from ..protocol.inventory import Inventory
 from ..protocol.run import RunInput
+from ..providers.mock import MockedModel
 from ..providers.prices import Prices
-from ..redaction import redactor
+from ..providers.prompted.call import PromptedCall
+from ..redaction import redact, redactor
+from ..text import bounded_text
 from ..tools.dispatch import ToolBox
 from ..tools.user_loop import UserLoop
-from .compacting import Compacting
+from .compaction import Compacting
 from .credentials import Credentials
-from .failures import typed_failures
-from .heartbeat import cancelled_meanwhile, heartbeats
+from .failures import refusal, typed_failures
+from .heartbeat import Heart, cancelled_meanwhile, heartbeats
 from .hooks import Hooks, judged_output
-from .mocked import mocked_model
-from .model import ask_model, priced
-from .offered import refusal
-from .permits import is_polled
-from .prompted import ask_prompted
+from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
+from .model import ask_model, ask_with_credentials, priced
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
-from .session_reading import read_session
-from .stock import Stock, lacking_compactor, lacking_guardrail
 from .tool_activities import ToolActivities
-from .unstarted import end_unstarted
-from .with_credentials import ask_with_credentials
+
+
+def mocked_model(run: KnownRun, input: ModelInput, *, is_honoured: bool) -> MockedModel:
+    """The stand-in for one call. Raises ConfigurationError when the run has fewer answers.
+
+    Raises ApplicationError in a worker that was not started to honour them.
+    """
+    if not is_honoured:
+        raise refusal(lacking_mocks(), input.offer)
+    return MockedModel(run.mock_responses or (), input.mock, reads_calls=not input.prompted)
+
+
+async def ask_prompted(
+    input: ModelInput, agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, **more: Any
+) -> ModelReply:
+    """The model's reply, with the tool calls that its text asks for; `more` is as for `ask_model`.
+
+    Only its answer is streamed, not what it writes while it may act. Raises what `ask_model` raises.
+    """
+    assert input.prompted
+    if input.prompted == "act":
+        options = options.model_copy(update={"stream": False, "raw": False})
+    # Ids are unique in the conversation, which other runs may have begun; and short, for people type them.
+    run = blake2b(current_link().workflow_id.encode(), digest_size=4).hexdigest()
+    call = PromptedCall(
+        agent, input.prompted, step=input.step, max_steps=options.max_iterations, ids=f"{run}-{input.iteration}"
+    )
+    return call.read(await ask_model(call.agent, call.messages(messages), options, heart, **more))
+
+
+async def read_session(key: LinkKey, reference: ConversationRef) -> Conversation:
+    """The conversation at exactly that version. Raises as `read_session_link` does."""
+    return await session_conversation(activity.client(), *key, reference)
+
+
+FIRST_EVENTS = 50
+"""Workflow tasks that fail again and again are not recorded again: the first success would be among so many."""
+
+
+@activity.defn(name=END_UNSTARTED)
+async def end_unstarted(input: UnstartedInput) -> Unstarted:
+    """Terminate the workflow if none of its workflow tasks has been completed.
+
+    Nothing of it has been executed then, unless a worker begins with it at this very moment. Raises `RPCError`.
+    """
+    handle = activity.client().get_workflow_handle(input.workflow_id, run_id=input.run_id)
+    why = ""
+    async for event in handle.fetch_history_events(page_size=FIRST_EVENTS):
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_COMPLETED:
+            return Unstarted(ended=False)
+        if event.event_type == EventType.EVENT_TYPE_WORKFLOW_TASK_FAILED:
+            why = await _text_of(event.workflow_task_failed_event_attributes.failure)
+    try:
+        await handle.terminate("no worker has executed it in the time that the calling run gives it")
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+    status = (await handle.describe()).status
+    return Unstarted(ended=status == WorkflowExecutionStatus.TERMINATED, why=redact(bounded_text(why, 1000)))
+
+
+async def _text_of(failure: Failure) -> str:
+    """What the failure says, decrypted if need be."""
+    try:
+        return await text_of(activity.client().data_converter, failure)
+    except ConfigurationError as problem:
+        return str(problem)
 
 
 class RunActivities:

@@ -6,16 +6,16 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 from cachetools import LRUCache
 from temporalio import activity
 
-from ..agent import Agent, Tool
-from ..conversation import Conversation, ConversationRef, DigestMismatchError
+from ..agents import Agent
+from ..conversation import Conversation, ConversationRef, DigestMismatchError, conversation_bytes
+from ..declared_tools import Tool
 from ..history.link import read_beginning, read_link
-from ..message_sizes import conversation_bytes
 from ..messages import Message
 from ..options import RunOptions
 from ..prompty.portable import credentials_in, resolve_environment
@@ -25,7 +25,27 @@ from ..protocol.run import RunInput
 from ..tool_calls import RecordedSignature, agents_in
 from ..worker_limits import OPEN, WorkerLimits
 from .limited import require_allowed
-from .run_sizes import HEADS_SHARE, bytes_of_run
+
+HEADS_SHARE = 8
+"""One eighth of the memory is for what runs are (agent, inputs, options), the rest for their conversations."""
+
+
+class Run(Protocol):
+    """A run without its conversation."""
+
+    recorded_agent: Agent
+    agents: dict[str, Agent]
+    offered: Sequence[Tool]
+    mock_responses: list[str] | None
+    inputs: dict[str, Any]
+
+
+def bytes_of_run(run: Run) -> int:
+    """About how many bytes the run takes, resolved agent included; never raises."""
+    nodes = [run.recorded_agent, *run.agents.values(), *run.offered]
+    declared = sum(len(node.model_dump_json(exclude_none=True)) for node in nodes)
+    return 8 * declared + 4 * sum(map(len, run.mock_responses or ())) + 4 * len(repr(run.inputs))
+
 
 Value = TypeVar("Value")
 

@@ -2,35 +2,167 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from temporalio import activity
 from temporalio.common import RawValue
 from temporalio.exceptions import ApplicationError
+from temporalio.service import RPCError
 
-from ..agent import Agent
+from ..agents import Agent
 from ..errors import ToolNotRegisteredError
 from ..guardrails import GuardrailResult
-from ..messages import ToolResult
+from ..history.results import read_result
+from ..messages import TextPart, ToolResult
+from ..payloads.failures import MAX_PAYLOAD_BYTES, size_of
 from ..protocol import activities
-from ..redaction import redactor
-from ..tool_calls import ToolRequest
+from ..redaction import get_logger, redactor
+from ..tool_calls import ToolProgress, ToolRequest
+from ..tool_results import SHOWN_BYTES, STORED, KeptResults, SizeLimits
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
+from ..tools.results import to_result
 from ..trace_ids import TraceIds
-from .attempts import asked_from_anywhere, last_heartbeat
 from .credentials import CredentialError, Credentials
-from .failures import typed_failures
-from .heartbeat import cancelled_meanwhile, heartbeats
-from .offered import count_start, refusal, starts_so_far
-from .results import recordable, result_limits, run_results
+from .failures import count_start, refusal, starts_so_far, typed_failures
+from .heartbeat import (
+    FREE_STARTS,
+    HEARTBEAT_SECONDS,
+    Heart,
+    Suspects,
+    asked_from_anywhere,
+    cancelled_meanwhile,
+    count_suspect,
+    heartbeats,
+    last_heartbeat,
+    starts_before,
+)
+from .inventory import changed_tool, lacking_tool
+from .model import agent_for_tool
 from .run_cache import KnownRun, RunCache, current_link
-from .said_by_tools import Cancellation, Telling
-from .stock import changed_tool, lacking_tool
-from .suspects import FREE_STARTS, Suspects, count_suspect, starts_before
-from .with_credentials import agent_for_tool
+
+MOST_PER_CHARACTER = 6
+"""Bytes of JSON, as for a control character."""
+
+
+def result_limits(request: ToolRequest) -> SizeLimits:
+    """How large the result of the current activity may be: as much as can be kept.
+
+    The history does not say which call the result of a local activity belongs to: it keeps what the model is shown.
+    """
+    limits = (STORED if _is_stored() else SizeLimits()).for_one_of(request.calls)
+    return replace(limits, text_bytes=min(limits.text_bytes, SHOWN_BYTES)) if activity.info().is_local else limits
+
+
+def recordable(result: ToolResult, limits: SizeLimits) -> ToolResult:
+    """The result, certain to fit into one payload even if it can't be compressed.
+
+    As JSON, text may take several times its bytes: then less of it is kept.
+    """
+    if _is_stored() or _length(result) * MOST_PER_CHARACTER <= MAX_PAYLOAD_BYTES:
+        return result
+    while size_of(result) > MAX_PAYLOAD_BYTES and limits.text_bytes > SHOWN_BYTES:
+        limits = replace(limits, text_bytes=max(limits.text_bytes // 2, SHOWN_BYTES))
+        result = to_result(result, limits)
+    return result
+
+
+def run_results() -> KeptResults:
+    """Finds the results of the run that the current activity belongs to; may be awaited on any event loop."""
+    client, link, loop = activity.client(), current_link(), asyncio.get_running_loop()
+
+    async def find(call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
+        found = read_result(
+            client, *link, call_id, iteration=iteration, to_result=partial(to_result, limits=STORED), ignored=ignored
+        )
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(found, loop))
+
+    return find
+
+
+def _is_stored() -> bool:
+    return activity.client().data_converter.external_storage is not None
+
+
+def _length(result: ToolResult) -> int:
+    return sum(len(part.value if isinstance(part, TextPart) else part.source) for part in result.parts)
+
+
+_log = get_logger("perdure.runs")
+
+
+class Telling:
+    """The details of an activity's heartbeats: how often it was started, what the tool tells, and how far it is.
+
+    `starts`, the detail that says how often, is None where nobody counts them.
+    """
+
+    def __init__(self, heart: Heart, starts: object | None) -> None:
+        self._heart = heart
+        self._starts = () if starts is None else (starts,)
+        self._details = last_heartbeat(is_counted=isinstance(starts, int))
+        self._progress: tuple[ToolProgress, ...] = ()
+
+    def heartbeat(self, *details: object) -> None:
+        """Take the tool's details."""
+        self._details = details
+        self._tell()
+
+    def report(self, progress: ToolProgress) -> None:
+        """Take the tool's progress, which comes after its details."""
+        self._progress = (progress,)
+        self._tell()
+
+    def _tell(self) -> None:
+        self._heart.tell(*self._starts, *self._details, *self._progress)
+
+
+class Cancellation:
+    """Whether the run of this activity was cancelled.
+
+    The activity itself is cancelled later, after `RunOptions.cancel_grace`. So the server is asked, but only where
+    somebody wants to know: each second, from the first question on.
+    """
+
+    def __init__(self) -> None:
+        info = activity.info()
+        assert info.workflow_id is not None
+        self._own = activity._Context.current().cancelled_event
+        self._loop = asyncio.get_running_loop()
+        self._handle = activity.client().get_workflow_handle(info.workflow_id, run_id=info.workflow_run_id)
+        self._is_asked = self._is_known = self._has_ended = False
+        self._asking: asyncio.Task[None] | None = None
+
+    def is_cancelled(self) -> bool:
+        """What is known of it now; from any thread."""
+        if not self._is_asked:
+            self._is_asked = True
+            self._loop.call_soon_threadsafe(self._begin)
+        return self._is_known or self._own.is_set()
+
+    def stop(self) -> None:
+        """Ask no more."""
+        self._has_ended = True
+        if self._asking is not None:
+            self._asking.cancel()
+
+    def _begin(self) -> None:
+        if not self._has_ended:
+            self._asking = self._loop.create_task(self._ask())
+
+    async def _ask(self) -> None:
+        while not self._is_known:
+            try:
+                description = await self._handle.describe()
+            except RPCError as error:
+                _log.debug("whether the run is cancelled is not known: %s", error)
+            else:
+                self._is_known = description.raw_description.workflow_extended_info.cancel_requested
+            await asyncio.sleep(HEARTBEAT_SECONDS)
 
 
 class ToolActivities:

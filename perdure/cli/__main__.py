@@ -1,5 +1,7 @@
 """`python -m perdure.cli`, which is what `perdure` runs."""
 
+from __future__ import annotations
+
 from .entry import main
 
 if __name__ == "__main__":

@@ -9,35 +9,26 @@ import typer
 from typer.core import TyperGroup
 
 from .._version import __version__
-from .answer import answer
-from .approve import approve
-from .cancel import cancel
-from .chat import chat
-from .codec_server import codec_server
+from .chat.chat import chat
 from .completion import choose_server
-from .deny import deny
-from .dev import dev
+from .control import cancel, steer
+from .decide import answer, approve, deny
 from .docs import docs
-from .encryption_key import encryption_key
+from .encryption import codec_server, encryption_key
 from .events import events
 from .export import export
 from .fork import fork
 from .ls import ls
-from .messages import messages
+from .read import messages, result, status, watch
 from .rerun import rerun
-from .result import result
 from .resume import resume
 from .run import run
 from .run_options import CommandWithRunOptions
 from .schedule import schedule
-from .server import server
-from .setup import setup
+from .services import dev, server, setup
 from .show import show
-from .status import status
-from .steer import steer
 from .trace import CommandThatSends, trace
 from .validate import validate
-from .watch import watch
 from .worker import worker
 
 GROUPS = {

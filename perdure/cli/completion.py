@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Mapping
-from typing import Any
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
+from .problems import Failure, UsageProblem
+
+if TYPE_CHECKING:
+    from temporalio.client import WorkflowExecutionStatus
 
 SECONDS = 2.0
 """Whoever presses the tab key waits no longer."""
@@ -40,8 +47,6 @@ def session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]
 
 
 def _query(workflow: str = WORKFLOW) -> str:
-    from .ls_query import Filters
-
     return Filters(workflow=workflow).query()
 
 
@@ -71,3 +76,97 @@ async def _found(query: str) -> list[tuple[str, str]]:
         (run.id, f"{run.typed_search_attributes.get(AGENT, 'run')}, {run.status.name.lower() if run.status else '?'}")
         async for run in client.list_workflows(query, limit=LIMIT)
     ]
+
+
+Status = Literal["running", "waiting", "completed", "failed", "cancelled", "terminated", "timed-out"]
+
+EXECUTION_STATUS: dict[str, str] = {
+    "running": "Running",
+    "completed": "Completed",
+    "failed": "Failed",
+    "cancelled": "Canceled",
+    "terminated": "Terminated",
+    "timed-out": "TimedOut",
+}
+
+WORDS = {name: word for word, name in EXECUTION_STATUS.items()}
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
+
+
+@dataclass(frozen=True)
+class Filters:
+    """Which runs are listed; None and "" are for all."""
+
+    status: Status | None = None
+    agent: str | None = None
+    tenant: str | None = None
+    session: str | None = None
+    origin: str | None = None
+    min_cost: float | None = None
+    since: str | None = None
+    older_than: str | None = None
+    where: str | None = None
+    workflow: str = WORKFLOW
+
+    def query(self) -> str:
+        """The query. Raises `UsageProblem` for an age that is none."""
+        return " AND ".join(self._conditions())
+
+    def _conditions(self) -> Iterator[str]:
+        from ..protocol import search_attributes as known
+
+        yield f"WorkflowType = '{self.workflow}'"
+        if self.status == "waiting":
+            yield f"ExecutionStatus = 'Running' AND {known.STATUS.name} = 'waiting'"
+        elif self.status:
+            yield f"ExecutionStatus = '{EXECUTION_STATUS[self.status]}'"
+        else:
+            yield "ExecutionStatus != 'ContinuedAsNew'"  # a run is listed once, by its last link
+        equal = ((known.AGENT, self.agent), (known.TENANT, self.tenant), (known.SESSION, self.session))
+        for key, value in (*equal, (known.ORIGIN, self.origin)):
+            if value is not None:
+                yield f"{key.name} = {known.quoted(value)}"
+        if self.min_cost is not None:
+            yield f"{known.COST.name} >= {self.min_cost:.12g}"
+        for option, operator, age in (("--since", ">=", self.since), ("--older-than", "<", self.older_than)):
+            if age is not None:
+                yield f"StartTime {operator} '{_moment(option, age).isoformat()}'"
+        if self.where:
+            yield f"({self.where})"
+
+
+def word_of(status: WorkflowExecutionStatus | None) -> str:
+    """How Temporal's status is called here."""
+    name = status.name.title().replace("_", "") if status else ""
+    return WORDS.get(name, name.lower())
+
+
+def explained(message: str, filters: Filters) -> Failure | UsageProblem:
+    """What to tell the user when the server does not take the query."""
+    from ..protocol.search_attributes import ALL
+
+    if missing := [key.name for key in ALL if key.name in message and key.name not in (filters.where or "")]:
+        return Failure(
+            f"this server does not know the search attribute {', '.join(missing)} in this namespace, by which runs "
+            "would be found: `perdure setup` registers it. Runs that were started before do not have it"
+        )
+    return UsageProblem(
+        f"--where {filters.where!r}: the server does not take the query: {message}. Expected a list filter of "
+        "Temporal's, such as: StartTime > '2030-01-31T00:00:00Z' AND PerdureTenant = 'acme'"
+        if filters.where
+        else f"the server does not take the query: {message}"
+    )
+
+
+def _moment(option: str, age: str) -> datetime:
+    """A time before now, such as `2h`, or one that is given."""
+    found = _AGE.fullmatch(age.strip().lower())
+    if found and found[2] in _UNITS:
+        return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: float(found[1])})
+    try:
+        return datetime.fromisoformat(age).astimezone()
+    except ValueError:
+        raise UsageProblem(
+            f"{option} {age!r}: expected an age such as 30s, 15min, 2h, 3d, 1w, or a time such as 2030-01-31T08:00"
+        ) from None

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ..excerpt import one_line, visible
+from ..text import one_line, visible
 from .console import say
 from .problems import Failure, UsageProblem
 
 if TYPE_CHECKING:
-    from ..agent import Agent
-    from .recorded import CommandMemo
+    from ..agents import Agent
+    from .user_code import CommandMemo
 
 _ASKED = "Go on? [y/N] "
 
@@ -46,7 +46,7 @@ async def require_consent(
 
 
 async def _says_yes() -> bool:
-    from .keyboard import Lines
+    from .terminal import Lines
 
     lines = Lines()
     lines.listen()
@@ -79,7 +79,7 @@ def _may_be_loaded(path: Path, *, is_own: bool) -> bool:
 
 def _beyond(agent: Agent) -> list[str]:
     from ..activities.limited import refusals
-    from ..prompty.places import dotted
+    from ..arguments import dotted
     from ..prompty.portable import document_of
     from ..worker_limits import WorkerLimits
 
@@ -89,9 +89,8 @@ def _beyond(agent: Agent) -> list[str]:
 
 def _uses(agent: Agent) -> Iterator[str]:
     """The hosts, variables, credentials and commands that an agent names, each kind in one text."""
-    from ..prompty.places import strings
-    from ..prompty.portable import document_of
-    from ..prompty.secrets import credential_id, env_name
+    from ..prompty.portable import credential_id, document_of, env_name
+    from ..prompty.shorthands import strings
 
     document = document_of(agent)
     reached = {key: value for key, value in document.items() if key in ("model", "tools")}
@@ -108,7 +107,7 @@ def _uses(agent: Agent) -> Iterator[str]:
 
 
 def _host(text: str) -> str:
-    from ..hosts import server_in
+    from ..worker_limits import server_in
 
     server = server_in(text)
     return str(server) if server else ""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import typer
 
-from ..excerpt import counted, one_line, visible, visible_json
-from ..money import format_usd
+from ..text import counted, format_usd, one_line, visible, visible_json
 
 if TYPE_CHECKING:
     from ..protocol.outcome import RunResult
@@ -183,3 +184,44 @@ def describe_spending(result: RunResult) -> str:
 
 def _is_coloured() -> bool:
     return sys.stderr.isatty() and not os.environ.get("NO_COLOR")
+
+
+def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
+    """The rows as lines; [] when there are none."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
+def short_call(name: str, arguments: Any, limit: int = 200) -> str:
+    """`name(city="Paris", days=2)` on one line; the arguments are JSON text or any value, of which the end is cut."""
+    if isinstance(arguments, str):
+        try:
+            arguments = json.loads(arguments or "{}")
+        except ValueError:
+            return f"{one_line(name)}({one_line(arguments, limit)})"
+    if not isinstance(arguments, dict):
+        return f"{one_line(name)}({one_line(to_json(arguments, indent=None), limit)})"
+    pairs = ", ".join(f"{key}={to_json(value, indent=None)}" for key, value in arguments.items())
+    return f"{one_line(name)}({one_line(pairs, limit)})"
+
+
+class _Teller(logging.Handler):
+    def emit(self, record: logging.LogRecord) -> None:
+        say(record.getMessage(), "strong")
+
+
+@contextmanager
+def waiting_shown() -> Iterator[None]:
+    """Within it, a line on stderr says when the server stops to answer, and one when it answers again."""
+    from ..client.reading.watch import logger
+
+    teller, before = _Teller(), (logger.level, logger.propagate)
+    logger.addHandler(teller)
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    try:
+        yield
+    finally:
+        logger.removeHandler(teller)
+        logger.setLevel(before[0])
+        logger.propagate = before[1]

@@ -49,7 +49,7 @@ def run(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception) -> int:
     """Say what went wrong: a sentence when the user can do something about it, else the traceback."""
-    from .logs import say_as_configured
+    from .command import say_as_configured
 
     say_as_configured()
     if explanation := explain(error):

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..excerpt import one_line
-from ..money import format_usd
-from . import options
+from ..text import format_usd, one_line
+from . import run_options as options
+from .command import execute
 from .console import (
     answer,
     describe_call,
@@ -20,11 +20,10 @@ from .console import (
     describe_provider_tool,
     describe_warning,
     to_json,
+    waiting_shown,
 )
 from .problems import UsageProblem
-from .running import execute
-from .session import open_run
-from .waiting import waiting_shown
+from .server_connection import open_run
 
 if TYPE_CHECKING:
     from ..client import RunHandle

@@ -10,11 +10,11 @@ from typing import Annotated, Any
 import typer
 
 from ..private_files import private_opener
-from . import options
+from . import run_options as options
+from .command import execute
 from .console import answer, say, to_json
 from .problems import UsageProblem
-from .running import execute
-from .session import open_run
+from .server_connection import open_run
 
 
 def export(

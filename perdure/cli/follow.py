@@ -3,28 +3,53 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from ..commands import command_line, shell_word
 from ..errors import RunError
-from ..shell import command_line, shell_word
-from .asking import asking
-from .console import answer, answers_beside_says, describe_spending, say
-from .going_on import say_how_to_go_on
-from .menu import Detached, Menu, menu_on_interrupt
-from .problems import DONE, FAILED
+from .ask_person import Detached, Menu, asking, menu_on_interrupt
+from .console import answer, answers_beside_says, describe_spending, say, waiting_shown
+from .problems import DONE, FAILED, INTERRUPTED
 from .progress import Progress
-from .task_queue import mention_missing_worker
+from .run_options import option_name
+from .server_connection import Session
 from .terminal import Terminal, open_terminal
-from .waiting import waiting_shown
+from .worker_inside import mention_missing_worker, resume_command
+
+if TYPE_CHECKING:
+    from temporalio.client import Client
+
+    from ..client import RunHandle
+
+
+async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None:
+    """Name the option of the limit that ended the run, and the command that goes on; nothing after another error."""
+    from ..errors import LimitExceededError, MaxIterationsError
+    from ..loop.limits import is_uncertain
+    from ..options import RunOptions
+    from .user_code import read_recorded
+
+    if not isinstance(error, LimitExceededError | MaxIterationsError) or is_uncertain(error):
+        return
+    field = "max_iterations" if isinstance(error, MaxIterationsError) else ""
+    named = re.search(r"\bmax_\w+", f"{error.reason} {error}")
+    if not field and named and named[0] in RunOptions.model_fields:
+        field = named[0]
+    options = (await read_recorded(client, run_id)).input.options
+    limit = getattr(options, field or "max_repeated_calls")
+    more = f" {option_name(field or 'max_repeated_calls')} {2 * limit:g}" if limit else ""
+    say(f'  go on from there: perdure run --continue {shell_word(run_id)}{more} "go on"')
+
 
 if TYPE_CHECKING:
     from ..client import RunHandle
     from ..events import RunEvent
     from ..protocol.outcome import RunResult
-    from .session import Session
+    from .server_connection import Session
     from .view import View
 
     Shown: TypeAlias = Progress | View
@@ -184,3 +209,37 @@ async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
     """Whether the call still waits for an approval: in a run that is followed later, it was decided long ago."""
     waiting = {(each.run_id, each.digest) for each in (await handle.status()).pending_approvals}
     return (event.run_id, event.data.get("digest")) in waiting
+
+
+async def follow_to_the_end(
+    session: Session, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False
+) -> int:
+    """Show what the run does until it ends; interrupted, say how to go on. `follow` explains the arguments.
+
+    Returns the exit code; whoever detaches is told the same as who interrupts.
+    """
+    try:
+        code = await follow(session, handle, quiet=quiet, as_json=as_json, helps=helps)
+    except asyncio.CancelledError:
+        _say_how_to_go_on(handle, inside=session.works)
+        raise
+    except Detached:
+        _say_how_to_go_on(handle, inside=session.works)
+        return INTERRUPTED
+    if not quiet:
+        _say_where_to_look(session, handle, code)
+    return code
+
+
+def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
+    if code == DONE:
+        say(f"What it did: {command_line('show', handle.id)}", "faint")
+    if (url := session.ui_url(handle.id)) and not session.ends_here:
+        say(f"Temporal UI: {url}", "faint")
+
+
+def _say_how_to_go_on(handle: RunHandle, *, inside: bool) -> None:
+    say(f"Run {handle.id} goes on without this command." if not inside else f"Run {handle.id} waits for a worker.")
+    if inside:
+        say(f"  go on: {resume_command(handle.id)}")
+    say(f"  watch it: {command_line('watch', handle.id)}    end it: {command_line('cancel', handle.id)}")

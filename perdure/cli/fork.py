@@ -9,20 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..shell import command_line
-from . import options
-from .agent_file import load_agent
-from .beginning import Beginning, CodeSources, RunRequest, consent_to, hooks_of, memo_for, shared_queue
-from .inputs import read_given
+from ..commands import command_line
+from . import run_options as options
+from .agent_file import load_agent, read_given
+from .command import execute
 from .problems import UsageProblem
-from .recorded import read_recorded
 from .run import perform
 from .run_options import chosen_fields, run_options
-from .running import execute
-from .session import Session, find_run
+from .server_connection import Session, find_run
+from .start import Beginning, CodeSources, RunRequest, consent_to, hooks_of, memo_for, shared_queue
+from .user_code import read_recorded
 
 if TYPE_CHECKING:
-    from ..agent import Agent
+    from ..agents import Agent
     from ..client.fork import Fork
     from .user_code import UserCode
 

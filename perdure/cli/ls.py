@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -10,24 +11,63 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..excerpt import one_line, visible
-from ..money import format_usd
 from ..protocol.names import SESSION_WORKFLOW
-from . import options
-from .columns import in_columns
-from .console import answer, describe_seconds, say
-from .encrypted import key_of, mention_unread
-from .ls_query import Filters, Status, explained, word_of
+from ..text import counted, format_usd, one_line, visible
+from . import run_options as options
+from .command import execute
+from .completion import Filters, Status, explained, word_of
+from .console import answer, describe_seconds, in_columns, say
+from .ls_sessions import list_sessions, list_waiting
 from .problems import UsageProblem
-from .recorded import CommandMemo, read_memo
-from .running import execute
-from .session import Session, open_session
-from .session_list import list_sessions
-from .task_queue import resume_command
-from .waiting_runs import list_waiting
+from .server_connection import Session, open_session
+from .user_code import CommandMemo, read_memo
+from .worker_inside import resume_command
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowExecution
+
+    from ..payloads.encryption import EncryptionError
+
+
+def key_of(run: WorkflowExecution) -> str | None:
+    """The id of the key that the run's memo is encrypted with; None for one that is not encrypted by perdure."""
+    from ..payloads.encryption.codec import key_id_of
+
+    return next((id for payload in run.raw_info.memo.fields.values() if (id := key_id_of(payload))), None)
+
+
+def mention_unread(keys: Sequence[str | None]) -> None:
+    """Say of how many runs in a list the content can't be read, and which keys that would take."""
+    for key, count in Counter(keys).items():
+        why = f"encrypted (key {key}): PERDURE_ENCRYPTION_KEY lacks it here" if key else "another program made them"
+        say(
+            f"{counted(count, 'run')} can't be read: {why}. Their agents are what the search attributes say.",
+            "faint",
+        )
+
+
+async def tell_encrypted(session: Session, run_id: str, error: EncryptionError, *, as_json: bool = False) -> None:
+    """Print what is clear of a run that can't be decrypted, and say which key is missing."""
+    run = await session.client.get_workflow_handle(run_id).describe()
+    attributes = {pair.key.name: pair.value for pair in run.typed_search_attributes}
+    shown: dict[str, Any] = {
+        "id": run.id,
+        "status": run.status.name.lower() if run.status else "",
+        "encryptedWith": error.key_id,
+        "started": run.start_time.isoformat(timespec="seconds"),
+        "closed": run.close_time.isoformat(timespec="seconds") if run.close_time else None,
+        "taskQueue": run.task_queue,
+        "searchAttributes": {name: value for name, value in attributes.items() if name.startswith("Perdure")},
+    }
+    say(str(error), "faint")
+    if as_json:
+        answer(shown)
+        return
+    answer(f"{shown['status']}, encrypted (key {error.key_id})")
+    answer(f"started {shown['started']}" + (f", ended {shown['closed']}" if run.close_time else ""))
+    answer(f"task queue {run.task_queue!r}")
+    for name, value in shown["searchAttributes"].items():
+        answer(f"{name}: {value}")
 
 
 def ls(
@@ -131,7 +171,7 @@ async def _agent_in_memo(run: WorkflowExecution) -> str | None:
 
 async def _server_time(session: Session, found: Collection[WorkflowExecution]) -> datetime:
     """By which ages are told; asked only when there is one to tell."""
-    from ..client.server_clock import server_time
+    from ..client.connection import server_time
 
     return datetime.fromtimestamp(await server_time(session.client), UTC) if found else datetime.now(UTC)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING, NamedTuple
 
-from ..client.sessions.error import SessionError
+from ..commands import command_line
 from ..errors import (
     ApprovalError,
     ConfigurationError,
@@ -14,10 +14,10 @@ from ..errors import (
     RenderError,
     RunError,
     RunNotFound,
+    SessionError,
+    UnknownCallError,
     UnsupportedMediaError,
 )
-from ..kept_results import UnknownCallError
-from ..shell import command_line
 from .console import describe_call
 
 if TYPE_CHECKING:

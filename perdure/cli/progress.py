@@ -7,9 +7,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..decision_commands import decision_command, denial_command
-from ..excerpt import counted, one_line
-from ..money import format_usd
+from ..commands import decision_command, denial_command
+from ..text import counted, format_usd, one_line
 from .console import (
     describe_call,
     describe_decision,

@@ -8,17 +8,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ..excerpt import counted, one_line
-from ..money import format_usd
-from . import options
-from .agent_file import load_agent
+from ..text import counted, format_usd, one_line
+from . import run_options as options
+from .agent_file import load_agent, read_given
+from .command import execute
 from .consent import require_consent
 from .console import answer, describe_call, say
-from .inputs import read_given
 from .problems import DONE, FAILED, Failure, UsageProblem
 from .run_options import chosen_fields, run_options
-from .running import execute
-from .session import open_run
+from .server_connection import open_run
 
 if TYPE_CHECKING:
     from ..testing import Comparison, Recording

@@ -6,22 +6,21 @@ import os
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from ..shell import command_line, shell_word
-from . import options
+from ..commands import command_line, shell_word
+from . import run_options as options
 from .agent_file import script_at
-from .beginning import CodeSources
+from .command import execute
 from .consent import require_consent
 from .console import say
+from .follow import follow_to_the_end
 from .problems import Failure, UsageProblem
-from .recorded import RecordedRun, read_recorded
-from .running import execute
-from .session import open_run
-from .task_queue import worker_inside
-from .to_the_end import follow_to_the_end
-from .user_code import UserCode
+from .server_connection import open_run
+from .start import CodeSources
+from .user_code import RecordedRun, UserCode, read_recorded
+from .worker_inside import worker_inside
 
 if TYPE_CHECKING:
-    from ..agent import Agent
+    from ..agents import Agent
 
 
 def resume(

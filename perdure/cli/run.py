@@ -11,21 +11,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ..shell import command_line
-from . import options
+from ..commands import command_line
+from . import run_options as options
 from .agent_file import scripted_agent
-from .beginning import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
+from .command import execute
 from .console import answer, say
-from .mocks import require_mocks
+from .follow import follow_to_the_end
 from .problems import DONE, UsageProblem
 from .run_options import chosen_fields
-from .running import execute
-from .session import Session, find_run, open_session
-from .task_queue import DEFAULT_QUEUE, resume_command, worker_command, worker_inside
-from .to_the_end import follow_to_the_end
+from .server_connection import Session, find_run, open_session
+from .start import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
+from .user_code import require_mocks
+from .worker_inside import DEFAULT_QUEUE, resume_command, worker_command, worker_inside
 
 if TYPE_CHECKING:
-    from ..agent import Agent
+    from ..agents import Agent
     from ..client import RunHandle
     from .user_code import UserCode
 
@@ -111,7 +111,8 @@ def _from_file(request: RunRequest) -> Beginning | None:
 
 async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
     """Start the run and, unless it is detached, follow it; returns the exit code. Raises what `beginning` raises."""
-    from ..client.runs import readable_id, start_run
+    from ..client.runs import start_run
+    from ..client.starting import readable_id
 
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(open_session())

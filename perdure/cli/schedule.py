@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from ..shell import command_line, shell_word
-from . import options
+from ..commands import command_line, shell_word
+from . import run_options as options
+from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
-from .running import execute
-from .session import open_session
-from .task_queue import DEFAULT_QUEUE, worker_command
+from .server_connection import open_session
+from .worker_inside import DEFAULT_QUEUE, worker_command
 
 if TYPE_CHECKING:
     from temporalio.client import Client
@@ -64,8 +64,7 @@ def create(
     The agent and its inputs are recorded now: after a change of the file, create it again with --replace. The runs have
     ids of the schedule's name and their time, and are executed by the workers of the task queue.
     """
-    from .agent_file import load_checked
-    from .inputs import read_inputs
+    from .agent_file import load_checked, read_inputs
 
     _require_one(cron, every)
     fields = chosen_fields(context)

@@ -2,27 +2,226 @@
 
 from __future__ import annotations
 
+from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import options
-from .console import answer
-from .encrypted import tell_encrypted
-from .failed import failure_of
-from .running import execute
-from .session import Session, open_run
-from .show_text import in_lines
-from .waiting import waiting_shown
+from ..commands import decision_command, denial_command
+from ..text import counted, format_usd, one_line, visible
+from . import run_options as options
+from .ask_person import times
+from .command import execute
+from .console import (
+    answer,
+    describe_call,
+    describe_decision,
+    describe_seconds,
+    describe_usage,
+    short_call,
+    waiting_shown,
+)
+from .ls import tell_encrypted
+from .server_connection import Session, open_run
 
 if TYPE_CHECKING:
     from temporalio.client import WorkflowExecutionDescription
 
     from ..client import RunHandle
-    from ..client.reading.surveyed import IterationSurvey, Survey
+    from ..client.reading.survey import IterationSurvey, Survey
     from ..history.chain import Chain
     from ..protocol.outcome import RunStatus
+
+_MARKS = {"success": "✓", "open": "…"}
+_WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied"}
+_SHOWN_CALL, _SHOWN_FAILURE, _SHOWN_ERROR = 50, 80, 200
+"""Characters."""
+
+
+def in_lines(run: Mapping[str, Any]) -> Iterator[str]:
+    """The head, a blank line, and a line for each iteration; with messages, each iteration's follow its line."""
+    yield from _head(run)
+    yield ""
+    told = _by_iteration(run.get("messages", []))
+    if run["first_kept"] > 1:
+        yield f"The iterations before {run['first_kept']} are not kept any more."
+    yield from told.get(0, [])
+    waiting = {(each.get("iteration"), each["call_id"]) for each in run["pending_approvals"] if not each.get("run_id")}
+    table = _table(run["iterations"], waiting, has_ended=bool(run["ended"]))
+    for line, each in zip(table, run["iterations"], strict=True):
+        yield line
+        yield from told.get(each["iteration"], [])
+
+
+def _head(run: Mapping[str, Any]) -> Iterator[str]:
+    status = run["status"].replace("_", " ")
+    whole, short = "", ""
+    if failure := run.get("failure"):
+        whole, short = failure["message"], one_line(failure["message"], _SHOWN_ERROR)
+        status += f" ({failure['kind']}): {short}"
+    model = f", model {run['model']} of {run['provider']}" if run["model"] else ""
+    yield f"run      {run['id']}"
+    yield f"status   {visible(status)}"
+    if whole != short:
+        yield "error    " + "\n         ".join(visible(line) for line in whole.splitlines())
+    yield f"agent    {visible(run['agent'] or 'without a name')}{model}"
+    yield f"time     {_time(run)}"
+    cost = format_usd(run["cost_usd"], unpriced=run["unpriced_calls"])
+    used = [counted(run["model_calls"], "model call"), describe_usage(run["usage"]), cost]
+    yield f"usage    {', '.join(filter(None, used))}"
+    yield from _relations(run)
+    for pending in run["pending_approvals"]:
+        call = describe_call(pending["name"], pending["arguments"])
+        named = (pending.get("run_id") or run["id"], pending["call_id"], pending["digest"])
+        how = decision_command(*named, kind=pending["kind"])
+        yield f"waits    {visible(call)} {times(pending)}: {visible(how)}"
+        yield f"         or {visible(denial_command(*named))}"
+    if run["queue_without_worker"]:
+        yield f"waits    for a worker on the task queue {run['queue_without_worker']!r}"
+
+
+def _time(run: Mapping[str, Any]) -> str:
+    started = datetime.fromisoformat(run["started"]).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+    total, active = describe_seconds(run["seconds"]), describe_seconds(run["active_seconds"])
+    waited = run["seconds"] - run["active_seconds"]
+    took = f"{active} active of {total}" if waited > 0.05 else total
+    return f"{started}, {took}{'' if run['ended'] else ' so far'}"
+
+
+def _relations(run: Mapping[str, Any]) -> Iterator[str]:
+    from ..protocol.search_attributes import DIRECT
+
+    if caller := run["called_by"]:
+        yield f"called   by run {caller['run']}, tool call {visible(caller['call_id'])}"
+    if fork := run["fork_of"]:
+        yield f"fork     of run {fork['run']}, before its iteration {fork['at']}"
+    if run["origin"] not in (None, DIRECT) and not (caller or fork):
+        yield f"origin   {visible(run['origin'])}"
+    if run["forks"]:
+        yield f"forks    {', '.join(run['forks'])}"
+    if run["links"] > 1:
+        yield f"links    {run['links']} histories, one after the other"
+    if run["unreplayed"]:
+        yield "note     another version of perdure made this run: when persons decided can't be read"
+
+
+def _table(
+    iterations: Sequence[Mapping[str, Any]], waiting: Container[tuple[int, str]], *, has_ended: bool
+) -> list[str]:
+    """The iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened.
+
+    `waiting` are the calls that wait for a person, by iteration and id.
+    """
+    rows = [_row(each, waiting, "has not ended" if has_ended else "under way") for each in iterations]
+    if not any(row[3] for row in rows):
+        rows = [[*row[:3], *row[4:]] for row in rows]
+    widths = [max(map(len, column)) for column in list(zip(*rows, strict=True))[:-1]]
+    return [
+        "  ".join([*(cell.ljust(width) for cell, width in zip(row[:-1], widths, strict=True)), row[-1]]).rstrip()
+        for row in rows
+    ]
+
+
+def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]], unfinished: str) -> list[str]:
+    """`unfinished` is what is said of calls without an end."""
+    tools = [_tool(tool, unfinished, waits=(each["iteration"], tool["call_id"]) in waiting) for tool in each["tools"]]
+    return [
+        f"{each['iteration']:>3}",
+        visible(one_line(each["model"] or (unfinished if each["usage"] is None else ""), 40)),
+        describe_usage(each["usage"]) if each["usage"] else "",
+        format_usd(each["cost_usd"]),
+        describe_seconds(each["seconds"]) if each["seconds"] is not None else "",
+        visible("; ".join([*_held_up(each), *tools])),
+    ]
+
+
+def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
+    if each["tries"] > 1 or each["failures"]:
+        why = f" ({one_line(each['failures'][-1], _SHOWN_FAILURE)})" if each["failures"] else ""
+        yield f"{counted(each['tries'], 'try' if each['tries'] == 1 else 'trie')}{why}"
+    if each["lost"]:
+        yield f"{counted(each['lost'], 'attempt')} lost with a worker"
+    if each["steering"]:
+        yield f"{counted(len(each['steering']), 'steering message')} read"
+    if each["trimmed"]:
+        yield f"{counted(each['trimmed'], 'message')} trimmed"
+
+
+def _tool(tool: Mapping[str, Any], unfinished: str, *, waits: bool) -> str:
+    outcome = tool["outcome"]
+    word = "waits for a person" if waits else unfinished if outcome == "open" else _WORDS.get(outcome, "")
+    if tool.get("never_executed"):
+        outcome, word = "error", "never executed: no worker had it"
+    figures = [
+        "" if tool.get("decision") and outcome == "denied" else word,
+        "its outcome is not known" if tool.get("outcome_unknown") else "",
+        describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
+        counted(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
+        _decided(tool),
+        _called(tool),
+    ]
+    said = ", ".join(filter(None, figures))
+    return f"{_MARKS.get(outcome, '✗')} {short_call(tool['name'], tool['arguments'], _SHOWN_CALL)} {said}".rstrip()
+
+
+def _decided(tool: Mapping[str, Any]) -> str:
+    decision = tool.get("decision")
+    if not decision:
+        return ""
+    said = one_line(describe_decision(decision).partition(f"{decision['name']} ")[2], _SHOWN_FAILURE)
+    return f"{said} after {describe_seconds(tool.get('waited', 0.0))}"
+
+
+def _called(tool: Mapping[str, Any]) -> str:
+    run = tool.get("run")
+    if not run:
+        return ""
+    if run["iterations"] is None:
+        return f"run {run['id']}"
+    used = [counted(run["iterations"], "iteration"), describe_usage(run["usage"]), format_usd(run["cost_usd"])]
+    return f"run {run['id']} ({', '.join(filter(None, used))})"
+
+
+def _by_iteration(told: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
+    """The messages as paragraphs, by the iteration that has added them."""
+    found: dict[int, list[str]] = {}
+    for each in told:
+        found.setdefault(each["iteration"], []).append(_paragraph(each))
+    return found
+
+
+def _paragraph(told: Mapping[str, Any]) -> str:
+    from ..messages import Message
+
+    message = Message.model_validate(told["message"])
+    gone = f", trimmed before iteration {told['gone']}" if told["gone"] is not None else ""
+    summary = ", in the place of trimmed messages" if told["is_summary"] else ""
+    lines = [
+        *message.text.split("\n"),
+        *(f"→ {short_call(call.name, call.arguments)}" for call in message.tool_calls),
+        *(f"[{part.kind}]" for part in message.parts if part.kind != "text"),
+    ]
+    shown = "\n      ".join(visible(line) for line in lines if line)
+    return f"    [{message.role}{summary}{gone}] {shown}".rstrip()
+
+
+async def failure_of(chain: Chain, described: WorkflowExecutionDescription | None = None) -> dict[str, str]:
+    """The kind and the whole text of the error; empty for a run that has not failed.
+
+    Raises `RPCError` when there is no such run, and `EncryptionError`.
+    """
+    from temporalio.client import WorkflowExecutionStatus
+
+    from ..payloads.failures import text_of
+
+    described = described or await chain.describe()
+    if described.status is not WorkflowExecutionStatus.FAILED:
+        return {}
+    closing = await chain.closing(described.run_id)
+    failure = closing.workflow_execution_failed_event_attributes.failure
+    text = await text_of(chain.client.data_converter, failure)
+    return {"kind": failure.application_failure_info.type or "failed", "message": text}
 
 
 def show(
@@ -61,8 +260,8 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
 
     Raises `RPCError` when there is no such run.
     """
+    from ..client.connection import server_time
     from ..client.reading.survey import survey
-    from ..client.server_clock import server_time
     from ..history.chain import Chain
 
     chain = Chain(session.client, handle.id)

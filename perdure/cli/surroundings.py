@@ -7,11 +7,12 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ..arguments import Place
 from ..errors import ConfigurationError, LoadError
 from ..prompty.check.findings import Finding, warning
-from ..prompty.places import Place, map_strings, maps_in
 from ..prompty.references import FromEnvironment, is_unset
-from ..spelling import did_you_mean
+from ..prompty.shorthands import map_strings, maps_in
+from ..text import did_you_mean
 
 if TYPE_CHECKING:
     from ..prompty.check.check import FurtherCheck
@@ -50,8 +51,8 @@ def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
 
 
 def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
-    from ..agent import RICH_KINDS
-    from ..providers.availability import media_problem, model_problem
+    from ..declared_tools import RICH_KINDS
+    from ..providers.registry import media_problem, model_problem
 
     model = asset.get("model")
     fields = model if isinstance(model, Mapping) else {}
@@ -69,7 +70,7 @@ def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
 
 def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:
     """The provider and its API; None where they are not known here."""
-    from ..agent import DEFAULT_PROVIDER
+    from ..agents import DEFAULT_PROVIDER
 
     provider, api_type = fields.get("provider") or DEFAULT_PROVIDER, fields.get("apiType", "chat")
     if not isinstance(provider, str) or not isinstance(api_type, str) or is_unset(provider) or is_unset(api_type):
@@ -78,9 +79,7 @@ def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:
-    from ..tools.kind import ToolKind
-    from ..tools.kinds import Kinds
-    from ..tools.registry import get_tool
+    from ..tools.kind import Kinds, ToolKind, get_tool
 
     kinds = Kinds()
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
@@ -106,7 +105,7 @@ def _problems_of(
     """What the kind says of the declaration; nothing of one that another check finds wrong."""
     from pydantic import TypeAdapter, ValidationError
 
-    from ..agent import Tool
+    from ..declared_tools import Tool
 
     try:
         tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
@@ -122,7 +121,7 @@ def _declarations(
 ) -> Iterator[Finding]:
     from pydantic import TypeAdapter, ValidationError
 
-    from ..agent import Tool
+    from ..declared_tools import Tool
     from ..tools.declaration import contradiction
 
     for place, fields in maps_in(asset.get("tools"), ("tools",)):
@@ -142,7 +141,7 @@ def _declarations(
 
 def _no_handler(place: Place, name: str, kind: str) -> Finding:
     """A warning, for another process may have the kind; an error where it looks like a misspelt one."""
-    from ..tools.kinds import BUILT_IN
+    from ..tools.kind import BUILT_IN
 
     known = ("function", *BUILT_IN)
     hint = did_you_mean(kind.lower(), known)
@@ -186,9 +185,9 @@ def _called(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
 
 
 def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
-    from ..agent import Agent
-    from ..delegates import REMOTE, with_delegates
-    from ..tools.delegate.settings import problems_of
+    from ..agents import Agent
+    from ..settings.delegates import REMOTE, with_delegates
+    from ..tools.remote.settings import problems_of
 
     metadata, place = asset.get("metadata"), ("metadata", "perdure", "agents")
     try:
@@ -225,3 +224,25 @@ def _within(place: Place, file: Path, around: frozenset[Path], root: Path) -> It
         if problem.severity == "error":
             where = ":".join(str(part) for part in (file.name, problem.line) if part)
             yield Finding(place, f"the sub-agent is wrong: {where}: {problem.field or 'the file'}: {problem.message}")
+
+
+MAX_PROBLEMS = 5
+
+
+def specification_findings(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
+    """A warning for each mistake, for `prompty.check`: a tool often works all the same."""
+    from ..tools.openapi.document import SpecificationError
+    from ..tools.openapi.sources import is_url, mistakes_in_file
+
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        path = tool.get("specification")
+        if tool.get("kind") != "openapi" or not isinstance(path, str) or not path or is_url(path):
+            continue
+        where = (*place, "specification")
+        try:
+            mistakes = mistakes_in_file(path, folder)
+        except SpecificationError:
+            continue  # Another check says what is wrong with it.
+        except ImportError:
+            return
+        yield from (warning(where, f"{path} is no valid OpenAPI document: {text}") for text in mistakes[:MAX_PROBLEMS])

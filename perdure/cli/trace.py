@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from typer.core import TyperCommand
 
-from ..excerpt import counted
 from ..private_files import make_private_folder, write_private
-from . import options
-from .console import answer, say
+from ..text import counted
+from . import run_options as options
+from .command import execute
+from .console import answer, say, waiting_shown
 from .problems import Failure, UsageProblem
-from .running import execute
-from .session import open_run
-from .waiting import waiting_shown
+from .server_connection import open_run
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan
@@ -142,7 +141,7 @@ def _write_page(path: Path, spans: Sequence[ReadableSpan], run_id: str) -> Path:
 
 
 def _write_tracy(path: Path, spans: Sequence[ReadableSpan], *, is_folder: bool) -> Path:
-    from ..trace.tracy import write_tracy
+    from ..trace.otlp import write_tracy
 
     if is_folder:
         make_private_folder(path)
@@ -150,7 +149,7 @@ def _write_tracy(path: Path, spans: Sequence[ReadableSpan], *, is_folder: bool) 
 
 
 async def _send(spans: Sequence[ReadableSpan], endpoint: str | None) -> None:
-    from ..trace.sending import DeliveryError, send
+    from ..trace.environment import DeliveryError, send
 
     try:
         url = await asyncio.to_thread(send, spans, endpoint)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from ..trace.text import Row, column_widths, rows
-from .visible_console import VisibleConsole
+from .terminal import VisibleConsole
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.trace import ReadableSpan

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from . import options
+from . import run_options as options
 from .console import answer, say
 from .problems import FAILED
 
@@ -35,8 +35,7 @@ def validate(
     """
     from ..prompty.check.check import check
     from .agent_file import require_file
-    from .specifications import specification_findings
-    from .surroundings import beyond_limits, declarations_by, further_checks
+    from .surroundings import beyond_limits, declarations_by, further_checks, specification_findings
     from .user_code import load_user_code
 
     require_file(agent_file)
@@ -63,10 +62,9 @@ def _request(
 ) -> dict[str, Any]:
     """The keyword arguments of a run's first model call, as the provider's SDK gets them."""
     from ..prompty.prepare import prepare
-    from ..providers.conversion import to_request
+    from ..providers.registry import to_request
     from ..tools.declaration import completed
-    from .agent_file import load_agent
-    from .inputs import read_inputs
+    from .agent_file import load_agent, read_inputs
 
     agent = load_agent(agent_file)
     found = [completed(tool, functions[tool.name]) if tool.name in functions else tool for tool in agent.tools or ()]
@@ -80,13 +78,12 @@ def _specs(
     """How calls of each tool are executed, as far as file, function and kind say: others are not asked."""
     import asyncio
 
-    from ..agent import ToolPolicy
+    from ..declared_tools import ToolPolicy
     from ..tool_calls import ToolSpec
     from ..tools.dispatch import ToolBox
+    from ..tools.inventory import with_policy
     from ..tools.kind import Asking
-    from ..tools.policy import with_policy
-    from .agent_file import load_agent
-    from .inputs import read_inputs
+    from .agent_file import load_agent, read_inputs
 
     agent = load_agent(agent_file)
     asking = Asking(agent, read_inputs(agent, pairs, inputs_json))

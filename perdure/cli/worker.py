@@ -3,26 +3,59 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import os
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from . import options
+from . import run_options as options
+from .command import execute
 from .console import answer, say
-from .health import fresh_file
-from .metrics import chosen
-from .mocks import say_mocks
 from .problems import UsageProblem
-from .running import execute
-from .task_queue import DEFAULT_QUEUE
-from .user_code import UserCode
+from .run_options import chosen
+from .user_code import UserCode, say_mocks
+from .worker_inside import DEFAULT_QUEUE
 
 if TYPE_CHECKING:
+    from temporalio.worker import Worker
+
     from ..worker_limits import WorkerLimits
+
+SECONDS = 2.0
+"""The time between two touches."""
+
+
+@asynccontextmanager
+async def fresh_file(path: Path | None, worker: Worker) -> AsyncIterator[None]:
+    """Touch the file while the block runs, as long as the event loop turns and the worker works; then remove it.
+
+    Does nothing without a path. Raises `UsageProblem` when the file can't be written.
+    """
+    if path is None:
+        yield
+        return
+    try:
+        path.touch()
+    except OSError as error:
+        raise UsageProblem(f"--health-file {str(path)!r}: the file can't be written ({error.strerror})") from error
+    task = asyncio.create_task(_touch(path, worker))
+    try:
+        yield
+    finally:
+        task.cancel()
+        path.unlink(missing_ok=True)
+
+
+async def _touch(path: Path, worker: Worker) -> None:
+    while not worker.is_shutdown:
+        path.touch()
+        await asyncio.sleep(SECONDS)
 
 
 def worker(
@@ -65,7 +98,8 @@ def worker(
     use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): perdure docs worker-limits.
     """
     from ..worker_limits import WorkerLimits
-    from .reload import named_code, supervise, worker_arguments
+
+    pass
     from .user_code import load_user_code
 
     rates = _rates(rate or ())
@@ -98,7 +132,7 @@ def worker(
 def _rates(texts: Sequence[str]) -> dict[str, float]:
     """Calls per second by name. Raises `UsageProblem`."""
     from ..errors import ConfigurationError
-    from ..rates import parsed_rates
+    from ..providers.rates import parsed_rates
 
     try:
         return parsed_rates(texts)
@@ -119,10 +153,10 @@ async def _work(
     end: Callable[[], Awaitable[object]],
     as_json: bool,
 ) -> None:
-    from ..client.registration import register_search_attributes
+    from ..client.connection import register_search_attributes
     from ..trace.environment import exporting
     from ..worker import create_worker, tune_process
-    from .session import open_session
+    from .server_connection import open_session
 
     tune_process()
     async with open_session() as session:
@@ -154,7 +188,7 @@ async def _work(
 
 
 def _shown(rates: dict[str, float]) -> str:
-    from ..rates import shown_rate
+    from ..providers.rates import shown_rate
 
     each = ", ".join(f"{name} {shown_rate(rate)}" for name, rate in rates.items())
     return f", model calls: {each}" if rates else ""
@@ -165,3 +199,96 @@ async def _stdin_closed() -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     await reader.read()
+
+
+_WATCHED_SUFFIXES = (".py", ".prompty", ".json", ".yaml", ".yml")
+_KILL_AFTER_SECONDS = 35.0
+
+
+def named_code(
+    tools: Iterable[str] | None,
+    guardrails: Iterable[str] | None,
+    compactors: Iterable[str] | None,
+    credentials: str | None,
+) -> dict[str, Iterable[str]]:
+    """What the options of a command name of the user's code, by option."""
+    named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors}
+    return {
+        **{option: sources or () for option, sources in named.items()},
+        "--credentials": filter(None, [credentials]),
+    }
+
+
+def worker_arguments(
+    code: Mapping[str, Iterable[str]],
+    task_queue: str,
+    prompt_root: Path | None,
+    grace: float,
+    rates: Iterable[str] | None = None,
+    *,
+    metrics: str | None = None,
+    mock: bool = False,
+) -> list[str]:
+    """The arguments of the `perdure worker` to supervise."""
+    given = {**code, "--rate": rates or ()}
+    named = [word for option, specs in given.items() for spec in specs for word in (option, spec)]
+    root = ["--prompt-root", str(prompt_root)] if prompt_root else []
+    measured = ["--metrics-address", metrics] if metrics else []
+    mocked = ["--mock"] if mock else []
+    return ["worker", *named, "--task-queue", task_queue, "--grace", str(grace), *root, *measured, *mocked]
+
+
+async def supervise(
+    arguments: Sequence[str], folders: Sequence[Path], environment: Mapping[str, str] | None = None
+) -> None:
+    """Keep a worker process running until cancelled; after a change it ends gracefully, then a new one starts."""
+    from watchfiles import awatch
+
+    worker = WorkerProcess(arguments, environment or {})
+    await worker.start()
+    try:
+        async for changes in awatch(*folders, step=100, debounce=400):
+            changed = sorted({Path(path).name for _, path in changes if path.endswith(_WATCHED_SUFFIXES)})
+            if changed:
+                say(f"{', '.join(changed)} changed: restarting the worker", "faint")
+                await worker.end()
+                await worker.start()
+    finally:
+        await worker.end()
+
+
+class WorkerProcess:
+    """A `perdure worker` in a process of its own."""
+
+    def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
+        self._arguments = arguments
+        self._environment = environment
+
+    async def start(self) -> None:
+        """Start the process, in a session of its own: Ctrl-C reaches this process only, which then ends the worker.
+
+        When this process is killed, the pipe to the worker's stdin closes, and the worker ends too.
+        """
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable,
+            *("-m", "perdure.cli", *self._arguments, "--ends-with-stdin"),
+            stdin=asyncio.subprocess.PIPE,
+            env={**os.environ, **self._environment},
+            start_new_session=True,
+        )
+        self._mention = asyncio.create_task(self._mention_end())
+
+    async def end(self) -> None:
+        """End the process: SIGTERM, then SIGKILL. Does nothing when it has ended by itself."""
+        self._mention.cancel()
+        with contextlib.suppress(ProcessLookupError):
+            self._process.terminate()
+        try:
+            await asyncio.wait_for(self._process.wait(), _KILL_AFTER_SECONDS)
+        except TimeoutError:
+            self._process.kill()
+            await self._process.wait()
+
+    async def _mention_end(self) -> None:
+        code = await self._process.wait()
+        say(f"The worker ended (exit code {code}). It starts again when a watched file changes.", "bad")

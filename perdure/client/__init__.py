@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     # What type checkers read; at runtime the table below says the same.
+    from ..errors import SessionError as SessionError
     from ..events import RunEvent as RunEvent
     from ..options import RunOptions as RunOptions
     from ..protocol.outcome import RunResult as RunResult
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from .handle import RunHandle as RunHandle
     from .runs import get_run as get_run
     from .runs import start_run as start_run
-    from .sessions.error import SessionError as SessionError
     from .sessions.session import Session as Session
     from .sessions.session import session as session
 else:
@@ -31,7 +31,7 @@ else:
             ".connection": "connect",
             ".handle": "RunHandle",
             ".runs": "get_run start_run",
-            ".sessions.error": "SessionError",
+            ".sessions.reading": "SessionError",
             ".sessions.session": "Session session",
         },
     )

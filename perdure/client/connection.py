@@ -3,15 +3,35 @@
 from __future__ import annotations
 
 import asyncio
+import time
+import uuid
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import timedelta
 from ipaddress import ip_address
 from typing import Any
 
-from temporalio.client import Client
+from google.protobuf.timestamp_pb2 import Timestamp
+from temporalio.api.enums.v1 import (
+    IndexedValueType,
+    PendingActivityState,
+    PendingWorkflowTaskState,
+    TaskQueueKind,
+    TaskQueueType,
+)
+from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSearchAttributesRequest
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflow.v1 import PendingActivityInfo
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest, PollWorkflowTaskQueueRequest
+from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.envconfig import ClientConfig
-from temporalio.service import GrpcCompression
+from temporalio.service import GrpcCompression, RPCError, RPCStatusCode
 
 from ..errors import ConfigurationError
 from ..payloads.converter import converter_from_environment
+from ..protocol import search_attributes
+from ..protocol.run import PERMIT
 from .embedded.state import use_running
 
 DEFAULT_ADDRESS = "localhost:7233"
@@ -100,3 +120,174 @@ def _short(reason: str) -> str:
         "invalid target URL": "not a host:port",
     }
     return next((text for part, text in known.items() if part in reason), reason)
+
+
+_REFUSALS = (RPCStatusCode.PERMISSION_DENIED, RPCStatusCode.UNIMPLEMENTED, RPCStatusCode.UNAUTHENTICATED)
+
+
+@dataclass
+class Registration:
+    """What a namespace has of perdure's search attributes."""
+
+    existing: list[str] = field(default_factory=list)
+    added: list[str] = field(default_factory=list)
+    mismatched: dict[str, str] = field(default_factory=dict)
+    """Name → the type that it has there; the server gives a name only one."""
+
+
+async def set_up_namespace(client: Client) -> Registration:
+    """Add the search attributes that the namespace lacks, and say which there were; calling it again changes nothing.
+
+    The server accepts a known name with another type, and ignores that type, so it is asked first what it has. Raises
+    `ConfigurationError` where only an administrator may ask and add, and `RPCError` when the server refuses otherwise.
+    """
+    try:
+        listed = await client.operator_service.list_search_attributes(
+            ListSearchAttributesRequest(namespace=client.namespace)
+        )
+        found = Registration()
+        for key in search_attributes.ALL:
+            type = listed.custom_attributes.get(key.name)
+            if type is None:
+                found.added.append(key.name)
+            elif int(type) == int(key.indexed_value_type):
+                found.existing.append(key.name)
+            else:
+                found.mismatched[key.name] = type_name(type)
+        if found.added:
+            await client.operator_service.add_search_attributes(_request(client, found.added))
+    except RPCError as error:
+        if error.status not in _REFUSALS:
+            raise
+        raise ConfigurationError(
+            f"search attributes can't be registered in the namespace {client.namespace!r}: {error.message} "
+            f"({error.status.name}). Expected the rights of an administrator; one can type: {command(client)}"
+        ) from error
+    return found
+
+
+async def register_search_attributes(client: Client) -> bool:
+    """Add the search attributes that the namespace lacks; calling it again changes nothing.
+
+    Returns False where only an administrator may add them, as in Temporal Cloud. Raises `RPCError` when the server
+    can't be asked.
+    """
+    try:
+        await client.operator_service.add_search_attributes(
+            _request(client, [key.name for key in search_attributes.ALL])
+        )
+    except RPCError as error:
+        if error.status in _REFUSALS:
+            return False
+        if error.status is not RPCStatusCode.ALREADY_EXISTS:
+            raise
+    return True
+
+
+def type_name(value_type: int) -> str:
+    """A search attribute's type, as Temporal's command line spells it: `Keyword`, `Double`, `KeywordList`."""
+    try:
+        name = IndexedValueType.Name(IndexedValueType.ValueType(value_type))
+    except ValueError:
+        return f"type {value_type}"
+    return name.removeprefix("INDEXED_VALUE_TYPE_").title().replace("_", "")
+
+
+def command(client: Client) -> str:
+    """What an administrator types to register all of them."""
+    words = [f"--name {key.name} --type {type_name(int(key.indexed_value_type))}" for key in search_attributes.ALL]
+    return f"temporal operator search-attribute create --namespace {client.namespace} {' '.join(words)}"
+
+
+def _request(client: Client, names: list[str]) -> AddSearchAttributesRequest:
+    request = AddSearchAttributesRequest(namespace=client.namespace)
+    for key in search_attributes.ALL:
+        if key.name in names:
+            request.search_attributes[key.name] = IndexedValueType.ValueType(key.indexed_value_type)
+    return request
+
+
+PATIENCE_SECONDS = 3.0
+"""A task that has waited for longer is one that nobody takes."""
+OWN_PREFIX = "perdure."
+"""How the types of the activities begin that the workers of a run execute."""
+
+
+def has_waited(run: WorkflowExecutionDescription) -> bool:
+    """Whether a task of the run waits for a worker, and has done so for `PATIENCE_SECONDS`.
+
+    Not an activity of others that a tool calls, which the run's own workers do not execute, and not a permit: those
+    come at their rate.
+    """
+    return decision_has_waited(run) or any(map(_execution_has_waited, run.raw_description.pending_activities))
+
+
+def decision_has_waited(run: WorkflowExecutionDescription) -> bool:
+    """Whether it is the workflow itself that waits for a worker."""
+    task = run.raw_description.pending_workflow_task
+    is_on_queue = task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
+    return is_on_queue and _is_long_ago(task.scheduled_time)
+
+
+def _execution_has_waited(activity: PendingActivityInfo) -> bool:
+    """One that waits for a retry is not on the queue yet."""
+    name = activity.activity_type.name
+    if name == PERMIT or not name.startswith(OWN_PREFIX):
+        return False
+    is_on_queue = activity.state == PendingActivityState.PENDING_ACTIVITY_STATE_SCHEDULED
+    return is_on_queue and _is_long_ago(activity.scheduled_time) and _is_long_ago(activity.next_attempt_schedule_time)
+
+
+def _is_long_ago(moment: Timestamp) -> bool:
+    return time.time() - moment.ToMilliseconds() / 1000 > PATIENCE_SECONDS
+
+
+_QUEUE = TaskQueue(name="perdure-clock", kind=TaskQueueKind.TASK_QUEUE_KIND_NORMAL)
+"""Nothing is ever put into it."""
+_POLL = timedelta(seconds=30)
+_PATIENCE_SECONDS = 1.0
+_LOOK_SECONDS = 0.002
+
+
+async def server_time(client: Client, *, clock: Callable[[], float] = time.time) -> float:
+    """Seconds since 1970 by the server's clock; by this machine's, `clock`, where the server does not tell.
+
+    It takes a few calls, some 10 to 30 ms on one machine, and a second at most; never raises.
+    """
+    try:
+        async with asyncio.timeout(_PATIENCE_SECONDS):
+            ahead = await _ahead(client, clock)
+    except (TimeoutError, RPCError):
+        ahead = 0.0
+    return clock() + ahead
+
+
+async def _ahead(client: Client, clock: Callable[[], float]) -> float:
+    """How far the server's clock is ahead of ours; 0 where they may agree."""
+    identity = f"clock-{uuid.uuid4()}"
+    poll = PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=_QUEUE, identity=identity)
+    before = clock()
+    polling = asyncio.ensure_future(client.workflow_service.poll_workflow_task_queue(poll, timeout=_POLL))
+    try:
+        while not polling.done():
+            if polled := await _last_poll(client, identity):
+                after = clock()
+                return 0.0 if before <= polled <= after else polled - (before + after) / 2
+            await asyncio.sleep(_LOOK_SECONDS)
+        await polling
+        return 0.0
+    finally:
+        polling.cancel()
+        with suppress(asyncio.CancelledError, RPCError):
+            await polling
+
+
+async def _last_poll(client: Client, identity: str) -> float | None:
+    """When it has polled, by the server's clock; None before that is known."""
+    described = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=_QUEUE, task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+        )
+    )
+    found = [each.last_access_time for each in described.pollers if each.identity == identity]
+    return found[0].ToNanoseconds() / 1e9 if found else None

@@ -3,30 +3,91 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
+from dataclasses import asdict
 from functools import partial
+from typing import Any
 
+from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 from temporalio.service import RPCError, RPCStatusCode
 from temporalio.workflow import NondeterminismError
 
 from .._version import __version__
-from ..agent import Model
-from ..history.called import Called, ModelCall, failure_data, seconds
-from ..history.calls import CallReader
+from ..agents import Model
+from ..conversation import Operation
+from ..history.calls import CallReader, steering_in
 from ..history.chain import Chain, ending_of
+from ..history.events import Called, ModelCall, Times, failure_data, seconds
 from ..history.link import RecordedLink
-from ..json_types import JsonObject
-from ..operations import Operation
+from ..messages import JsonObject, ToolResult
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.search_attributes import ORIGIN
 from ..redaction import redactor
-from ..result_sizes import STORED
+from ..tool_results import STORED
 from ..tools.results import to_result
 from ..workflows.agent_run import AgentRun
-from .export_lines import dumped, model_call, operations_of, tool_call
 from .fork import fork_origin
-from .reading.replay import replay
+from .reading.log import replay
+
+
+def model_call(call: ModelCall, model: Model) -> JsonObject:
+    """The line of one try of a model call."""
+    reply = call.reply
+    return {
+        "iteration": call.iteration,
+        "try": call.number,
+        "settings": {
+            "provider": model.provider_key,
+            "model": model.id,
+            "apiType": model.api_type,
+            "options": dumped(model.options) if model.options else {},
+            "withTools": call.with_tools,
+        },
+        "steering": steering_in(call.operations),
+        "operations": operations_of(call.operations),
+        "messages": call.messages,
+        "reply": dumped(reply) if reply else None,
+        "failure": call.failure,
+        **asdict(call.times),
+    }
+
+
+def tool_call(called: Called) -> JsonObject:
+    """The line of one tool call of the model."""
+    execution, result, told = called.execution, called.result, called.told
+    run = execution.run if execution else None
+    is_shown_whole = result is not None and told is not None and _same(result, told)
+    return {
+        "iteration": called.iteration,
+        "index": called.index,
+        "id": called.call.id,
+        "name": called.call.name,
+        "asked": called.call.arguments,
+        "arguments": execution.arguments if execution else None,
+        "by": execution.by if execution else None,
+        "status": told.status if told else result.status if result else "running",
+        "result": dumped(result) if result else None,
+        **({} if is_shown_whole else {"told": dumped(told) if told else None}),
+        "childRun": {"id": run[0], "firstRunId": run[1]} if run else None,
+        "executions": execution.count if execution else 0,
+        **asdict(execution.times if execution else Times()),
+    }
+
+
+def _same(result: ToolResult, told: ToolResult) -> bool:
+    return (result.parts, result.status) == (told.parts, told.status)
+
+
+def operations_of(operations: Sequence[Operation]) -> list[JsonObject]:
+    """The changes of a conversation, as JSON."""
+    return [dumped(operation) for operation in operations]
+
+
+def dumped(value: BaseModel) -> Any:
+    """The value as JSON, under the names that files use, without what is absent."""
+    return value.model_dump(mode="json", by_alias=True, exclude_none=True)
+
 
 VERSION = 1
 """Of the lines. A reader ignores kinds and fields that it does not know; another number says that this is not enough.

@@ -6,14 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from ..agent import Agent
+from ..agents import Agent, split_model
 from ..argument_types import is_list, of_type, require_tools, require_type
-from ..model_names import split_model
 from ..prompty.jinja import parse_jinja, used_variables
 from ..prompty.load import load_dict
-from ..prompty.markers import find_markers
-from ..tools.collect import collect_tools
+from ..prompty.render import find_markers
 from ..tools.declaration import completed, offering
+from ..tools.handlers import collect_tools
 from .output_type import with_output_type
 
 _QUESTION = "\n\nuser:\n{{question}}\n"

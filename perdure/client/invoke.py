@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 import secrets
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
-from contextlib import asynccontextmanager
-from typing import Any, Unpack, cast
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, nullcontext
+from contextvars import ContextVar
+from threading import Lock
+from typing import Any, ParamSpec, Unpack, cast
 
 from opentelemetry.trace import TracerProvider
 from temporalio.client import Client
 from temporalio.worker import Interceptor, Worker
+from typing_extensions import TypeVar
 
 from ..activities.credentials import CredentialSource
-from ..agent import Agent
+from ..agents import Agent
 from ..argument_types import of_type, require, require_known, require_tools, require_type
 from ..errors import ConfigurationError
 from ..events import RunEvent
@@ -25,31 +29,93 @@ from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..prompty.load import load
 from ..providers.prices import PriceSource
-from ..tools.collect import collect_tools
 from ..tools.declaration import offering
+from ..tools.handlers import collect_tools
 from ..tools.kind import ToolKind
+from ..tools.threads import LoopThread
+from ..tools.user_loop import end_on
 from ..trace.environment import provider_of_process
 from ..worker import create_worker
 from ..worker_limits import OPEN
-from .answer import AnswerText, Give, held_back, streamed
-from .blocking import blocking
+from .callers import AnswerText, Flushing, Give, Relay, blocking, held_back, streamed
 from .connection import connect, environment_names_a_server
-from .elsewhere import running_elsewhere
 from .embedded.server import LocalServer
-from .given import given, noting_given
-from .invoke_types import (
-    EventCallback,
-    GivenAgent,
-    GivenInputs,
-    InvokeAgent,
-    InvokeAgentAsync,
-    MoreOptions,
-    Tools,
-)
+from .invoke_types import EventCallback, GivenAgent, GivenInputs, InvokeAgent, InvokeAgentAsync, MoreOptions, Tools
 from .persons import Answer, Approve, Persons
-from .relay import Flushing, Relay
 from .runs import start_run
 from .tokens import CancellationToken, Steering
+
+P = ParamSpec("P")
+T = TypeVar("T", default=Any)
+
+_given: ContextVar[frozenset[str]] = ContextVar("perdure_given", default=frozenset())
+
+
+def noting_given(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+    """The coroutine function, which may ask `given` before it awaits anything. Raises what it raises."""
+
+    @functools.wraps(function)
+    async def call(*arguments: P.args, **named: P.kwargs) -> T:
+        token = _given.set(frozenset(named))
+        try:
+            return await function(*arguments, **named)
+        finally:
+            _given.reset(token)
+
+    return call
+
+
+def given(**values: Any) -> dict[str, Any]:
+    """Those of the values whose names the caller has written."""
+    return {name: value for name, value in values.items() if name in _given.get()}
+
+
+@asynccontextmanager
+async def running_elsewhere(
+    worker: Worker, within: AbstractAsyncContextManager[None] | None = None
+) -> AsyncIterator[None]:
+    """Run the worker on an event loop in another thread for as long as the block runs, inside `within` on that loop.
+
+    Raises what ends the worker, and cancels the block when that happens before its end.
+    """
+    loop, stop = _threads.loop(), asyncio.Event()
+
+    async def serve() -> None:
+        async with within or nullcontext(), worker:
+            await stop.wait()
+
+    block = asyncio.current_task()
+    assert block is not None
+    serving = asyncio.create_task(end_on(loop, serve, "worker"))
+    serving.add_done_callback(block.cancel)
+    try:
+        yield
+    except asyncio.CancelledError:
+        if serving.done():
+            block.uncancel()
+            (await serving).result()
+        raise
+    finally:
+        serving.remove_done_callback(block.cancel)
+        loop.call_soon_threadsafe(stop.set)
+        (await serving).result()
+
+
+class _Threads:
+    """The thread for the workers of all calls: there from the first one on, as are its connections to providers."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()
+        self._thread: LoopThread | None = None
+
+    def loop(self) -> asyncio.AbstractEventLoop:
+        with self._lock:
+            if self._thread is None or not self._thread.is_alive:
+                self._thread = LoopThread("perdure-workers", "the worker's event loop")
+            return self._thread.loop
+
+
+_threads = _Threads()
 
 logger = logging.getLogger("perdure")
 

@@ -11,7 +11,7 @@ from temporalio.client import Client
 from typing_extensions import TypeVar
 
 from ..activities.credentials import CredentialSource
-from ..agent import Agent
+from ..agents import Agent
 from ..guardrails import Compactor, Guardrails
 from ..messages import Message
 from ..providers.prices import PriceSource

@@ -10,14 +10,14 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.errors import PydanticUserError
 
-from ..agent import Agent, Property
+from ..agents import Agent
+from ..declared_tools import Property
 from ..errors import ConfigurationError, OutputError
-from ..excerpt import excerpt
 from ..protocol.outcome import RunResult
-from ..providers.output_checks import remember_check
-from ..providers.structured import StructuredResult, cast
+from ..providers.structured import StructuredResult, cast, remember_check
 from ..schema import object_schema
-from ..tools.properties import property_of
+from ..text import excerpt
+from ..tools.declaration import property_of
 from ..tools.signature import readable
 
 Schema = Mapping[str, Any]

@@ -15,15 +15,15 @@ from temporalio import workflow
 from temporalio.client import Client
 from temporalio.service import RPCError
 
-from ..decision_commands import decision_command, denial_command
+from ..commands import decision_command, denial_command
 from ..errors import ApprovalError, PayloadTooLargeError, RunNotFound
-from ..excerpt import one_line, visible
+from ..text import one_line, visible
 from ..tool_calls import Approval, PendingApproval
 from ..tools.signature import is_async
 from ..tools.threads import end_in_thread
 from ..workflows.agent_run import AgentRun
 from ..workflows.approvals import Approvals
-from ..workflows.observer import RunObserver
+from ..workflows.interceptors import RunObserver
 from .handle import RunHandle
 
 logger = logging.getLogger("perdure")

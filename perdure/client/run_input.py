@@ -10,23 +10,23 @@ from typing import Any
 
 from temporalio import workflow
 
-from ..agent import Agent
-from ..agent_settings import options_for
+from ..agents import Agent
 from ..argument_types import require
 from ..messages import Message
 from ..options import RunOptions
-from ..peers import as_started
-from ..prompty.given_media import with_media_read
 from ..prompty.load import load
 from ..prompty.portable import credentials_in, portable
 from ..prompty.prepare import prepare
+from ..prompty.rich_values import with_media_read
 from ..protocol.features import CONTEXT, CREDENTIALS, FALLBACK, needed_by
 from ..protocol.run import RunInput
 from ..redaction import redactor
+from ..settings.agent_file import options_for
+from ..settings.delegates import as_started
+from ..text import valid_json
 from ..tools.binding import bound_inputs
-from ..tools.declared_files import with_files
-from ..tools.prompty.files import recorded_agents
-from ..valid_text import valid_json
+from ..tools.files import with_files
+from ..tools.prompty import recorded_agents
 
 
 def run_input(

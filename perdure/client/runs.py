@@ -10,15 +10,13 @@ from typing import Any, Unpack
 from temporalio.client import Client
 from typing_extensions import TypeVar
 
-from ..agent import Agent
+from ..agents import Agent
 from ..argument_types import require, require_known
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from .handle import RunHandle
-from .start_options import StartOptions
-from .starting import readable_id as readable_id
-from .starting import start_workflow
+from .starting import StartOptions, start_workflow
 
 T = TypeVar("T", default=Any)
 

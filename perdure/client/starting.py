@@ -4,32 +4,122 @@ from __future__ import annotations
 
 import re
 import secrets
+import sys
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import timedelta
 from os import PathLike
-from typing import Any, TypeVar
+from typing import Any, TypedDict, TypeVar
 from weakref import WeakKeyDictionary
 
 from temporalio.client import Client
-from temporalio.common import SearchAttributePair, TypedSearchAttributes
+from temporalio.common import (
+    Priority,
+    SearchAttributePair,
+    TypedSearchAttributes,
+    WorkflowIDConflictPolicy,
+    WorkflowIDReusePolicy,
+)
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..agent import Agent
+from ..agents import Agent
+from ..errors import ConfigurationError
 from ..messages import Message
 from ..options import RunOptions
-from ..payloads.limits import require_sendable
+from ..payloads.failures import require_sendable
+from ..protocol.descriptions import details_of, shown_name, summary_of
 from ..protocol.features import LOADED_BEGINNING
 from ..protocol.names import WORKFLOW
-from ..protocol.run import RunInput
+from ..protocol.run import CarriedConversation, RunInput
 from ..protocol.search_attributes import AGENT, COST, DIRECT, ORIGIN, STATUS, TENANT, keyword
-from ..protocol.shown import details_of, shown_name, summary_of
-from ..providers.availability import require_media, require_model
-from ..redaction import redactor
+from ..providers.registry import require_media, require_model
+from ..redaction import Redactor, redactor
+from ..trace_ids import traceparent
 from ..workflows.policies import WORKFLOW_TASK_TIMEOUT
-from .caller_span import current_traceparent
 from .output_type import with_output_type
 from .run_input import new_run
-from .start_options import StartOptions, require_no_secret, start_arguments
+
+MAX_TENANT_BYTES = 64
+"""Temporal's limit for the key by which it shares workers fairly."""
+
+MIN_WEIGHT, MAX_WEIGHT = 0.001, 1000.0
+"""Temporal's limits of a key's weight."""
+
+
+class StartOptions(TypedDict, total=False):
+    """Keyword arguments of `start_run`; None is the same as an absent one."""
+
+    tenant: str | None
+    """On whose behalf the run is: workers serve tenants in turn, and the run is found by it."""
+    tenant_weight: float | None
+    """The tenant's share of the workers, against 1 of every other one; 0.001 to 1000. Only with a `tenant`."""
+    priority: int | None
+    """1 is served first, 5 last; 3 without one. The run's model and tool calls inherit it."""
+    search_attributes: TypedSearchAttributes | None
+    """Further ones, which the namespace must know."""
+    memo: Mapping[str, Any] | None
+    """Values that are shown with the run; perdure's own names in it are `agent` and `perdure`. Without secrets."""
+    execution_timeout: timedelta | float | None
+    """How long the run may take in all, in seconds; then Temporal ends it. `RunOptions.max_seconds` ends it kindly."""
+    id_reuse_policy: WorkflowIDReusePolicy | None
+    """Whether an id may be used again after its run has ended; by default it may."""
+    id_conflict_policy: WorkflowIDConflictPolicy | None
+    """What to do while a run of that id is under way; by default the start fails."""
+    beginning: CarriedConversation | None
+    """Where the run finds the beginning of its conversation; for forks."""
+    origin: str | None
+    """What starts the run, if not its caller: the run that it is a fork of, for example. For perdure's own use."""
+
+
+def start_arguments(options: StartOptions) -> dict[str, Any]:
+    """The arguments of `Client.start_workflow`, without memo and search attributes. Raises `ValueError`."""
+    timeout = options.get("execution_timeout")
+    arguments = {
+        "priority": _priority(options.get("priority"), options.get("tenant"), options.get("tenant_weight")),
+        "execution_timeout": timedelta(seconds=timeout) if isinstance(timeout, int | float) else timeout,
+        "id_reuse_policy": options.get("id_reuse_policy"),
+        "id_conflict_policy": options.get("id_conflict_policy"),
+    }
+    return {name: value for name, value in arguments.items() if value is not None}
+
+
+def require_no_secret(known: Redactor, options: StartOptions, **names: str) -> None:
+    """Raises `ConfigurationError` for a secret in what a run is found by, where a replaced one would never be found."""
+    tenant, attributes = options.get("tenant"), options.get("search_attributes") or ()
+    given: dict[str, Any] = {**names, "tenant": tenant}
+    given |= {f"search_attributes[{pair.key.name!r}]": pair.value for pair in attributes}
+    for name, value in given.items():
+        if (clean := known.value(value)) is not value:
+            raise ConfigurationError(
+                f"{name} contains a secret, which every run would record: {clean!r} with its value; "
+                "give a name that people may read"
+            )
+
+
+def _priority(priority: int | None, tenant: str | None, weight: float | None) -> Priority | None:
+    if priority is not None and priority not in range(1, 6):
+        raise ValueError(f"priority={priority!r}: expected a number from 1, served first, to 5, served last")
+    if tenant is not None and not 0 < len(tenant.encode()) <= MAX_TENANT_BYTES:
+        raise ValueError(f"tenant={tenant!r}: expected a name of 1 to {MAX_TENANT_BYTES} bytes")
+    if weight is not None and not (tenant is not None and MIN_WEIGHT <= weight <= MAX_WEIGHT):
+        raise ValueError(f"tenant_weight={weight!r}: expected {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, with a tenant")
+    if priority is None and tenant is None:
+        return None
+    return Priority(priority_key=priority, fairness_key=tenant, fairness_weight=weight)
+
+
+def current_traceparent() -> str:
+    """The current OpenTelemetry span as a W3C `traceparent`; "" when there is none.
+
+    OpenTelemetry is not imported for it: a span can only be there where somebody else has.
+    """
+    if "opentelemetry.trace" not in sys.modules:
+        return ""
+    from opentelemetry.trace import get_current_span
+
+    context = get_current_span().get_span_context()
+    return traceparent(context.trace_id, context.span_id) if context.is_valid else ""
+
 
 Result = TypeVar("Result")
 

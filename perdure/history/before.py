@@ -11,9 +11,9 @@ from temporalio.client import Client
 from ..conversation import Conversation, ConversationRef
 from ..messages import Message
 from ..protocol.activities import CALL_MODEL
-from .decode import decode
+from .calls import end_of_round
+from .events import decode
 from .link import CONVERSATION_ACTIVITIES, RecordedLink
-from .rounds import end_of_round
 
 
 class _Recorded(BaseModel):

@@ -18,10 +18,10 @@ from temporalio.service import RPCError, RPCStatusCode
 
 from ..conversation import ConversationRef
 from ..errors import RunNotFound
-from ..payloads.encryption.texts import opened_text
+from ..payloads.encryption.codec import opened_text
 from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunFailure, RunOutput
-from .decode import decode
+from .events import decode
 from .link import RecordedLink, not_a_run, read_input, read_link, read_start
 
 Done = TypeVar("Done")

@@ -7,23 +7,18 @@ from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
 from temporalio.api.enums.v1 import EventType
-from temporalio.api.history.v1 import (
-    HistoryEvent,
-    WorkflowExecutionStartedEventAttributes,
-)
+from temporalio.api.history.v1 import HistoryEvent, WorkflowExecutionStartedEventAttributes
 from temporalio.client import Client
 
+from ..commands import shell_word
 from ..conversation import Conversation, ConversationRef
 from ..errors import RunNotFound
 from ..messages import Message
 from ..protocol import activities, names
 from ..protocol.inventory import Inventory
 from ..protocol.run import CarriedConversation, RunInput
-from ..shell import shell_word
-from .decode import decode
-from .history_events import CLOSING_EVENTS, loaded_pieces, scheduled_activities
-from .inventory import InventoryReader
-from .session_link import session_conversation
+from .events import CLOSING_EVENTS, InventoryReader, decode, loaded_pieces, scheduled_activities
+from .session import session_conversation
 
 CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
 """Activities whose recorded input may hold a part of the conversation."""

@@ -15,12 +15,13 @@ from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..kept_results import CallPlace, UnknownCallError, chosen
+from ..errors import UnknownCallError
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities, names
 from ..protocol.outcome import RunOutput
 from ..tool_calls import ToolRequest
-from .decode import decode
+from ..tool_results import CallPlace, chosen
+from .events import decode
 
 ToResult = Callable[[Any], ToolResult]
 """Makes a result of what others' activities and workflows, and other agents, have answered."""

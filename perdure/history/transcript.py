@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
-from ..conversation import Conversation
+from ..conversation import Append, Conversation, Instruct, Operation, Rewrite, Trim, count_of_instructions
 from ..messages import Message
-from ..operations import Append, Instruct, Operation, Rewrite, Trim, count_of_instructions
 from ..trimming import is_summary
 
 

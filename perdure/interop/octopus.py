@@ -9,9 +9,9 @@ from contextlib import aclosing
 from typing import Any, Literal, NamedTuple, cast
 
 from ..client import RunHandle
-from ..client.answer import AnswerText
+from ..client.callers import AnswerText
 from ..events import TERMINAL_EVENTS, RunEvent
-from ..json_types import JsonObject
+from ..messages import JsonObject
 from ..protocol.outcome import RunResult
 
 EventName = Literal["turn_start", "tool_call", "tool_result", "token", "turn_end"]

@@ -8,9 +8,8 @@ from ..conversation import Conversation
 from ..event_data import EventType, LoggedData
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..messages import Message, ModelReply, ToolResult
-from ..questions import Asked
-from ..tool_calls import Approval, ToolRequest
-from .allowance import Allowance, ChildEnd
+from ..tool_calls import Approval, Asked, ToolRequest
+from .limits import Allowance, ChildEnd
 from .state import LoopState
 
 

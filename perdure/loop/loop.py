@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NoReturn
 
 from ..conversation import Conversation
 from ..errors import GuardrailError, LimitExceededError, RunCancelled, RunError
 from ..event_data import (
     CancelledData,
+    CompactionCompleteData,
+    CompactionFailedData,
+    CompactionStartData,
     ErrorData,
     EventType,
     FailedData,
@@ -20,15 +23,34 @@ from ..event_data import (
 from ..messages import Message, ModelReply, ToolCall
 from ..options import RunOptions
 from ..tool_calls import ToolSpec
-from ..trimming import plan_trim, summarize_dropped, summary_message
-from .compaction import compactor_summary
+from ..trimming import TrimPlan, plan_trim, summarize_dropped, summary_message
 from .effects import Cancelled, Effects
 from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
-from .outputs import Outcome, outcome_of, output_error, send_back
-from .state import LoopState
-from .tools import ToolRound
+from .state import LoopState, Outcome, outcome_of, output_error, send_back
+from .tool_round import ToolRound
 from .verdicts import checked, with_text
+
+
+async def compactor_summary(
+    plan: TrimPlan, conversation: Conversation, effects: Effects, emit: Callable[[EventType, LoggedData], None]
+) -> str:
+    """The compactor's summary; "" when it failed or gave none: then the built-in one is used. Raises `Cancelled`."""
+    emit("compaction_start", CompactionStartData())
+    try:
+        summary = await effects.compact(conversation, plan.head, plan.drop)
+    except Cancelled:
+        raise
+    except Exception as error:
+        emit("compaction_failed", CompactionFailedData(message=str(error)))
+        return ""
+    if not summary.strip():
+        emit("compaction_failed", CompactionFailedData(message="the compactor gave an empty summary"))
+        return ""
+    removed = len(plan.dropped(conversation.messages))
+    remaining = len(conversation.messages) - removed + 1
+    emit("compaction_complete", CompactionCompleteData(removed=removed, remaining=remaining))
+    return summary
 
 
 class AgentLoop:

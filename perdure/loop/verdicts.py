@@ -9,9 +9,8 @@ from typing import Any
 from pydantic import TypeAdapter
 
 from ..guardrails import GuardrailPoint, GuardrailResult
-from ..json_types import JsonObject
-from ..messages import Message, ModelReply, TextPart
-from ..valid_text import valid_json
+from ..messages import JsonObject, Message, ModelReply, TextPart
+from ..text import valid_json
 
 _MESSAGES = TypeAdapter(list[Message])
 _ARGUMENTS = TypeAdapter(JsonObject)

@@ -29,11 +29,17 @@ from temporalio.converter import (
 from .encryption import Encryption, EncryptionError, encryption_from_environment, is_configured
 from .encryption.codec import ENCODING as ENCRYPTED
 from .encryption.codec import EncryptingCodec, require_key
-from .encryption.problems import VARIABLE as KEY_VARIABLE
-from .failures import EncodingFailureConverter, RedactingFailureConverter
-from .limits import MAX_PAYLOAD_BYTES
+from .encryption.keys import VARIABLE as KEY_VARIABLE
+from .failures import (
+    MAX_PAYLOAD_BYTES,
+    EncodingFailureConverter,
+    RedactingFailureConverter,
+    Unparsed,
+    Unread,
+    UnreadValues,
+)
 from .storage import open_storage, storage_from_environment
-from .storage.missing import LostValues
+from .storage.files import LostValues
 from .unpacking import (
     BUDGET,
     MAX_SENT_BYTES,
@@ -44,7 +50,6 @@ from .unpacking import (
     require_readable_soon,
     weight_of,
 )
-from .unread import Unparsed, Unread, UnreadValues
 
 logger = logging.getLogger("perdure.payloads")
 

@@ -3,16 +3,142 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.api.failure.v1 import Failure
-from temporalio.converter import DataConverter, DefaultFailureConverter, PayloadConverter
-from temporalio.exceptions import FailureError
+from temporalio.client import Client
+from temporalio.converter import DataConverter, DefaultFailureConverter, EncodingPayloadConverter, PayloadConverter
+from temporalio.exceptions import ApplicationError, FailureError
 
+from ..errors import ConfigurationError, PayloadTooLargeError
 from ..redaction import redacted_excerpt
-from .unread import Unread, UnreadValues
+from .encryption import EncryptionError
+from .storage.files import LostValues
+
+MAX_PAYLOAD_BYTES = 2 * 1024 * 1024 - 64 * 1024
+"""For one payload, as it is sent: the 2 MiB that Temporal takes, less 64 KiB for what surrounds a value that is
+recorded once more (https://docs.temporal.io/troubleshooting/blob-size-limit-error)."""
+MAX_RESULT_BYTES = 1_500_000
+"""For an activity's result, uncompressed: it is recorded once more as a part of the conversation."""
+
+
+def size_of(value: BaseModel) -> int:
+    """How many bytes the value takes when it is recorded, uncompressed."""
+    return len(value.__pydantic_serializer__.to_json(value))
+
+
+def require_recordable(value: BaseModel, what: str) -> None:
+    """Check that an activity's result can be recorded: at most `MAX_RESULT_BYTES`, uncompressed.
+
+    `what` begins the error's text. Raises `PayloadTooLargeError`.
+    """
+    size = size_of(value)
+    if size > MAX_RESULT_BYTES:
+        raise PayloadTooLargeError(
+            f"{what} is too large to be recorded: {size} bytes, at most {MAX_RESULT_BYTES} are possible"
+        )
+
+
+async def require_sendable(client: Client, value: object, what: str, advice: Callable[[], str]) -> None:
+    """Check that the client can send the value: at most `MAX_PAYLOAD_BYTES`, after compression and external storage.
+
+    `what` begins the error's text, and `advice`, asked for only then, says how to send less. Raises
+    `PayloadTooLargeError`. Stores the value when it is large and the client has a storage.
+    """
+    if _bytes(client.data_converter.payload_converter.to_payloads([value])) <= MAX_PAYLOAD_BYTES:
+        return
+    size = await bytes_as_sent(client, value)
+    if size > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLargeError(
+            f"{what} is too large for Temporal: {size} bytes after compression, at most {MAX_PAYLOAD_BYTES} are "
+            f"possible. {advice()}, or configure external storage (PERDURE_STORAGE) for clients and workers"
+        )
+
+
+async def bytes_as_sent(client: Client, value: object) -> int:
+    """How many bytes the value takes in a message to Temporal. Stores it when it is large, as `require_sendable`."""
+    return _bytes(await client.data_converter.encode([value]))
+
+
+def _bytes(payloads: Sequence[Payload]) -> int:
+    return sum(payload.ByteSize() for payload in payloads)
+
+
+STORED_ELSEWHERE = "TMPRL1105"
+"""Marks the SDK's error for a value that is stored outside Temporal, where no storage is configured."""
+
+
+@dataclass(frozen=True)
+class Unread:
+    """Stands for a value that this process can't read, where nobody says which type is expected."""
+
+    error: ConfigurationError
+    """Why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Unparsed:
+    """A value of a message to a workflow, before its text is read: whether there is time for it, the reader knows."""
+
+    payload: Payload
+    parse: Callable[[Payload], Any]
+    """Returns the value, or an `Unread`. Raises for what is no value."""
+
+
+class UnreadValues(EncodingPayloadConverter):
+    """Raises the error for a value that can't be read here when the value is read, and not before.
+
+    All values of a workflow task are decoded at once, those of signals too, which anybody may send. To raise there
+    would fail the task for ever. So the run's own values, which are read by their type, raise; what has no type gets an
+    `Unread`, which the handlers of signals and updates look for.
+    """
+
+    ENCODING = "perdure/unread"
+
+    @property
+    def encoding(self) -> str:
+        return self.ENCODING
+
+    def to_payload(self, value: Any) -> None:
+        """None: no value is written so."""
+
+    def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
+        """An `Unread` where no type is given. Raises `ConfigurationError` where one is."""
+        error = self.error_of(payload)
+        if type_hint is None:
+            return Unread(error)
+        raise error
+
+    @classmethod
+    def error_of(cls, payload: Payload) -> ConfigurationError:
+        """Why the value can't be read, which `instead` was told."""
+        text = payload.data.decode(errors="replace")
+        key_id = payload.metadata.get("key")
+        return ConfigurationError(text) if key_id is None else EncryptionError(text, key_id=key_id.decode() or None)
+
+    @classmethod
+    def instead(cls, error: Exception) -> Payload:
+        """A payload for the value whose reading has raised that error."""
+        if isinstance(error, ApplicationError):
+            return LostValues.instead(error)
+        metadata = {"encoding": cls.ENCODING.encode()}
+        if isinstance(error, EncryptionError):
+            metadata["key"] = (error.key_id or "").encode()
+        return Payload(metadata=metadata, data=_text(error).encode())
+
+
+def _text(error: Exception) -> str:
+    if STORED_ELSEWHERE in str(error):
+        return (
+            "A value is stored outside Temporal, and this process does not know where: set PERDURE_STORAGE to what it "
+            "was where the run was started"
+        )
+    return str(error) if isinstance(error, ConfigurationError) else f"A value can't be read: {error}"
+
 
 ENCODED_FAILURE = "Encoded failure"
 """The text that all SDKs leave in the place of one that is encoded."""

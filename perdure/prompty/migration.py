@@ -5,10 +5,56 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from ..arguments import Place, dotted
 from ..errors import LoadError
-from .places import Place, dotted
-from .property_kinds import kind_of
-from .schema_properties import described_properties, tool_of
+from .shorthands import kind_of
+
+_SCHEMA_KINDS = {"number": "float", "integer": "integer", "boolean": "boolean", "array": "array", "object": "object"}
+
+
+def tool_of(tool: Any) -> Any:
+    """The declaration of a function, from OpenAI's form of it; anything else as it is."""
+    function = tool.get("function") if isinstance(tool, Mapping) else None
+    if not isinstance(function, Mapping):
+        return tool
+    declared = {key: function[key] for key in ("name", "description", "strict") if key in function}
+    return {"kind": "function", **declared, "parameters": _members(function.get("parameters"))}
+
+
+def described_properties(response_format: Any) -> list[dict[str, Any]]:
+    """The properties of the object that a `response_format` describes; [] when it describes none."""
+    described = response_format.get("json_schema") if isinstance(response_format, Mapping) else None
+    schema = described.get("schema") if isinstance(described, Mapping) else None
+    return _members(schema)
+
+
+def _members(schema: Any) -> list[dict[str, Any]]:
+    members = schema.get("properties") if isinstance(schema, Mapping) else None
+    if not isinstance(members, Mapping):
+        return []
+    required = schema.get("required")
+    names = required if isinstance(required, list) else []
+    return [{"name": name, **_property(member), "required": name in names} for name, member in members.items()]
+
+
+def _property(schema: Any) -> dict[str, Any]:
+    if not isinstance(schema, Mapping):
+        return {"kind": "string"}
+    kind = schema.get("type")
+    types = kind if isinstance(kind, list) else [kind]
+    named = next((each for each in types if isinstance(each, str) and each != "null"), "string")
+    described: dict[str, Any] = {"kind": _SCHEMA_KINDS.get(named, "string")}
+    if "null" in types:
+        described["nullable"] = True
+    for key, name in (("description", "description"), ("enum", "enumValues"), ("default", "default")):
+        if key in schema:
+            described[name] = schema[key]
+    if isinstance(schema.get("items"), Mapping):
+        described["items"] = _property(schema["items"])
+    if members := _members(schema):
+        described["properties"] = members
+    return described
+
 
 _PROVIDERS = {"azure_openai": "azure", "serverless": "openai"}
 _CONNECTION = {

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..agent import Agent, Template
+from ..agents import Agent, Template
 from ..errors import InvokerError, RenderError
 from ..messages import Message
-from .markers import Marker, attribute_value, find_markers
-from .rendered import Rendered
+from .render import Marker, Rendered, attribute_value, find_markers
 from .rich_values import RichValues, Section
 
 

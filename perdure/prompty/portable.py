@@ -2,28 +2,176 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import os
+import re
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import Any, NoReturn
 
-from ..agent import Agent, EnvReference
+from ..agents import Agent, EnvReference
+from ..arguments import Place, dotted
 from ..errors import ConfigurationError
-from ..redaction import REDACTED, know_agent, redact, redactor
-from .known_fields import is_ignored
-from .places import Place, dotted, map_strings, pointer, strings
-from .secrets import (
-    DEFAULT_SECRET,
-    LITERAL_SECRET,
-    credential_id,
-    env_name,
-    env_value,
-    has_secret_default,
-    is_env_reference,
-    is_literal_secret,
-    is_reference,
-    is_resolved_late,
-    places_named_secret,
-    takes_credential,
+from ..redaction import REDACTED, is_secret_name, know_agent, looks_secret, redact, redactor
+from .shorthands import is_ignored, last_name, map_strings, pointer, strings
+
+LITERAL_SECRET = (
+    "is a secret itself, which every run would record: write `${env:NAME}` there and set NAME where the worker runs"
 )
+DEFAULT_SECRET = (
+    "has a default that is a secret itself, which every run would record: write the reference without the default, "
+    "and set the variable where the worker runs"
+)
+DELEGATES: Place = ("metadata", "perdure", "agents")
+"""Where an agent names those that it delegates to, each of which becomes a tool."""
+_NO_SECRETS = frozenset({"authenticationMode", "tokenUrl"})
+_SHORTEST_DEFAULT = 16
+"""A shorter default of a secret is a word such as `no-key`, for servers that need none."""
+_USERINFO = re.compile(r"^https?://[^/?#@\s]+@|://[^/?#@\s:]*:[^/?#@\s]+@", re.IGNORECASE)
+_QUERY = re.compile(r"[?&]([\w.-]+)=([^&#\s]+)")
+_KEY = re.compile(r"key|sig|code|pass", re.IGNORECASE)
+"""Names that mean a secret in a URL's query, and elsewhere too if the value is as long as a key."""
+_ASSIGNMENT = re.compile(r"-{0,2}([\w.-]+)(?:=|:\s+)(.+)", re.DOTALL)
+_ENV_REFERENCE = re.compile(r"\$\{env:([^:}]*)(?::(.*))?\}", re.DOTALL)
+_CREDENTIAL = re.compile(r"\$\{credential:([^{}\r\n]{1,200})\}")
+
+
+def is_resolved_late(place: Place) -> bool:
+    """Whether an environment reference at that place is recorded as it is written, and resolved where it is used.
+
+    So it is within connections and options of the model and of tools, and under every key that names a secret, but
+    never for a `kind`, which decides what the rest means.
+    """
+    if place[0] not in ("model", "tools", "metadata") or place[-1] == "kind" or "parameters" in place:
+        return False
+    if place[0] == "metadata":
+        return is_secret_key(last_name(place)) or _is_of_delegate(place)
+    if "connection" in place or "additionalProperties" in place:
+        return True
+    return (place[0] == "tools" and "options" in place) or is_secret_key(last_name(place))
+
+
+def _is_of_delegate(place: Place) -> bool:
+    """Whether it says how a remote agent is reached, which becomes the connection of a tool."""
+    return place[:3] == DELEGATES and place[4:5] in (("url",), ("cardUrl",), ("headers",))
+
+
+def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozenset()) -> bool:
+    """Whether `text` at that place is a secret itself, as opposed to a reference to one.
+
+    `named` are the places that something beside them names as secret (`places_named_secret`).
+    """
+    if place[0] not in ("model", "tools", "metadata") or not text.strip() or is_reference(text):
+        return False
+    return _is_secret(place, text, named)
+
+
+def has_secret_default(place: Place, reference: str, named: frozenset[Place] = frozenset()) -> bool:
+    """Whether the default of an environment reference at that place is a secret, which travels with the reference."""
+    default = env_default(reference) or ""
+    if not default.strip() or not is_resolved_late(place):
+        return False
+    by_name = _is_named_secret(place, default) or place in named
+    return len(default) >= _SHORTEST_DEFAULT if by_name else _is_secret(place, default, named)
+
+
+def places_named_secret(document: Any) -> frozenset[Place]:
+    """Where a secret is named by what stands beside it: `{name: X-Api-Key, value: …}`, or `--api-key` before it."""
+    return frozenset(_named_in(document, ()))
+
+
+def _named_in(value: Any, place: Place) -> Iterator[Place]:
+    if isinstance(value, Mapping):
+        named = next((value[key] for key in ("name", "key", "header") if isinstance(value.get(key), str)), "")
+        if is_secret_key(named) or _KEY.fullmatch(named):
+            yield from ((*place, key) for key in ("value", "values", "default") if key in value and "kind" not in value)
+        for key, child in value.items():
+            yield from _named_in(child, (*place, key))
+    elif isinstance(value, list | tuple):
+        for index, child in enumerate(value):
+            yield from _named_in(child, (*place, index))
+        for index, (option, argument) in enumerate(pairwise(value), 1):
+            if isinstance(option, str) and option.startswith("-") and "=" not in option and is_secret_key(option):
+                yield from [(*place, index)] if isinstance(argument, str) and not argument.startswith("-") else []
+
+
+def _is_secret(place: Place, text: str, named: frozenset[Place]) -> bool:
+    if "parameters" in place or "bindings" in place:
+        return looks_secret(text)
+    if place[2:] == ("recorded",):  # A specification's, which may show what URLs with keys look like.
+        return looks_secret(text.replace(REDACTED, ""))
+    return (
+        _is_named_secret(place, text) or place in named or looks_secret(text) or _is_in_url(text) or _is_assigned(text)
+    )
+
+
+def _is_named_secret(place: Place, text: str) -> bool:
+    name = last_name(place)
+    if name in _NO_SECRETS:
+        return False
+    if place[-3:-1] == ("connection", "keys"):
+        return True
+    return is_secret_key(name) or (_KEY.fullmatch(name) is not None and _is_long(text))
+
+
+def _is_in_url(text: str) -> bool:
+    if "://" not in text:
+        return False
+    in_query = ((name, value) for name, value in _QUERY.findall(text) if not value.startswith("${"))
+    return bool(_USERINFO.search(text)) or any(is_secret_key(name) or _KEY.fullmatch(name) for name, _ in in_query)
+
+
+def _is_assigned(text: str) -> bool:
+    """Whether it is `NAME=value`, `--name=value` or `Name: value`, of a secret."""
+    match = _ASSIGNMENT.fullmatch(text)
+    return match is not None and is_secret_key(match[1]) and _is_long(match[2]) and "://" not in match[1]
+
+
+def _is_long(text: str) -> bool:
+    return len(text) >= _SHORTEST_DEFAULT and not re.search(r"\s", text)
+
+
+def is_secret_key(name: str) -> bool:
+    """Whether a value under this key is a secret, to be redacted wherever it is shown or recorded (§15, §18-11)."""
+    return is_secret_name(name)
+
+
+def is_env_reference(text: str) -> bool:
+    """Whether the whole string is one `${env:NAME}` or `${env:NAME:default}`."""
+    return _ENV_REFERENCE.fullmatch(text) is not None
+
+
+def env_name(reference: str) -> str:
+    """The NAME in `${env:NAME}`; "" for a string that is not an environment reference."""
+    match = _ENV_REFERENCE.fullmatch(reference)
+    return match[1] if match else ""
+
+
+def env_default(reference: str) -> str | None:
+    """The default in `${env:NAME:default}`, which may contain colons; None for none, or an empty one."""
+    match = _ENV_REFERENCE.fullmatch(reference)
+    return (match[2] or None) if match else None
+
+
+def env_value(reference: str) -> str | None:
+    """The value of the reference's variable, else its default, else None."""
+    return os.environ.get(env_name(reference), env_default(reference))
+
+
+def is_reference(text: str) -> bool:
+    """Whether the whole string stands for a value that only workers have: of their environment, or a credential."""
+    return is_env_reference(text) or bool(credential_id(text))
+
+
+def credential_id(text: str) -> str:
+    """The ID in `${credential:ID}`; "" for a string that is not a reference to a credential."""
+    match = _CREDENTIAL.fullmatch(text)
+    return match[1].strip() if match else ""
+
+
+def takes_credential(place: Place) -> bool:
+    """Whether a reference to a credential at that place is resolved: in what the model or a tool is reached with."""
+    is_reached = place[0] in ("model", "tools") or place[:3] == DELEGATES
+    return is_reached and is_resolved_late(place)
 
 
 def portable(agent: Agent) -> Agent:

@@ -6,15 +6,14 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from ..agent import Agent
+from ..agents import Agent
 from ..errors import RenderError
 from ..messages import Message
-from ..spelling import did_you_mean
-from .given_media import with_media_read
+from ..text import did_you_mean
 from .jinja import parse_jinja, used_variables
 from .parse import parse
 from .render import render
-from .rich_values import nonce_name, thread_messages
+from .rich_values import nonce_name, thread_messages, with_media_read
 
 MAX_NAMED = 5
 """So many given inputs that are not declared are named in an error."""

@@ -9,12 +9,11 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..arguments import MAX_DEPTH, MAX_VALUES, Place, json_value, why_no_json
 from ..errors import LoadError, ReferencedFileNotFoundError
-from ..json_values import MAX_DEPTH, MAX_VALUES, json_value, why_no_json
-from .asset_file import read_text
-from .places import Place, map_strings
-from .secrets import env_name, env_value, is_env_reference
-from .yaml_text import read_yaml
+from .asset_file import read_text, read_yaml
+from .portable import env_name, env_value, is_env_reference
+from .shorthands import map_strings
 
 _FILE_REFERENCE = re.compile(r"\$\{file:(.*)\}", re.DOTALL)
 _YAML = frozenset({".yaml", ".yml"})

@@ -2,14 +2,120 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import accumulate, zip_longest
+from typing import Any, NamedTuple
 
-from ..agent import RICH_KINDS, Agent, Template
+from ..agents import Agent, Template
+from ..declared_tools import RICH_KINDS
 from ..errors import InvokerError
+from ..messages import Role
 from .jinja import render_jinja
-from .rendered import Rendered, join_pieces, template_markers
 from .rich_values import new_nonce
+
+ROLES: dict[str, Role] = {
+    "system": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "developer": "developer",
+}
+_BLANK = r"[^\S\n]*+"
+_ATTRIBUTE = rf'\w++{_BLANK}={_BLANK}(?:"[^"\n]*+"{_BLANK},?|[^",\]=\n]*+(?:,|(?=\]))|[^\s",\]=]++(?=\s)){_BLANK}'
+_MARKER = re.compile(
+    rf"^{_BLANK}(?:#{_BLANK})?+((?ai:{'|'.join(ROLES)}))"
+    rf"(?:\[{_BLANK}((?:{_ATTRIBUTE})++)\])?+{_BLANK}:{_BLANK}$",
+    re.MULTILINE,
+)
+_PAIR = re.compile(rf'(\w++){_BLANK}={_BLANK}(?:"([^"\n]*+)"|([^",\]=\n]*+)(?=,|\Z)|([^\s",\]=]++)(?=\s))')
+_INTEGER = re.compile(r"-?[0-9]{1,18}")
+_FLOAT = re.compile(r"-?[0-9]{1,18}\.[0-9]{1,18}")
+
+
+class Marker(NamedTuple):
+    """A role marker: the whole line, from `start` to `end`, without the line break."""
+
+    start: int
+    end: int
+    role: Role
+    attributes: tuple[tuple[str, int, int, bool], ...]
+    """The name of each attribute, where its value starts and ends, and whether it is quoted."""
+
+
+def find_markers(text: str) -> Iterator[Marker]:
+    """The lines of `text` that are role markers, in order. Takes time linear in the length of the text."""
+    for match in _MARKER.finditer(text):
+        attributes = _attributes(text, *match.span(2)) if match[2] else ()
+        yield Marker(match.start(), match.end(), ROLES[match[1].lower()], tuple(attributes))
+
+
+def attribute_value(text: str, *, quoted: bool) -> Any:
+    """An attribute's value: a string when it is quoted, else true, false or a number where it reads as one."""
+    if quoted:
+        return text
+    text = text.strip()
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    return float(text) if _FLOAT.fullmatch(text) else text
+
+
+def _attributes(text: str, start: int, end: int) -> Iterator[tuple[str, int, int, bool]]:
+    for pair in _PAIR.finditer(text, start, end):
+        group = next(group for group in (2, 3, 4) if pair[group] is not None)
+        yield pair[1], *pair.span(group), group == 2
+
+
+_PLACEHOLDER = "\ufffc"
+
+
+class Rendered(str):
+    """The rendered text. Slices and joins of it are plain strings, which know nothing of what follows."""
+
+    rich: Mapping[str, Any]
+    """Nonce in the text → the rich value that it stands for."""
+    markers: Sequence[Marker] | None
+    """The role markers that the template itself wrote; None when every line that looks like one counts."""
+
+    def __new__(
+        cls, text: str, rich: Mapping[str, Any] | None = None, markers: Sequence[Marker] | None = None
+    ) -> Rendered:
+        rendered = super().__new__(cls, text)
+        rendered.rich = dict(rich or {})
+        rendered.markers = markers
+        return rendered
+
+
+def template_markers(literals: Sequence[str], values: Sequence[str]) -> list[Marker]:
+    """The role markers in `literals[0] + values[0] + literals[1] + …` that the literals make up without the values.
+
+    A value may be a part of an attribute only, whatever it contains. Positions are those in the whole text.
+    """
+    skeleton = _PLACEHOLDER.join(literals)
+    ends = accumulate(len(literal) + 1 for literal in literals)
+    holes = [end - 1 for end in ends][: len(values)]
+    growth = [0, *accumulate(len(value) - 1 for value in values)]
+
+    def moved(position: int) -> int:
+        return position + growth[bisect_left(holes, position)]
+
+    return [
+        Marker(
+            moved(marker.start),
+            moved(marker.end),
+            marker.role,
+            tuple((name, moved(start), moved(end), quoted) for name, start, end, quoted in marker.attributes),
+        )
+        for marker in find_markers(skeleton)
+    ]
+
+
+def join_pieces(literals: Sequence[str], values: Sequence[str]) -> str:
+    """The whole text, in which literals and values alternate, beginning with a literal."""
+    return "".join(piece for pair in zip_longest(literals, values, fillvalue="") for piece in pair)
+
 
 Renderer = Callable[[str, Mapping[str, Any]], tuple[list[str], list[str]]]
 

@@ -2,13 +2,79 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, get_args
 
-from ..agent import DEFAULT_PROVIDER, Agent
-from ..model_names import split_model
-from .places import Place
-from .property_kinds import PRESENT_NAMES, kind_of
+from ..agents import DEFAULT_PROVIDER, Agent, split_model
+from ..arguments import Place
+from ..declared_tools import Binding, Connection, CustomTool, Node
+
+
+def pointer(place: Place) -> str:
+    """The place as a JSON pointer (RFC 6901)."""
+    return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in place)
+
+
+def last_name(place: Place) -> str:
+    """The innermost step that is a name rather than an index; "" when there is none."""
+    return next((step for step in reversed(place) if isinstance(step, str)), "")
+
+
+def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
+    """Each string in nested maps and lists, except keys, with its place."""
+    if isinstance(value, str):
+        yield place, value
+    for step, child in _children(value):
+        yield from strings(child, (*place, step))
+
+
+def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = ()) -> Any:
+    """A copy of nested maps and lists in which `change` has replaced every string. Raises what `change` raises."""
+    if isinstance(value, str):
+        return change(place, value)
+    if isinstance(value, Mapping):
+        return {key: map_strings(child, change, (*place, key)) for key, child in value.items()}
+    if isinstance(value, list | tuple):
+        return [map_strings(child, change, (*place, index)) for index, child in enumerate(value)]
+    return value
+
+
+def maps_in(value: Any, place: Place = ()) -> list[tuple[Place, Mapping[str, Any]]]:
+    """The maps in a list, each with its place; [] for a value that is not a list."""
+    items = enumerate(value) if isinstance(value, list) else ()
+    return [((*place, index), item) for index, item in items if isinstance(item, Mapping)]
+
+
+def nearest(place: Place, lines: Mapping[Place, int]) -> int | None:
+    """The line of the place, or of the closest enclosing value whose line is known."""
+    for end in range(len(place), -1, -1):
+        if place[:end] in lines:
+            return lines[place[:end]]
+    return None
+
+
+def _children(value: Any) -> Iterator[tuple[str | int, Any]]:
+    if isinstance(value, Mapping):
+        yield from value.items()
+    elif isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        yield from enumerate(value)
+
+
+PRESENT_NAMES = {"number": "float"}
+"""A name that files have for a kind → the kind."""
+_KINDS: tuple[tuple[type, str], ...] = (
+    (bool, "boolean"),
+    (int, "integer"),
+    (float, "float"),
+    (list, "array"),
+    (Mapping, "object"),
+)
+
+
+def kind_of(value: Any) -> str:
+    """The property kind of a plain value (§2.6); "string" for None."""
+    return next((kind for python_type, kind in _KINDS if isinstance(value, python_type)), "string")
+
 
 _KNOWN = frozenset(Agent.file_keys())
 
@@ -143,3 +209,65 @@ def _metadata(data: Mapping[str, Any]) -> Any:
     if not unknown or not isinstance(metadata, Mapping | None):
         return metadata
     return {**unknown, **(metadata or {})}
+
+
+FREE = (Connection, CustomTool)
+"""These may have fields of somebody else's, for somebody else's code."""
+
+
+def unknown_fields(asset: Mapping[str, Any]) -> Iterator[tuple[Place, type[Node]]]:
+    """The place of each field that its type does not have, and that type. `asset` is in canonical form."""
+    return _in_node(asset, Agent, ())
+
+
+def is_ignored(asset: Mapping[str, Any], place: Place, own_metadata: Any) -> bool:
+    """Whether nothing reads what stands at that place of an asset in canonical form.
+
+    `own_metadata` is the metadata without what has come there for want of a meaning of its own.
+    """
+    if place[0] == "metadata":
+        return not isinstance(own_metadata, Mapping) or place[1] not in own_metadata
+    ignored = {unknown for unknown, model in unknown_fields(asset) if model not in FREE}
+    return any(place[:end] in ignored for end in range(1, len(place) + 1))
+
+
+def _in_node(value: Mapping[str, Any], model: type[Node], place: Place) -> Iterator[tuple[Place, type[Node]]]:
+    known = model.file_keys()
+    for key, child in value.items():
+        if key in known:
+            yield from _in_field(child, _node_types(model, key), (*place, key))
+        else:
+            yield (*place, key), model
+
+
+def _in_field(value: Any, types: list[type[Node]], place: Place) -> Iterator[tuple[Place, type[Node]]]:
+    """Those of the nodes in a field's value: one node, a list of them, or bindings by name."""
+    if isinstance(value, list):
+        children: list[tuple[Place, Any]] = [((*place, index), child) for index, child in enumerate(value)]
+    elif types == [Binding] and isinstance(value, Mapping):
+        children = [((*place, name), child) for name, child in value.items()]
+    else:
+        children = [(place, value)]
+    for where, child in children:
+        if types and isinstance(child, Mapping):
+            yield from _in_node(child, _type_of(child, types), where)
+
+
+def _type_of(value: Mapping[str, Any], types: list[type[Node]]) -> type[Node]:
+    """The type that has the value's `kind`; the last type takes every other kind."""
+    if len(types) == 1:
+        return types[0]
+    kind = value.get("kind", "function")
+    return next((each for each in types if each.model_fields["kind"].default == kind), types[-1])
+
+
+def _node_types(model: type[Node], key: str) -> list[type[Node]]:
+    annotation = next(f.annotation for name, f in model.model_fields.items() if (f.alias or name) == key)
+    return list(dict.fromkeys(_nodes_in(annotation)))
+
+
+def _nodes_in(annotation: Any) -> Iterator[type[Node]]:
+    if isinstance(annotation, type) and issubclass(annotation, Node):
+        yield annotation
+    for argument in get_args(annotation):
+        yield from _nodes_in(argument)

@@ -8,12 +8,14 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ..agent import Agent, EnvReference, ToolPolicy
-from ..setting_values import unknown
-from ..spelling import did_you_mean
-from .places import Place, last_name, map_strings, maps_in, pointer, strings
+from ..agents import Agent, EnvReference
+from ..arguments import Place
+from ..declared_tools import ToolPolicy
+from ..settings.values import unknown
+from ..text import did_you_mean
+from .portable import is_secret_key
 from .references import FromEnvironment, is_unset
-from .secrets import is_secret_key
+from .shorthands import last_name, map_strings, maps_in, pointer, strings
 
 _EXPECTED = {
     "string": "a string",

@@ -7,13 +7,11 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..agent import Agent
+from ..agents import Agent
 from ..conversation import ConversationRef
-from ..exchanged import Exchanged
 from ..guardrails import GuardrailPoint
-from ..json_types import JsonObject
-from ..loop.tools import CANCELLED_TEXT
-from ..messages import Message, ToolResult
+from ..loop.tool_round import CANCELLED_TEXT
+from ..messages import Exchanged, JsonObject, Message, ToolResult
 from ..tool_calls import ToolRequest
 from .run import Lineage, RecordedOptions, TurnOf
 

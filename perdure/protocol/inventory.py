@@ -7,9 +7,8 @@ from typing import Literal
 
 from pydantic import Field, field_serializer
 
-from ..agent import Tool
-from ..exchanged import Exchanged
-from ..json_types import JsonObject
+from ..declared_tools import Tool
+from ..messages import Exchanged, JsonObject
 from ..tool_calls import ToolSpec
 
 

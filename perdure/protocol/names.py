@@ -1,5 +1,7 @@
 """The names by which Temporal knows the workflow, its signals, updates and queries."""
 
+from __future__ import annotations
+
 WORKFLOW = "perdure.AgentRun"
 STEER = "steer"
 APPROVAL = "approval"

@@ -9,8 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from typing_extensions import TypeVar
 
 from ..conversation import ConversationRef
-from ..exchanged import Exchanged
-from ..messages import Message, Usage
+from ..messages import Exchanged, Message, Usage
 from ..tool_calls import PendingApproval
 from .inventory import Missing
 

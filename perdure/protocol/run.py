@@ -8,16 +8,13 @@ from typing import Any, Literal
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from ..agent import RecordedAgent, RecordedAgents
+from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import Conversation, ConversationRef
-from ..exchanged import Exchanged
-from ..json_types import JsonObject
 from ..loop.state import LoopState
-from ..messages import Message
+from ..messages import Exchanged, JsonObject, Message
 from ..options import RunOptions
+from ..text import valid_text
 from ..tool_calls import Approval
-from ..tool_calls import PendingApproval as PendingApproval
-from ..valid_text import valid_text
 from .inventory import Inventory
 
 
@@ -221,3 +218,34 @@ class RunInput(Exchanged):
         start = self.carried or self.beginning.reference  # type: ignore[union-attr]
         messages = loaded if self.loaded else self.held
         return Conversation.recorded(messages, version=start.version, digest=start.digest)
+
+
+PERMIT = "perdure.permit"
+"""The activity that does nothing: Temporal limits how many of them a second it gives out on a rate queue."""
+IS_POLLED = "perdure.is_polled"
+
+PacedCall = str
+"""Which call of a run takes a permit: that of a model (`paced_model`), or `compactor`, of an agent that compacts."""
+
+_RATE = "/rate/"
+
+
+class QueueInput(Exchanged):
+    """A question about a task queue."""
+
+    task_queue: str
+
+
+def paced_model(fallback: int) -> PacedCall:
+    """The call of the agent's own model, or of one of its `fallback`, from 1."""
+    return f"fallback {fallback}" if fallback else "model"
+
+
+def rate_queue(task_queue: str, name: str) -> str:
+    """The queue that gives out the permits of one rate to the runs of a task queue."""
+    return f"{task_queue}{_RATE}{name}"
+
+
+def rate_of(queue: str) -> str:
+    """The name of the rate that a queue gives out permits of."""
+    return queue.rpartition(_RATE)[2]

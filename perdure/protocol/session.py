@@ -8,11 +8,9 @@ from typing import Literal
 
 from pydantic import Field
 
-from ..agent import RecordedAgent, RecordedAgents
+from ..agents import RecordedAgent, RecordedAgents
 from ..conversation import ConversationRef
-from ..exchanged import Exchanged
-from ..json_types import JsonObject
-from ..messages import Message
+from ..messages import Exchanged, JsonObject, Message
 from ..tool_calls import PendingApproval
 from .run import CarriedConversation, RecordedOptions
 

@@ -2,8 +2,7 @@
 
 from .base import Delta, Provider, StreamAssembler
 from .clients import clear_connections, close_clients, get_connection, register_connection
-from .conversion import format_tool_messages, process_response, to_request
-from .registry import provider_for
+from .registry import format_tool_messages, process_response, provider_for, to_request
 from .structured import StructuredResult, cast
 
 __all__ = [

@@ -12,7 +12,7 @@ from functools import cache
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs
 
-from ..agent import Connection
+from ..declared_tools import Connection
 from ..errors import ModelError
 
 AZURE_PROVIDERS = frozenset({"azure", "foundry"})

@@ -15,10 +15,10 @@ from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
 from .._version import __version__
-from ..agent import Connection
-from ..charsets import UTF_8
+from ..declared_tools import Connection
 from ..errors import ModelError
 from ..redaction import know_client
+from ..text import UTF_8
 from .azure import ENDPOINT_VARIABLE, AzureTarget, EntraTokens, azure_target
 from .sdks import AZURE_KEY, SdkNames
 

@@ -5,6 +5,7 @@ The codes: https://platform.openai.com/docs/guides/error-codes and https://docs.
 
 from __future__ import annotations
 
+import json
 import math
 import re
 import time
@@ -13,9 +14,41 @@ from email.utils import parsedate_to_datetime
 from typing import Any
 
 from ..errors import ModelError, ModelErrorKind
-from ..hosts import server_in
-from ..valid_text import bounded_text, valid_text
-from .refusals import refuses_tools
+from ..text import bounded_text, one_line, valid_text
+from ..worker_limits import server_in
+
+_TOOLS = r"(?:tools?|tool[ _-]?(?:use|calls?|calling|choice)|functions?|function[ _-]?calls?|function[ _-]?calling)"
+_QUOTE = r"""[`'"]?"""
+_REFUSALS = re.compile(
+    "|".join(
+        (
+            # Ollama, DeepSeek, xAI, Bedrock, Groq: "… does not support tools", "doesn't support tool use"
+            rf"(?:does not|doesn.t|do not|don.t|cannot|can.t) support (?:the |native )?{_QUOTE}{_TOOLS}\b",
+            # OpenAI, Azure, Gemini, DeepInfra: "tools is not supported in this model", "Tool calling is not supported"
+            rf"\b{_TOOLS}{_QUOTE} (?:is|are) (?:currently )?(?:not (?:supported|enabled)|unsupported|disabled)",
+            # OpenRouter: "No endpoints found that support tool use"
+            r"no endpoints found that support (?:tool use|.*tool_choice)",
+            # vLLM: '"auto" tool choice requires --enable-auto-tool-choice …'
+            # llama.cpp: "tools param requires --jinja flag"
+            rf"\b{_TOOLS} (?:param |parameter )?requires? --",
+            # llama.cpp, OpenAI: "Unsupported param: tools", "Unrecognized request argument supplied: tools"
+            rf"(?:unsupported|unknown|unrecognized|unrecognised) (?:request )?(?:param(?:eter)?|argument|field)s?"
+            rf"(?: supplied)?:? {_QUOTE}(?:tools|tool_choice|functions)\b",
+            # Novita: "model features function calling not support"
+            rf"\b{_TOOLS} not support(?:ed)?\b",
+        )
+    ),
+    re.IGNORECASE,
+)
+
+
+def refuses_tools(text: str) -> bool:
+    """Whether an error's text says that the model, or its server, takes no tools. Never raises.
+
+    A wrong tool, or a wrong conversation, is refused in other words.
+    """
+    return _REFUSALS.search(text) is not None
+
 
 UNEXPECTED_FORMAT = "Unexpected response format"
 MAX_NAME_CHARS = 200
@@ -221,3 +254,27 @@ def _seconds_until(date: str, now: float) -> float | None:
         return parsedate_to_datetime(date).timestamp() - now
     except (ValueError, OverflowError):
         return None
+
+
+SHOWN_CHARS = 300
+
+
+class UnexpectedFormatError(ValueError):
+    """What the provider sent is nothing that its API specifies."""
+
+    def __init__(self, got: str) -> None:
+        """`got` is what it sent, as `shown` gives it."""
+        super().__init__(UNEXPECTED_FORMAT)
+        self.got = got
+
+    def account(self, expected: str) -> str:
+        """The error's text, with what was expected and what came."""
+        return f"{UNEXPECTED_FORMAT}: expected {expected}, got {self.got}"
+
+
+def shown(value: Any) -> str:
+    """The beginning of a JSON value, on one line. Never raises."""
+    try:
+        return valid_text(one_line(json.dumps(value, ensure_ascii=False), SHOWN_CHARS))
+    except (TypeError, ValueError, RecursionError):
+        return f"a {type(value).__name__} that is nested too deeply"

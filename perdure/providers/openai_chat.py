@@ -8,17 +8,26 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ..agent import Agent, Property
+from ..agents import Agent
+from ..declared_tools import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
 from .azure import AZURE_PROVIDERS, limits_by_max_tokens
-from .base import BLOCK_SIZE, Delta, StreamAssembler
-from .calls import arguments_text, call_id, only_text, wire_name
+from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler
 from .errors import error_from_http
-from .functions import FunctionDefinition
-from .media import Taken, as_url, file_data, input_audio, sendable_parts
 from .memo import Memo
 from .sdks import openai_sdk
+from .tool_call_text import (
+    Taken,
+    arguments_text,
+    as_url,
+    call_id,
+    file_data,
+    input_audio,
+    only_text,
+    sendable_parts,
+    wire_name,
+)
 from .wire_format import Answer, WireFormat, count
 
 _INTERNAL_METADATA = frozenset({"provider_content", "status", "sent_as"})

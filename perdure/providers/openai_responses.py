@@ -8,17 +8,28 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from ..agent import Property
+from ..declared_tools import Property
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
 from ..schema import STRICT, object_schema
-from .base import Delta, StreamAssembler
-from .calls import Call, arguments_text, call_id, calls_of, compact_json, only_text, wire_name
+from .base import Delta, FunctionDefinition, StreamAssembler, provider_call
 from .errors import error_from_http
-from .functions import FunctionDefinition
-from .media import Taken, as_url, base64_data, file_data, input_audio, sendable_parts
 from .memo import Memo
-from .provider_tools import provider_call
 from .sdks import openai_sdk
+from .tool_call_text import (
+    Call,
+    Taken,
+    arguments_text,
+    as_url,
+    base64_data,
+    call_id,
+    calls_of,
+    compact_json,
+    file_data,
+    input_audio,
+    only_text,
+    sendable_parts,
+    wire_name,
+)
 from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
 
 _TEXT_TYPES = {"output_text": "text", "refusal": "refusal"}

@@ -16,7 +16,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ..agent import DEFAULT_PROVIDER, Agent
+from ..agents import DEFAULT_PROVIDER, Agent
 from ..errors import ConfigurationError
 from ..messages import Usage
 

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
 from importlib.metadata import entry_points
+from typing import Any, Literal, NamedTuple
 
-from ..agent import DEFAULT_PROVIDER, Agent
-from ..errors import InvokerError
-from ..model_names import PROVIDERS_GROUP
-from .anthropic_messages import AnthropicMessages
+from ..agents import DEFAULT_PROVIDER, PROVIDERS_GROUP, Agent
+from ..errors import ConfigurationError, InvokerError, LoadError, UnsupportedMediaError
+from ..messages import Message, ToolCall, ToolResult
+from ..text import did_you_mean, valid_json
+from .anthropic import AnthropicMessages
 from .base import Provider
 from .openai_chat import OpenAIChat
 from .openai_responses import OpenAIResponses
+from .tool_call_text import kind_problem, sendable_parts
 
 ENTRY_POINT_GROUP = PROVIDERS_GROUP
 
@@ -75,3 +78,160 @@ def _installed(key: str) -> ProviderFactory | None:
 
 def _unsupported(api_type: str) -> ValueError:
     return ValueError(f"Unsupported API type: {api_type}")
+
+
+_API_TYPES = ("chat", "responses")
+_NO_AGENTS = {
+    "embedding": "an embedding model answers with numbers",
+    "image": "an image model answers with a picture",
+}
+
+
+class ModelProblem(NamedTuple):
+    """Why no agent can use a model."""
+
+    field: Literal["provider", "apiType"]
+    """The field of `model` that has to change."""
+    text: str
+
+
+def model_problem(provider: str, api_type: str) -> ModelProblem | None:
+    """Why this process has nothing that calls such a model; None when it has. Never raises."""
+    if provider not in PROVIDERS and provider not in (known := _known_providers()):
+        return ModelProblem(
+            "provider",
+            f"No executor registered for key: {provider}{did_you_mean(provider, known)}. Expected "
+            f"{', '.join(known)}, or the provider of a package that is installed here (perdure docs providers)",
+        )
+    try:
+        _find(provider, api_type)
+    except (ImportError, AttributeError) as error:
+        return ModelProblem("provider", f"the package that adds the provider {provider!r} can't be imported: {error}")
+    except ValueError:
+        return ModelProblem("apiType", _unsupported_here(provider, api_type))
+    return None
+
+
+def require_model(agent: Agent) -> None:
+    """Raises InvokerError for a provider that this process does not know, and LoadError for an API that it lacks."""
+    problem = next(filter(None, (model_problem(model.provider_key, model.api_type) for model in agent.models)), None)
+    if problem is None:
+        return
+    if problem.field == "provider":
+        raise InvokerError(problem.text)
+    raise LoadError(problem.text, field="model.apiType")
+
+
+def media_problem(provider: str, api_type: str, kind: str) -> str | None:
+    """Why such a model can't be sent inputs of this kind; None when it can, and for one that nothing is known of."""
+    found = provider_for(Agent(), provider=provider, api_type=api_type)
+    return None if found.media is None else kind_problem(kind, found.media, found.title)
+
+
+def require_media(agent: Agent, messages: Sequence[Message]) -> None:
+    """Raises UnsupportedMediaError for messages with media that none of the agent's models can be sent."""
+    refusals = []
+    for number in range(len(agent.models)):
+        provider = provider_for(agent.with_fallback(number))
+        try:
+            for message in messages if provider.media is not None else ():
+                sendable_parts(message, provider.media or {}, provider.title)
+            return
+        except UnsupportedMediaError as error:
+            refusals.append(error)
+    raise refusals[0]
+
+
+def require_provider(provider: str) -> None:
+    """Raises ConfigurationError for a provider that this process does not know, and names those that it does."""
+    if provider not in PROVIDERS and provider not in (known := _known_providers()):
+        hint = did_you_mean(provider, known)
+        raise ConfigurationError(f"there is no provider {provider!r}{hint}: expected one of {', '.join(known)}")
+
+
+def _known_providers() -> list[str]:
+    return sorted({*PROVIDERS, *(entry_point.name for entry_point in entry_points(group=ENTRY_POINT_GROUP))})
+
+
+def _find(provider: str, api_type: str) -> None:
+    provider_for(Agent(), provider=provider, api_type=api_type)
+
+
+def _unsupported_here(provider: str, api_type: str) -> str:
+    text = f"Unsupported API type: {api_type}"
+    if api_type in _NO_AGENTS:
+        return f"{text}. Expected chat or responses: {_NO_AGENTS[api_type]} and is no agent. Call it with its own SDK"
+    offered = [each for each in _API_TYPES if _offers(provider, each)]
+    expected = " or ".join(offered) or "an API that it has"
+    return f"{text}{did_you_mean(api_type, offered)}. Expected {expected} with the provider {provider!r}"
+
+
+def _offers(provider: str, api_type: str) -> bool:
+    try:
+        _find(provider, api_type)
+    except ValueError:
+        return False
+    return True
+
+
+def to_request(
+    agent: Agent,
+    messages: Sequence[Message | Mapping[str, Any]],
+    *,
+    provider: str | None = None,
+    api_type: str | None = None,
+    extra_tools: Sequence[Mapping[str, Any]] = (),
+    may_call_tools: bool = True,
+) -> dict[str, Any]:
+    """The keyword arguments of the SDK call that sends these messages (§7).
+
+    `provider` and `api_type` override the agent's model. `extra_tools` holds `{name, description?, parameters?}`
+    of tools that are not in the file itself, `parameters` being a JSON Schema. With `may_call_tools=False` the
+    model has to answer without tools. Raises InvokerError for an unknown provider, and ValueError for an unknown
+    API type, a message that is not valid (pydantic's ValidationError), or what the API cannot express.
+    """
+    neutral = [message if isinstance(message, Message) else Message.model_validate(message) for message in messages]
+    found = provider_for(agent, provider=provider, api_type=api_type)
+    return found.to_request(agent, neutral, extra_tools=extra_tools, may_call_tools=may_call_tools)
+
+
+def process_response(
+    agent: Agent, response: Mapping[str, Any], *, provider: str | None = None, api_type: str | None = None
+) -> Any:
+    """The answer in a provider's raw JSON: a list of ToolCall, the structured value, or the text (§8).
+
+    A structured value is a StructuredResult when it is an object, and the plain text when that is not JSON.
+    `provider` and `api_type` override the agent's model. Raises InvokerError for an unknown provider, and
+    ValueError for an unknown API type or anything that is not a response of the API.
+    """
+    found = provider_for(agent, provider=provider, api_type=api_type, component="processor")
+    return found.process(agent, valid_json(response))
+
+
+def format_tool_messages(
+    agent: Agent,
+    response: Mapping[str, Any] | None,
+    calls: Sequence[ToolCall],
+    results: Sequence[str | ToolResult],
+    *,
+    text: str | None = None,
+    provider: str | None = None,
+    api_type: str | None = None,
+) -> list[Message]:
+    """The assistant message that asked for the calls, then one `tool` message for each result (§9.4, §9.5).
+
+    They are neutral: every provider's `to_request` groups them as its API requires. The response's own content
+    (thinking, reasoning) is kept for the API that it came from. `text` replaces the text of the response.
+    Raises ValueError unless there is one result for each call, ModelError for a response that is not one of the
+    API, and, when there is a response, the same errors as `process_response` for the provider and the API type.
+    """
+    asking = Message.assistant(text or "", calls)
+    if response is not None:
+        said = provider_for(agent, provider=provider, api_type=api_type).reply(agent, valid_json(response)).message
+        asking = Message.assistant(said.text if text is None else text, calls)
+        asking.metadata = {**said.metadata, **asking.metadata}
+    return [asking, *(_tool_message(call, result) for call, result in zip(calls, results, strict=True))]
+
+
+def _tool_message(call: ToolCall, result: str | ToolResult) -> Message:
+    return Message.tool(call, ToolResult.of_text(result) if isinstance(result, str) else result)

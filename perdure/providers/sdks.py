@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Any
 
-from ..hosts import is_listed, server_in
+from ..worker_limits import is_listed, server_in
 
 _imported: set[str] = set()
 

@@ -9,21 +9,27 @@ from typing import Any, ClassVar
 
 from pydantic import ValidationError
 
-from ..agent import Agent, CustomTool, ModelOptions, Property
+from ..agents import Agent, ModelOptions
+from ..declared_tools import CustomTool, Property
 from ..errors import ModelError
-from ..excerpt import excerpt
 from ..messages import MAX_TOKENS, Message, ModelReply, ProviderCall, ToolCall, Usage
 from ..options import DEFAULT_ANSWER_BYTES
-from ..valid_text import bounded_text
-from .base import Delta, Provider, StreamAssembler
+from ..text import bounded_text, excerpt
+from .base import (
+    MAX_CALLS,
+    Delta,
+    FunctionDefinition,
+    Provider,
+    StreamAssembler,
+    additional_tools,
+    declared_provider_tools,
+    offered_functions,
+)
 from .clients import client_for, is_without_key
-from .errors import MAX_NAME_CHARS, error_from_http, short_word
-from .functions import FunctionDefinition, additional_tools, declared_provider_tools, offered_functions
-from .provider_tools import MAX_CALLS
+from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, short_word, shown
 from .sdk_call import SdkCall
 from .sdks import SdkNames
 from .structured import read_answer, structured_value
-from .unexpected import UnexpectedFormatError, shown
 
 INSTRUCTION_ROLES = frozenset({"system", "developer"})
 _STREAMING_ONLY = ("stream", "stream_options")

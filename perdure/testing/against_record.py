@@ -9,8 +9,9 @@ from typing import Any, ClassVar
 
 from ..activities.heartbeat import Heart
 from ..activities.model import ask_model, priced
-from ..agent import Agent, Tool
+from ..agents import Agent
 from ..conversation import Conversation
+from ..declared_tools import Tool
 from ..loop.effects import Calling
 from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolCall, ToolResult
@@ -18,11 +19,10 @@ from ..options import RunOptions
 from ..prompty.portable import resolve_environment
 from ..providers.prices import Prices
 from ..tool_calls import Approval, ToolRequest, ToolSpec
-from .answers import Answers, Unmatched
 from .direct_effects import DirectEffects
 from .direct_model import prompted_call
 from .in_process import InProcessRun
-from .recording import RecordedReply, Recording
+from .recording import Answers, RecordedReply, Recording, Unmatched
 
 
 class Diverged(AssertionError):

@@ -7,11 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
-from ..agent import Agent
-from ..client.revised import loaded, new_prompt, with_instructions, with_model
+from ..agents import Agent
+from ..client.fork import loaded, new_prompt, with_instructions, with_model
 from ..errors import RunError
-from ..json_types import JsonObject
-from ..messages import Message, ToolCall, Usage
+from ..messages import JsonObject, Message, ToolCall, Usage
 from ..providers.prices import Prices, PriceSource
 from .against_record import AgainstRecord, Diverged
 from .recording import RecordedReply, Recording

@@ -3,41 +3,108 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import logging
 import random
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from ..activities.hooks import Hooks, judged_output
-from ..agent import Agent
+from ..agents import Agent
 from ..conversation import Conversation
 from ..errors import ModelError
 from ..event_data import EventType, LoggedData
 from ..events import CONVERSATION_EVENTS, progress_data
 from ..guardrails import Compactor, GuardrailPoint, GuardrailResult, Guardrails, JudgedOutput
-from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Calling, Cancelled, Effects
+from ..loop.limits import Allowance, ChildEnd
 from ..loop.state import LoopState
-from ..loop.tools import CANCELLED_TEXT
+from ..loop.tool_round import CANCELLED_TEXT
 from ..loop.verdicts import checked
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
-from ..questions import Asked, misfit
-from ..result_sizes import SizeLimits
-from ..tool_calls import Approval, ToolProgress, ToolRequest, ToolSpec
+from ..tool_calls import Approval, Asked, ToolProgress, ToolRequest, ToolSpec, misfit
+from ..tool_results import CallPlace, SizeLimits, chosen
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
+from ..tools.handlers import collect_tools
+from ..tools.signature import is_async
 from ..tools.validation import call_problems
 from .direct_model import PROVIDER, ModelFunction, compaction, prompted_call, read_reply
-from .direct_results import DirectResults
 from .script import ScriptedReply
-from .waits import Waits
+
+
+class Waits:
+    """What the tasks of one run wait for. An effect that never waits costs no task and no turn of the event loop."""
+
+    def __init__(self) -> None:
+        self.cancelled = False
+        self._event_loop: asyncio.AbstractEventLoop | None = None
+        self._graces: dict[asyncio.Task[Any], float] = {}
+        self._given_up: set[asyncio.Task[Any]] = set()
+
+    def begin(self) -> None:
+        """Make the current event loop the run's. Raises RuntimeError when none is running."""
+        self._event_loop = asyncio.get_running_loop()
+
+    def cancel(self) -> None:
+        """Give up every wait, each after its grace period; from any thread, at any time."""
+        self.cancelled = True
+        if self._event_loop is not None and not self._event_loop.is_closed():
+            # After whatever runs now: only a task that is waiting can be interrupted without a trace.
+            self._event_loop.call_soon_threadsafe(self._interrupt)
+
+    async def until(self, effect: Awaitable[Value], *, grace: float = 0.0) -> Value:
+        """The effect's result. Raises `Cancelled`, and ends the effect, `grace` seconds after the run is cancelled."""
+        task = asyncio.current_task(self._event_loop)
+        assert task is not None
+        self._graces[task] = grace
+        try:
+            return await effect
+        except asyncio.CancelledError:
+            if task not in self._given_up or task.uncancel():
+                raise
+            raise Cancelled from None
+        finally:
+            del self._graces[task]
+            self._given_up.discard(task)
+
+    def _interrupt(self) -> None:
+        assert self._event_loop is not None
+        for task, grace in list(self._graces.items()):
+            if grace:
+                self._event_loop.call_later(grace, self._give_up, task)
+            else:
+                self._give_up(task)
+
+    def _give_up(self, task: asyncio.Task[Any]) -> None:
+        if task in self._graces and task not in self._given_up:
+            self._given_up.add(task)
+            task.cancel()
+
+
+class DirectResults:
+    """All results of one run, in memory."""
+
+    def __init__(self) -> None:
+        self._kept: dict[CallPlace, ToolResult] = {}
+
+    def add(self, request: ToolRequest, result: ToolResult) -> ToolResult:
+        """Keep a result, and return it."""
+        place = CallPlace(request.iteration, request.index, request.call_id, request.name)
+        self._kept[place] = result
+        return result
+
+    async def find(self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
+        """As `perdure.tool_results.KeptResults`. Raises UnknownCallError."""
+        return self._kept[chosen((place for place in self._kept if place.name not in ignored), call_id, iteration)]
+
 
 logger = logging.getLogger(__name__)
 
@@ -253,3 +320,24 @@ class DirectEffects(Effects):
         if inspect.iscoroutine(effect):
             effect.close()
         raise Cancelled
+
+
+Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
+
+
+def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
+    """The tools as async functions, by name, which are called on the event loop.
+
+    Raises ConfigurationError when two tools have one name.
+    """
+    named = tools if isinstance(tools, Mapping) else collect_tools(tools)
+    return {name: tool if is_async(tool) else _direct(tool) for name, tool in named.items()}
+
+
+def _direct(tool: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    @functools.wraps(tool)
+    async def call(*arguments: Any, **named: Any) -> Any:
+        value = tool(*arguments, **named)
+        return await value if inspect.isawaitable(value) else value
+
+    return call

@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from ..activities.hooks import conversation_text
-from ..agent import Agent
+from ..agents import Agent
 from ..errors import ModelError
 from ..loop.effects import Calling
 from ..messages import Message, ModelReply, Usage

@@ -12,8 +12,8 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any, Protocol
 
 from .script import ScriptedReply, ScriptedRequest
+from .wires.chat import CountedReply, to_json
 from .wires.table import Wire, wire_for
-from .wires.writing import CountedReply, to_json
 
 
 class Responder(Protocol):

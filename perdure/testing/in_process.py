@@ -2,43 +2,43 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
-from typing import Any, ClassVar, Generic
+from typing import Any, ClassVar, Generic, ParamSpec
 
 from typing_extensions import TypeVar
 
-from ..agent import Agent
-from ..agent_settings import options_for
+from ..agents import Agent
 from ..argument_types import require, require_tools
+from ..client.callers import wait_for_result
 from ..client.output_type import typed_output, with_output_type
 from ..conversation import Conversation
-from ..delegates import with_delegates
 from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData, StatusData
 from ..guardrails import Compactor, Guardrails
-from ..loop.allowance import Allowance, ChildEnd
-from ..loop.called import answered, child_options, ended, failed_run, too_deep
+from ..loop.child_runs import answered, child_options, ended, failed_run, too_deep
+from ..loop.limits import Allowance, ChildEnd
 from ..loop.loop import AgentLoop
-from ..loop.outputs import Outcome
-from ..loop.state import LoopState
+from ..loop.state import LoopState, Outcome
 from ..messages import Message
 from ..options import RunOptions
-from ..prompty.given_media import with_media_read
 from ..prompty.load import load
 from ..prompty.prepare import prepare
+from ..prompty.rich_values import with_media_read
 from ..protocol.activities import CONFIGURATION_ERROR
 from ..protocol.outcome import RunResult
 from ..providers.prices import PriceSource
+from ..settings.agent_file import options_for
+from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
-from ..tools.collect import collect_tools
 from ..tools.dispatch import ToolBox
+from ..tools.handlers import collect_tools
 from ..tools.kind import Asking, ToolKind
-from ..tools.prompty.files import recorded_agents
-from .direct_effects import AnswerFunction, ApproveFunction, DirectEffects, EventCallback
+from ..tools.prompty import recorded_agents
+from .direct_effects import AnswerFunction, ApproveFunction, DirectEffects, EventCallback, Tools, without_threads
 from .direct_model import Model, model_function, with_prices
-from .direct_tools import Tools, without_threads
 
 T = TypeVar("T", default=Any)
 
@@ -263,3 +263,22 @@ def _with_defaults(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
     """The inputs that tools may be bound to."""
     defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
     return {**defaults, **inputs}
+
+
+P = ParamSpec("P")
+
+
+def _run_to_end(make: Callable[P, InProcessRun[T]]) -> Callable[P, RunResult[T]]:
+    @functools.wraps(make, assigned=(), updated=())
+    def run_in_process(*arguments: P.args, **named: P.kwargs) -> RunResult[T]:
+        """Run an agent in this process and return its result; the arguments are those of `InProcessRun`.
+
+        May be called in a thread whose event loop is running. Raises what `InProcessRun` and its `run` raise.
+        """
+        return wait_for_result(make(*arguments, **named).run())
+
+    return run_in_process
+
+
+run_in_process = _run_to_end(InProcessRun)
+"""Run an agent in this process and return its result; the arguments are those of `InProcessRun`."""

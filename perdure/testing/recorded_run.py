@@ -13,25 +13,24 @@ from typing import Any
 
 from temporalio.client import Client
 
-from ..agent import Agent, CustomTool, FunctionTool, OfferedFunction, Tool
-from ..client.blocking import wait_for_result
+from ..agents import Agent
+from ..client.callers import wait_for_result
 from ..client.runs import start_run
+from ..declared_tools import CustomTool, FunctionTool, OfferedFunction, Tool
 from ..messages import ToolCall
 from ..prompty.load import load
 from ..protocol.outcome import RunResult
-from ..providers.prompted.rendering import written_of
+from ..providers.prompted.call import written_of
 from ..schema import object_schema
-from ..tools.collect import collect_tools
+from ..tools.handlers import collect_tools
 from ..tools.kind import Asking, KindCall, Offering, ToolKind
 from ..worker import create_worker
 from ..worker_limits import OPEN
 from .against_record import AgainstRecord, offered_to
-from .answers import Answers
-from .direct_tools import Tools
-from .recording import RecordedReply, Recording, read_recording
+from .direct_effects import Tools
+from .recording import Answers, RecordedReply, Recording, read_recording
 from .script import ScriptedReply, ScriptedRequest
-from .scripted_agent import with_script
-from .server import ScriptedModel
+from .server import ScriptedModel, with_script
 
 _NOT_HERE = {"guardrails": None, "compactor": None, "max_cost_usd": None, "warn_cost_usd": None}
 """Options for which a worker of a test has nothing."""

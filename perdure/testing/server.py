@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
 import json
+import signal
+import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, Self
 
 from pydantic import ValidationError
 
-from ..excerpt import one_line
+from ..agents import Agent, Model
+from ..declared_tools import Connection
+from ..providers.registry import PROVIDERS
+from ..settings.delegates import with_delegates
+from ..text import one_line
+from ..tools.prompty import recorded_agents
 from .http_server import LoopbackServer
 from .script import Script, ScriptedReply, ScriptedRequest, ScriptExhausted, choose_reply
 from .wires.table import Wire
@@ -155,3 +165,71 @@ def _reply(given: Any, where: str) -> ScriptedReply:
         place = ".".join(map(str, first["loc"]))
         got = "" if first["type"] == "missing" else f", got {one_line(repr(first['input']))}"
         raise ValueError(f"{where}: {place}: {first['msg']}{got}") from None
+
+
+__all__ = ["ScriptedModel", "ScriptedReply", "ScriptedRequest", "main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until SIGINT or SIGTERM; the first line on stdout is the URL.
+
+    Raises SystemExit with code 2 when the script cannot be read.
+    """
+    parser = argparse.ArgumentParser(prog="python -m perdure.testing.server", description=__doc__)
+    parser.add_argument("--script", required=True, help="FILE.json (a list of replies), or FILE.py:function")
+    parser.add_argument("--port", type=int, default=0, help="default: any free one")
+    options = parser.parse_args(arguments)
+    try:
+        script = open_script(options.script)
+    except (OSError, ValueError, AttributeError) as error:
+        parser.error(f"--script {options.script}: {error}")
+    stop = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: stop.set())
+    with ScriptedModel(script, port=options.port) as model:
+        print(model.url, flush=True)
+        stop.wait()
+
+
+def open_script(source: str) -> Script:
+    """The script in a JSON file (`FILE.json`), or a function of a Python file (`FILE.py:function`).
+
+    Raises OSError when the file cannot be read, ValueError when it is not such a file, and AttributeError when it
+    does not define the function. What the Python file raises is raised as it is.
+    """
+    path, _, function = source.rpartition(":")
+    if not path.endswith(".py"):
+        return read_script(Path(source).read_text(encoding="utf-8"))
+    spec = importlib.util.spec_from_file_location(Path(path).stem, path)
+    if spec is None or spec.loader is None:
+        raise ValueError("this is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    script: Script = getattr(module, function)
+    return script
+
+
+if __name__ == "__main__":
+    main()
+
+
+def with_script(agent: Agent, model: ScriptedModel) -> Agent:
+    """The agent, whose model is the script, and so is that of the agents that it calls.
+
+    Raises RuntimeError while the scripted model is not running, and as `recorded_agents` does.
+    """
+    others = recorded_agents(with_delegates(agent))
+    scripted = _with_endpoint(agent, model)
+    scripted._others = {path: _with_endpoint(other, model) for path, other in others.items()}
+    return scripted
+
+
+def _with_endpoint(agent: Agent, model: ScriptedModel) -> Agent:
+    declared = agent.model or Model(id="scripted")
+    provider = "anthropic" if declared.provider == "anthropic" else "openai"
+    endpoint = model.anthropic_endpoint if provider == "anthropic" else model.openai_endpoint
+    change = {"provider": provider, "connection": Connection(kind="anonymous", endpoint=endpoint)}
+    if declared.provider_key not in PROVIDERS:
+        change["api_type"] = "chat"  # Another package's API has a name that the script does not know.
+    return agent.model_copy(update={"model": declared.model_copy(update=change)})

@@ -3,9 +3,14 @@
 from .binding import apply_bindings, bind_tools
 from .context import ToolContext
 from .decorator import tool
-from .kind import Asking, KindCall, Offering, OutcomeUnknown, ToolKind, ToolOfferError, ToolUnavailable
-from .mcp.registered import register_mcp_server
-from .registry import (
+from .kind import (
+    Asking,
+    KindCall,
+    Offering,
+    OutcomeUnknown,
+    ToolKind,
+    ToolOfferError,
+    ToolUnavailable,
     clear_tool_handlers,
     clear_tools,
     get_tool,
@@ -13,6 +18,7 @@ from .registry import (
     register_tool,
     register_tool_handler,
 )
+from .mcp.kind import register_mcp_server
 
 __all__ = [
     "Asking",

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from ..agent import Agent, OfferedFunction
-from ..result_sizes import SizeLimits
+from ..agents import Agent
+from ..declared_tools import OfferedFunction
+from ..tool_results import SizeLimits
 from .binding import apply_bindings
 from .context import ToolContext
 from .handlers import Handler

@@ -8,12 +8,11 @@ from collections.abc import Awaitable, Callable, Mapping, MutableMapping, Sequen
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from ..kept_results import KeptResults
-from ..logs import get_logger
 from ..messages import Message
-from ..redaction import redact
+from ..redaction import get_logger, redact
+from ..text import bounded_text
 from ..tool_calls import ToolProgress
-from ..valid_text import bounded_text
+from ..tool_results import KeptResults
 
 T = TypeVar("T")
 

@@ -9,7 +9,7 @@ import threading
 from pathlib import Path
 from traceback import extract_tb
 
-from ..logs import get_logger
+from ..redaction import get_logger
 from .context import ToolContext, about
 from .kind import OutcomeUnknown
 

@@ -2,17 +2,72 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import importlib
+import importlib.util
+import sys
+import traceback
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..agent import Agent, OfferedFunction, Tool
-from ..errors import ToolNotRegisteredError
+from ..agents import Agent
+from ..declared_tools import OfferedFunction, Tool
+from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..worker_limits import OPEN, WorkerLimits
-from .collect import collect_tools
-from .kind import ToolKind
-from .kinds import Kinds
-from .registry import KindHandler, get_tool
+from .declaration import FILE_MODULE
+from .kind import KindHandler, Kinds, ToolKind, get_tool
+
+ToolFunction = Callable[..., Any]
+
+
+def collect_tools(given: Iterable[ToolFunction | ModuleType | Agent]) -> dict[str, ToolFunction]:
+    """Tool name → function, from functions, from modules with `@tool` functions, and from agents with functions.
+
+    Raises ConfigurationError for two functions of one name, and for a function without a name.
+    """
+    collected: dict[str, ToolFunction] = {}
+    for item in given:
+        for name, function in _functions_of(item):
+            add_tool(collected, name, function)
+    return collected
+
+
+def _functions_of(item: ToolFunction | ModuleType | Agent) -> list[tuple[str, ToolFunction]]:
+    if isinstance(item, Agent):
+        return list(item._functions.items())
+    functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
+    return [(tool_name(function), function) for function in functions]
+
+
+def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFunction) -> None:
+    """Add one function. Raises ConfigurationError when another one has the name."""
+    if collected.setdefault(name, function) is not function:
+        places = " and ".join(_place(each) for each in (collected[name], function))
+        raise ConfigurationError(f"Duplicate tool handler: {name} (defined by {places}): rename one")
+
+
+def tool_name(function: ToolFunction) -> str:
+    """The name that `@tool` gave, else the function's own. Raises ConfigurationError when there is neither."""
+    declaration = getattr(function, "__tool__", None)
+    name: str | None = declaration.name if declaration else getattr(function, "__name__", None)
+    if not name or name == "<lambda>":
+        raise ConfigurationError(
+            f"{function!r} has no name: decorate it with @tool(name=…), or give {{name: function}}"
+        )
+    return name
+
+
+def tools_of_module(module: ModuleType) -> list[ToolFunction]:
+    """The `@tool` functions among a module's names, imported ones included, each once."""
+    members = (member for name, member in vars(module).items() if not name.startswith("__"))
+    return list({id(member): member for member in members if hasattr(member, "__tool__") and callable(member)}.values())
+
+
+def _place(function: ToolFunction) -> str:
+    return f"{getattr(function, '__module__', '?')}.{getattr(function, '__qualname__', '?')}"
 
 
 class Handler(NamedTuple):
@@ -82,3 +137,138 @@ class Handlers:
         if kind is None:
             return None
         return Handler(tool, kind=kind, limits=self._limits) if isinstance(kind, ToolKind) else Handler(tool, kind)
+
+
+def load_tools(*sources: str) -> dict[str, Callable[..., Any]]:
+    """Tool name → function, for all sources together.
+
+    A source is a module or a Python file, followed by `:name1,name2` for some of its functions; without names, all
+    `@tool` functions are loaded. A file is executed at each call, a module is imported once, as usual. Meanwhile,
+    modules in the working directory (for a file, in its folder) can be imported.
+
+    Raises ConfigurationError, which says what to type, for a source that can't be imported, a name that is not there,
+    a source without tools, and two tools of one name.
+    """
+    loaded: dict[str, Callable[..., Any]] = {}
+    for source in sources:
+        place, names = _split(source)
+        for function in _pick(_load(place), place, names):
+            add_tool(loaded, tool_name(function), function)
+    return loaded
+
+
+def load_objects(source: str) -> dict[str, Any]:
+    """Name → object, for the names in `module:name1,name2` or `file.py:name`, at least one.
+
+    Raises ConfigurationError, which says what to type, for a source that can't be imported or names nothing, and for
+    a name that is not there.
+    """
+    place, names = _split(source)
+    if not names:
+        raise ConfigurationError(f"{source!r} names only a module, expected a name in it, too: {source}:name")
+    module = _load(place)
+    for name in names:
+        if not hasattr(module, name):
+            own = [each for each, value in vars(module).items() if getattr(value, "__module__", "") == module.__name__]
+            raise ConfigurationError(f"No {name!r} in {place!r}; defined there: {', '.join(own) or 'nothing'}")
+    return {name: getattr(module, name) for name in names}
+
+
+def names_in(source: str) -> list[str]:
+    """The names in `module:name1,name2`; none where the source is a module or a file as a whole."""
+    return _split(source)[1]
+
+
+def _split(source: str) -> tuple[str, list[str]]:
+    place, colon, names = source.rpartition(":")
+    if not colon or "/" in names or "\\" in names:  # no names, but perhaps a drive letter
+        return source, []
+    return place, [name.strip() for name in names.split(",") if name.strip()]
+
+
+def _load(place: str) -> ModuleType:
+    return _load_file(place) if place.endswith(".py") else _load_module(place)
+
+
+def _load_module(name: str) -> ModuleType:
+    with _importable(Path.cwd()):
+        try:
+            return importlib.import_module(name)
+        except ModuleNotFoundError as error:
+            if error.name and (name == error.name or name.startswith(f"{error.name}.")):
+                hint = "on the Python path; a file is given as path/to/file.py"
+                raise ConfigurationError(
+                    f"Can't load {name!r}: no module {error.name!r} in {Path.cwd()} or {hint}"
+                ) from error
+            raise _import_failed(name, error) from error
+        except Exception as error:
+            raise _import_failed(name, error) from error
+
+
+def _load_file(place: str) -> ModuleType:
+    path = Path(place).resolve()
+    if not path.is_file():
+        raise ConfigurationError(f"Can't load {place!r}: there is no file {path}")
+    name = f"{FILE_MODULE}{path.stem}_{zlib.crc32(str(path).encode()):08x}"
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise ConfigurationError(f"Can't load {place!r}: {path} is not a Python file")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    with _importable(path.parent):
+        try:
+            spec.loader.exec_module(module)
+        except Exception as error:
+            del sys.modules[name]
+            raise _import_failed(place, error) from error
+    return module
+
+
+def _import_failed(place: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"Can't load {place!r}: importing it failed: {_described(error)}")
+
+
+def _described(error: Exception) -> str:
+    """The error, and where in the user's code it arose: file, line and the source line."""
+    text = f"{type(error).__name__}: {error}"
+    if isinstance(error, SyntaxError):
+        text, file, line = f"{type(error).__name__}: {error.msg}", error.filename, error.lineno
+        source = (error.text or "").strip()
+    else:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        file, line, source = frame.filename, frame.lineno, frame.line or ""
+    if not file or not line or not source:
+        return text
+    return f"{text}\n  {file}:{line}: {source}"
+
+
+def _pick(module: ModuleType, place: str, names: list[str]) -> list[Callable[..., Any]]:
+    tools = tools_of_module(module)
+    if not names:
+        if not tools:
+            raise ConfigurationError(
+                f"No tools in {place!r}: put @tool above a function there, or name functions: {place}:name1,name2"
+            )
+        return tools
+    by_name = {tool_name(tool): tool for tool in tools}
+    return [_named(module, place, name, by_name) for name in names]
+
+
+def _named(module: ModuleType, place: str, name: str, by_name: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+    found = by_name.get(name) or getattr(module, name, None)
+    if callable(found):
+        return found
+    tools = ", ".join(by_name) or "none"
+    raise ConfigurationError(f"No function {name!r} in {place!r}; tools there: {tools}")
+
+
+@contextmanager
+def _importable(folder: Path) -> Iterator[None]:
+    """Make modules in `folder` importable for as long as the block runs."""
+    entry = str(folder)
+    sys.path.insert(0, entry)
+    try:
+        yield
+    finally:
+        if entry in sys.path:
+            sys.path.remove(entry)

@@ -12,9 +12,9 @@ from contextlib import suppress
 from typing import Any
 
 from ..errors import ConfigurationError
-from ..logs import get_logger
 from ..messages import ToolResult
-from ..result_sizes import SizeLimits
+from ..redaction import get_logger
+from ..tool_results import SizeLimits
 from .context import ToolContext, about
 from .failed import with_advice
 from .isolated_job import Job, Place, Said

@@ -13,8 +13,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ..errors import ConfigurationError
-from ..json_types import JsonObject
-from ..messages import Message, ToolResult
+from ..messages import JsonObject, Message, ToolResult
 from ..tool_calls import ToolProgress
 from .declaration import FILE_MODULE
 

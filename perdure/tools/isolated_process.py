@@ -10,7 +10,7 @@ import traceback
 from typing import Any, NoReturn
 
 from ..messages import ToolResult
-from ..result_sizes import SizeLimits
+from ..tool_results import SizeLimits
 from .context import ToolContext
 from .failed import describe
 from .isolated_job import Job, Said

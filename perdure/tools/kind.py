@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib import import_module
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..agent import Agent, Tool
-from ..json_types import JsonObject
+from ..agents import Agent
+from ..declared_tools import Tool
+from ..errors import ConfigurationError
+from ..messages import JsonObject
+from ..redaction import get_logger
 from ..tool_calls import Execution
 from ..worker_limits import OPEN, WorkerLimits
 from .context import ToolContext
@@ -131,3 +137,144 @@ class ToolOfferError(Exception):
 
 class ToolUnavailable(ToolOfferError):
     """What the tool asks is out of reach; the run goes on without it, and says so."""
+
+
+ToolFunction = Callable[..., Any]
+KindHandler = Callable[..., Any]
+"""`(tool, arguments, agent, inputs) -> result`, plain or async."""
+
+
+class _Registry:
+    def __init__(self) -> None:
+        self._entries: dict[str, Callable[..., Any]] = {}
+        self._guard = threading.Lock()
+
+    def put(self, key: str, entry: Callable[..., Any]) -> None:
+        with self._guard:
+            self._entries[key] = entry
+
+    def get(self, key: str) -> Callable[..., Any] | None:
+        with self._guard:
+            return self._entries.get(key)
+
+    def clear(self) -> None:
+        with self._guard:
+            self._entries.clear()
+
+
+_tools = _Registry()
+_handlers = _Registry()
+
+
+def register_tool(name: str, function: ToolFunction) -> None:
+    """Make `function` the tool of that name in this process, in place of an earlier one."""
+    _tools.put(name, function)
+
+
+def get_tool(name: str) -> ToolFunction | None:
+    """The tool that is registered under the name; None when there is none."""
+    return _tools.get(name)
+
+
+def clear_tools() -> None:
+    """Remove every registered tool."""
+    _tools.clear()
+
+
+def register_tool_handler(kind: str, handler: KindHandler) -> None:
+    """Make `handler` execute those tools of the kind that have no function of their own, in this process."""
+    _handlers.put(kind, handler)
+
+
+def get_tool_handler(kind: str) -> KindHandler | None:
+    """The handler that is registered for the tool kind; None when there is none."""
+    return _handlers.get(kind)
+
+
+def clear_tool_handlers() -> None:
+    """Remove every registered handler."""
+    _handlers.clear()
+
+
+ENTRY_POINT_GROUP = "perdure.tool_kinds"
+"""An installed package adds a kind by an entry point of this group: the kind's name, and a subclass of `ToolKind`."""
+BUILT_IN: Mapping[str, str] = {
+    "mcp": ".mcp.kind:McpKind",
+    "prompty": ".prompty:PromptyKind",
+    "activity": ".foreign:ActivityKind",
+    "workflow": ".foreign:WorkflowKind",
+    "builtin": ".builtin:BuiltInTools",
+    "a2a": ".remote.a2a_kind:A2AKind",
+    "delegate": ".remote.delegate_kind:DelegateKind",
+    "openapi": ".openapi.kind:OpenApiKind",
+    "provider": ".provider:ProviderTools",
+}
+"""Kind → module and class, below this package; imported when a run needs it."""
+_log = get_logger("perdure.tools")
+
+
+class Kinds:
+    """The kinds of tools of one worker; each is made once, and closed with the worker.
+
+    Raises ConfigurationError for a kind that is neither a `ToolKind` nor a handler function.
+    """
+
+    def __init__(self, given: Mapping[str, ToolKind | KindHandler] | None = None) -> None:
+        self._given = dict(given or {})
+        self._found: dict[str, ToolKind] = {}
+        for name, kind in self._given.items():
+            if isinstance(kind, type) or not (isinstance(kind, ToolKind) or callable(kind)):
+                raise ConfigurationError(
+                    f"tool_kinds[{name!r}] is {kind!r}: expected an object of a subclass of perdure.tools.ToolKind"
+                )
+
+    def get(self, name: str) -> ToolKind | KindHandler | None:
+        """The kind of that name, or a handler function of it; None when nothing here executes such tools.
+
+        Raises ConfigurationError for one of an installed package that can't be loaded.
+        """
+        if found := self._given.get(name) or get_tool_handler(name) or self._found.get(name):
+            return found
+        if (make := _installed(name) or _built_in(name)) is None:
+            return None
+        kind = make()
+        if not isinstance(kind, ToolKind):
+            raise ConfigurationError(
+                f"The tool kind {name!r} is {kind!r}: expected an object of perdure.tools.ToolKind"
+            )
+        self._found[name] = kind
+        return kind
+
+    @property
+    def opened(self) -> dict[str, ToolKind]:
+        """Those that may have something open, by name."""
+        kinds = {**self._given, **self._found}
+        return {name: kind for name, kind in kinds.items() if isinstance(kind, ToolKind)}
+
+    async def close(self) -> None:
+        """Close all kinds; one that fails to is logged."""
+        for name, kind in self.opened.items():
+            try:
+                await kind.close()
+            except Exception:
+                _log.exception("The tool kind %r failed to close", name)
+        self._found.clear()
+
+
+def _installed(name: str) -> Callable[[], object] | None:
+    for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=name):
+        try:
+            make: Callable[[], object] = entry_point.load()
+        except (ImportError, AttributeError) as error:
+            text = f"The package that adds the tool kind {name!r} can't be imported: {error}"
+            raise ConfigurationError(text) from error
+        return make
+    return None
+
+
+def _built_in(name: str) -> Callable[[], object] | None:
+    if name not in BUILT_IN:
+        return None
+    module, _, attribute = BUILT_IN[name].partition(":")
+    make: Callable[[], object] = getattr(import_module(module, __package__), attribute)
+    return make

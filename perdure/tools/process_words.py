@@ -8,7 +8,7 @@ import time
 from collections import deque
 from pathlib import Path
 
-from ..excerpt import one_line, visible
+from ..text import one_line, visible
 
 _LINES_PER_MINUTE = 300
 _LONGEST_LINE = 2000

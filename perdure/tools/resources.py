@@ -11,7 +11,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import ConfigurationError
-from ..logs import get_logger
+from ..redaction import get_logger
 from .failed import describe
 from .signature import signature_of
 from .user_loop import UserLoop

@@ -11,10 +11,10 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from ..excerpt import cut_middle, utf8_bytes
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
-from ..result_sizes import SHOWN_BYTES, SizeLimits, text_bytes
+from ..text import cut_middle, utf8_bytes
 from ..tool_calls import PreparedRun
+from ..tool_results import SHOWN_BYTES, SizeLimits, text_bytes
 
 _PARTS = (TextPart, ImagePart, AudioPart, FilePart)
 _JSON = (BaseModel, dict, list, tuple, set, frozenset)

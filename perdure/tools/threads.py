@@ -5,9 +5,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import contextvars
+import sys
+import sysconfig
 import threading
-from collections.abc import Callable
-from typing import Any, NamedTuple
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any, NamedTuple, cast
+
+from ..redaction import get_logger
 
 
 class Ended(NamedTuple):
@@ -58,3 +67,263 @@ def _call(call: Callable[[], Any]) -> Ended:
     except BaseException as raised:
         # Also SystemExit and KeyboardInterrupt: in this thread only the function itself can have raised them.
         return Ended(raised=raised)
+
+
+BLOCKED_SECONDS = 1.0
+"""A loop that has not answered for this long is blocked."""
+LOOK_SECONDS = 0.25
+"""Between two looks at the loops."""
+ADVICE = "Await what takes long, or make it a plain function: those run in threads of their own"
+
+_PACKAGE = str(Path(__file__).parents[1])
+_IMPORT = "<frozen importlib"
+_LIBRARIES = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), _PACKAGE, "<")
+
+
+class Blocker(NamedTuple):
+    """What a loop does instead of answering."""
+
+    task: str
+    """The task's name."""
+    line: traceback.FrameSummary | None
+    """The innermost line of the user's code, None where there is none, or where it imports something."""
+    seconds: float
+    """How long the loop has not answered."""
+
+    @property
+    def at(self) -> str:
+        """` at FILE:LINE`, the file without its folder; "" without a line."""
+        return f" at {Path(self.line.filename).name}:{self.line.lineno}" if self.line else ""
+
+
+class _Sight(NamedTuple):
+    """What a loop that does not answer was seen at."""
+
+    task: int
+    frame: int
+    """The outermost one of the user's code: the same for as long as one step of a task takes."""
+    place: tuple[int, int]
+    """The innermost frame, and the instruction in it."""
+    at: float
+    cpu: float | None
+    """Seconds of it that the loop's thread has used; None where the system does not say."""
+
+
+class Watchdog:
+    """Watches event loops from one thread, which is there for as long as there are any.
+
+    It asks each loop for a sign of life all the time. It can't see what holds the interpreter's lock for long, as
+    some extension modules do: nothing else in the process runs then, the watchdog neither.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._pulses: dict[asyncio.AbstractEventLoop, _Pulse] = {}
+        self._thread: threading.Thread | None = None
+
+    def watch(self, loop: asyncio.AbstractEventLoop, purpose: str) -> None:
+        """Watch a loop until each call of this has its `forget`; to be called in the loop's thread."""
+        with self._lock:
+            self._pulses.setdefault(loop, _Pulse(loop, purpose)).watchers += 1
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(target=self._look, name="perdure-watchdog", daemon=True)
+                self._thread.start()
+
+    def forget(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Undo one `watch`; nothing happens for a loop that is not watched."""
+        with self._lock:
+            pulse = self._pulses.get(loop)
+            if pulse is not None:
+                pulse.watchers -= 1
+                if not pulse.watchers:
+                    del self._pulses[loop]
+
+    def what_blocks(self, loop: asyncio.AbstractEventLoop) -> Blocker | None:
+        """What a loop is at now that does not answer; None for one that is not watched."""
+        with self._lock:
+            pulse = self._pulses.get(loop)
+        return pulse.blocker() if pulse is not None else None
+
+    @contextlib.contextmanager
+    def watching(self, purpose: str) -> Iterator[None]:
+        """Watch the running event loop for as long as the block runs. Raises RuntimeError where none is running."""
+        loop = asyncio.get_running_loop()
+        self.watch(loop, purpose)
+        try:
+            yield
+        finally:
+            self.forget(loop)
+
+    def _look(self) -> None:
+        while pulses := self._watched():
+            for pulse in pulses:
+                pulse.look(time.monotonic())
+            time.sleep(LOOK_SECONDS)
+
+    def _watched(self) -> list[_Pulse]:
+        with self._lock:
+            for closed in [loop for loop in self._pulses if loop.is_closed()]:
+                del self._pulses[closed]
+            if not self._pulses:
+                self._thread = None
+            return list(self._pulses.values())
+
+
+class _Pulse:
+    """The signs of life of one loop."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, purpose: str) -> None:
+        self.watchers = 0
+        self._loop = loop
+        self._purpose = purpose
+        self._thread_id = threading.get_ident()
+        self._answered = threading.Event()
+        self._answered.set()
+        self._asked_at = self._looked_at = time.monotonic()
+        self._is_reported = False
+        self._seen: list[_Sight] = []
+
+    def look(self, now: float) -> None:
+        """Ask for a sign of life when the last one has come, else report, once, a loop that is silent for too long."""
+        if now - self._looked_at > BLOCKED_SECONDS:
+            self._asked_at = now  # The whole process stood still: a machine that slept, a signal.
+        self._looked_at = now
+        if self._answered.is_set():
+            self._answered.clear()
+            self._asked_at, self._is_reported, self._seen = now, False, []
+            with contextlib.suppress(RuntimeError):  # closed meanwhile
+                self._loop.call_soon_threadsafe(self._answered.set)
+        elif not self._is_reported and self._loop.is_running():
+            self._see(now)
+            if now - self._asked_at > BLOCKED_SECONDS and self._is_held():
+                self._is_reported = True
+                self._report()
+
+    def blocker(self) -> Blocker | None:
+        """What the loop is at; None when its thread has ended."""
+        frame = sys._current_frames().get(self._thread_id)
+        if frame is None:
+            return None
+        task = asyncio.current_task(self._loop)
+        own = _own_frames(frame)
+        line = traceback.extract_stack(own[0], limit=1)[0] if own else None
+        seconds = 0.0 if self._answered.is_set() else time.monotonic() - self._asked_at
+        return Blocker(task.get_name() if task else "a callback", line, seconds)
+
+    def _see(self, now: float) -> None:
+        """Note what the loop is at."""
+        frame = sys._current_frames().get(self._thread_id)
+        own = _own_frames(frame) if frame else []
+        if frame is None or not own:
+            self._seen = []
+            return
+        task, place = id(asyncio.current_task(self._loop)), (id(frame), frame.f_lasti)
+        self._seen.append(_Sight(task, id(own[-1]), place, now, _cpu_seconds(self._thread_id)))
+
+    def _is_held(self) -> bool:
+        """Whether one step of the user's code holds the loop, rather than a machine that is busy with something else.
+
+        It does if it has stood in one call all the time, or used the processor for a quarter of it.
+        """
+        if len(self._seen) < 2 or len({(sight.task, sight.frame) for sight in self._seen}) > 1:
+            return False
+        first, last = self._seen[0], self._seen[-1]
+        if first.cpu is None or last.cpu is None or len({sight.place for sight in self._seen}) == 1:
+            return True
+        return last.cpu - first.cpu > (last.at - first.at) / 4
+
+    def _report(self) -> None:
+        blocker = self.blocker()
+        if blocker is None or blocker.line is None:
+            return
+        line = blocker.line
+        _log.warning(
+            "%s has not answered for more than %g s: %s blocks it at %s:%s in %s: %s. %s",
+            *(self._purpose, BLOCKED_SECONDS, blocker.task),
+            *(line.filename, line.lineno, line.name, line.line, ADVICE),
+        )
+
+
+def _own_frames(innermost: FrameType) -> list[FrameType]:
+    """The frames of the user's own code in what the loop is at, the innermost one first; [] while it imports."""
+    own, frame = [], cast("FrameType | None", innermost)
+    while frame is not None and frame.f_code.co_name != "_run_once":
+        if frame.f_code.co_filename.startswith(_IMPORT):
+            return []
+        if not frame.f_code.co_filename.startswith(_LIBRARIES):
+            own.append(frame)
+        frame = frame.f_back
+    return own
+
+
+def _cpu_seconds(thread_id: int) -> float | None:
+    if not hasattr(time, "pthread_getcpuclockid"):
+        return None
+    return time.clock_gettime(time.pthread_getcpuclockid(thread_id))
+
+
+watchdog = Watchdog()
+"""The one of this process: loops that several workers share are reported once."""
+
+_log = get_logger("perdure.tools")
+
+CLOSE_SECONDS = 5.0
+"""How long the end of the thread is awaited: whatever blocks it can't be ended."""
+TASK_SECONDS = 1.0
+"""How long tasks are awaited that are cancelled when the loop ends."""
+
+
+class LoopThread:
+    """A daemon thread that runs an event loop until it is closed, whatever the code on the loop raises.
+
+    `purpose` is what the watchdog calls the loop when something blocks it.
+    """
+
+    def __init__(self, name: str, purpose: str) -> None:
+        self.loop = asyncio.new_event_loop()
+        self._purpose = purpose
+        self._is_closing = False
+        self._thread = threading.Thread(target=self._work, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether the loop runs: not after `close`, and not in a process that was forked."""
+        return self._thread.is_alive() and not self._is_closing
+
+    async def close(self) -> None:
+        """Cancel what still runs on the loop, and end the thread; one that is blocked is left to itself."""
+        self._is_closing = True
+        self.loop.call_soon_threadsafe(self.loop.stop)
+        await end_in_thread(partial(self._thread.join, CLOSE_SECONDS), "closing")
+        if self._thread.is_alive():
+            _log.warning("%s is blocked, and is left as it is", self._purpose)
+
+    def leave(self) -> None:
+        """Let the thread end as soon as nothing blocks it any more, without waiting for that."""
+        self._is_closing = True
+        with contextlib.suppress(RuntimeError):  # closed
+            self.loop.call_soon_threadsafe(self.loop.stop)
+
+    def _work(self) -> None:
+        asyncio.set_event_loop(self.loop)
+        watchdog.watch(self.loop, self._purpose)
+        while not self._is_closing:
+            try:
+                self.loop.run_forever()
+            except BaseException:
+                # A callback raised SystemExit or KeyboardInterrupt: meant for a program that has only this loop.
+                _log.exception("%s was to end the process; it goes on", self._purpose)
+        watchdog.forget(self.loop)
+        with contextlib.suppress(BaseException):
+            self.loop.run_until_complete(_end_tasks())
+        self.loop.close()
+
+
+async def _end_tasks() -> None:
+    tasks = asyncio.all_tasks() - {asyncio.current_task()}
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks, timeout=TASK_SECONDS)
+    await asyncio.get_running_loop().shutdown_asyncgens()

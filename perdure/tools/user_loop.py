@@ -14,10 +14,8 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
-from ..logs import get_logger
-from .loop_thread import LoopThread
-from .threads import Ended, end_in_thread
-from .watchdog import Blocker, watchdog
+from ..redaction import get_logger
+from .threads import Blocker, Ended, LoopThread, end_in_thread, watchdog
 
 _log = get_logger("perdure.tools")
 

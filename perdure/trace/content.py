@@ -7,8 +7,7 @@ import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ..json_types import JsonObject
-from ..messages import Message, TextPart, ToolResult
+from ..messages import JsonObject, Message, TextPart, ToolResult
 from ..redaction import REDACTED, is_secret_name
 
 CAPTURE = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"

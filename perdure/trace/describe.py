@@ -5,24 +5,131 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
 from functools import cache, partial
-from typing import Any
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
-from opentelemetry.trace import SpanKind
+from opentelemetry.sdk.trace import ReadableSpan
+from opentelemetry.trace import SpanKind, StatusCode
 from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError
 
-from ..agent import Agent, Model
+from ..agents import Agent, Model
 from ..guardrails import GuardrailResult
 from ..messages import Message, ModelReply, ToolResult, Usage
 from ..protocol.activities import MODEL_ERROR, CompactInput, JudgeInput, ModelFailure, ModelInput
 from ..redaction import redact
+from ..text import bounded_text
 from ..tool_calls import ToolRequest
 from ..trace_ids import TraceIds
-from ..valid_text import bounded_text
 from . import content
-from .facts import SpanFacts, Value
-from .shown import COST
+
+Value = str | bool | int | float | tuple[str, ...]
+
+
+@dataclass
+class SpanFacts:
+    """What a span says."""
+
+    name: str
+    id: int
+    parent_id: int | None
+    attributes: dict[str, Value]
+    kind: SpanKind = SpanKind.INTERNAL
+    error: str | None = None
+    """What the span's status says of an error; None where there was none."""
+    links: list[tuple[int, int]] = field(default_factory=list)
+    """Trace and span ids of other traces."""
+
+    def failed(self, kind: str, text: str = "") -> None:
+        """Say that it ended with an error of that kind."""
+        self.attributes["error.type"] = kind
+        self.error = text
+
+
+Kind = Literal["agent", "model", "tool", "wait", "retry", "other"]
+"""Who acts: a run, a provider, a tool; a person is awaited; a failed call waits for its next try."""
+
+NANO = 1_000_000_000
+UNFINISHED = "perdure.unfinished"
+"""Set on a span that had not ended when it was read; its end is then that moment."""
+COST = "gen_ai.usage.cost"
+
+_KINDS: dict[str, Kind] = {"invoke_agent": "agent", "chat": "model", "execute_tool": "tool", "retry": "retry"}
+
+
+def operation(span: ReadableSpan) -> str:
+    """What is done, such as `chat`; the first word of its name where no attribute says it."""
+    return str((span.attributes or {}).get("gen_ai.operation.name") or span.name.partition(" ")[0])
+
+
+def kind_of(span: ReadableSpan) -> Kind:
+    """The kind of what the span stands for."""
+    name = operation(span)
+    if name in _KINDS:
+        return _KINDS[name]
+    if name.startswith("wait"):
+        return "retry" if "retry" in span.name else "wait"
+    return "other"
+
+
+def content_of(attribute: Any) -> Any:
+    """The value of an attribute that holds JSON; any other as it is."""
+    if not isinstance(attribute, str):
+        return attribute
+    try:
+        return json.loads(attribute)
+    except ValueError:
+        return attribute
+
+
+def is_open(span: ReadableSpan) -> bool:
+    """Whether it had not ended when it was read."""
+    return span.end_time is None or bool((span.attributes or {}).get(UNFINISHED))
+
+
+def seconds(span: ReadableSpan) -> float | None:
+    """How long it has taken; None where its end is not known."""
+    return None if span.end_time is None else (span.end_time - (span.start_time or 0)) / NANO
+
+
+def number(span: ReadableSpan, name: str) -> float | None:
+    """An attribute's value, if that is a number."""
+    value = (span.attributes or {}).get(name)
+    return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
+
+
+def tokens(span: ReadableSpan) -> tuple[int, int] | None:
+    """What went in and came out; None where no tokens are counted."""
+    found = [number(span, f"gen_ai.usage.{side}_tokens") for side in ("input", "output")]
+    return None if found == [None, None] else (int(found[0] or 0), int(found[1] or 0))
+
+
+def problem(span: ReadableSpan) -> str:
+    """What went wrong, in a line; "" when nothing did."""
+    kind = str((span.attributes or {}).get("error.type") or "")
+    if not kind and span.status.status_code is not StatusCode.ERROR:
+        return ""
+    said = span.status.description or ""
+    if said.startswith(kind):
+        return said or "failed"
+    return f"{kind}: {said}" if said else kind
+
+
+def duration_text(seconds: float) -> str:
+    """A time in the two units that tell most: `340 ms`, `1.2 s`, `1 min 34 s`, `2 d 3 h`."""
+    if seconds < 0.9995:
+        return f"{seconds * 1000:.0f} ms"
+    if seconds < 59.95:
+        return f"{seconds:.1f} s"
+    whole = timedelta(seconds=round(seconds))
+    hours, rest = divmod(whole.seconds, 3600)
+    units = {"d": whole.days, "h": hours, "min": rest // 60, "s": rest % 60}
+    first = next(place for place, amount in enumerate(units.values()) if amount)
+    shown = [f"{amount} {unit}" for unit, amount in list(units.items())[first : first + 2] if amount]
+    return " ".join(shown)
+
 
 PROVIDERS = {"azure": "azure.ai.openai", "foundry": "azure.ai.inference"}
 """`gen_ai.provider.name` where it is not perdure's own key."""
@@ -139,8 +246,8 @@ class Describer:
     def _request(self, model: Model) -> dict[str, Value]:
         said: dict[str, Value] = {"gen_ai.output.type": "json" if self.agent.outputs else "text"}
         options = model.options
-        for field, name in _OPTIONS.items():
-            if options is not None and (value := getattr(options, field)) is not None:
+        for option, name in _OPTIONS.items():
+            if options is not None and (value := getattr(options, option)) is not None:
                 said[f"gen_ai.request.{name}"] = value
         if options is not None and options.stop_sequences:
             said["gen_ai.request.stop_sequences"] = tuple(options.stop_sequences)

@@ -10,10 +10,9 @@ from ..errors import GuardrailError, OutputError
 from ..events import RunEvent
 from ..messages import Message
 from ..trace_ids import read_traceparent
-from ..workflows.run_record import DelegatedCall, RunRecord
+from ..workflows.child_runs import DelegatedCall, RunRecord
 from . import content
-from .describe import Describer, usage_attributes
-from .facts import SpanFacts, Value
+from .describe import Describer, SpanFacts, Value, usage_attributes
 
 QUOTES_CONTENT = (GuardrailError.kind, OutputError.kind)
 """Kinds of failures whose text has the guardrail's reason, or a part of the model's answer."""

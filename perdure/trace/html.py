@@ -5,14 +5,236 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Sequence
-from datetime import datetime
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from opentelemetry.sdk.trace import ReadableSpan
 
-from .page_data import page_data
+from .._version import __version__
+from .describe import COST, NANO, content_of, is_open, kind_of, number, problem, tokens
+from .text import Node, span_id, tree, walk
+
+FOLDED_SECONDS = 30
+FOLDED_SHARE = 0.1
+"""A pause is folded when it is longer than both: these seconds, and this share of the time in which work was done."""
+
+Interval = tuple[int, int]
+
+
+class Segment(NamedTuple):
+    """A part of the axis, in nanoseconds."""
+
+    start: int
+    end: int
+    is_folded: bool
+
+
+def segments(roots: Sequence[Node], start: int, end: int) -> list[Segment]:
+    """The parts of the axis from start to end, without a gap: times of work at their length, long pauses folded."""
+    busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
+    active = sum(until - since for since, until in busy)
+    least = max(FOLDED_SECONDS * NANO, FOLDED_SHARE * active)
+    found: list[Segment] = []
+    begun = start
+    for since, until in gaps(busy, start, end):
+        if until - since <= least:
+            continue
+        if since > begun:
+            found.append(Segment(begun, since, False))
+        found.append(Segment(since, until, True))
+        begun = until
+    if begun < end or not found:
+        found.append(Segment(begun, end, False))
+    return found
+
+
+def active_seconds(roots: Sequence[Node], end: int) -> float:
+    """How long anything was at work: models and tools, in all runs of the trace; parallel work counts once."""
+    busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
+    return sum(until - since for since, until in busy) / NANO
+
+
+def union(intervals: Iterable[Interval]) -> list[Interval]:
+    """The same times in intervals that do not meet, in order."""
+    found: list[Interval] = []
+    for since, until in sorted(intervals):
+        if found and since <= found[-1][1]:
+            found[-1] = (found[-1][0], max(found[-1][1], until))
+        else:
+            found.append((since, until))
+    return found
+
+
+def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
+    """The times between start and end that are in none of the intervals, which are in order and do not meet."""
+    edges = [start, *(edge for interval in busy for edge in interval), end]
+    for since, until in zip(edges[::2], edges[1::2], strict=True):
+        if since < until:
+            yield since, until
+
+
+def _work(node: Node, now: int) -> Iterator[Interval]:
+    """When the span itself worked: not while a person was awaited under it, nor when what is below it stands for it."""
+    if kind_of(node.span) in ("agent", "wait", "retry"):
+        return
+    waits = [child for child in node.children if kind_of(child.span) in ("wait", "retry")]
+    if len(waits) < len(node.children):
+        return
+    since, until = _interval(node, now)
+    yield from gaps(union(_interval(wait, now) for wait in waits if _interval(wait, now)[0] >= since), since, until)
+
+
+def _interval(node: Node, now: int) -> Interval:
+    since = node.span.start_time or 0
+    return since, max(since, node.span.end_time if node.span.end_time is not None else now)
+
+
+class Conversation:
+    """Model calls are each given the whole conversation: of each, this tells what was not there before."""
+
+    def __init__(self) -> None:
+        self._shown: Counter[str] = Counter()
+        self._system = ""
+
+    def system(self, instructions: Any) -> Any:
+        """The system instructions, when they are not those of the call before."""
+        key = _key(instructions)
+        if instructions is None or key == self._system:
+            return None
+        self._system = key
+        return instructions
+
+    def news(self, messages: Any) -> list[Any]:
+        """Of a call's input, what no call before it was given or has answered; results of tools are with the tools."""
+        given = messages if isinstance(messages, list) else []
+        count: Counter[str] = Counter()
+        found = []
+        for message in given:
+            key = _key(message)
+            count[key] += 1
+            if count[key] > self._shown[key] and not _is_result(message):
+                found.append(message)
+        self._shown |= count
+        return found
+
+    def said(self, messages: Any) -> list[Any]:
+        """A call's output, which the next call will be given."""
+        given = messages if isinstance(messages, list) else []
+        self._shown.update(_key(message) for message in given)
+        return given
+
+
+def _is_result(message: Any) -> bool:
+    return isinstance(message, dict) and message.get("role") == "tool"
+
+
+def _key(message: Any) -> str:
+    if isinstance(message, dict):
+        # An answer has a finish reason where it is output, and none where it is input.
+        message = {name: value for name, value in message.items() if name != "finish_reason"}
+    return json.dumps(message, sort_keys=True, default=str)
+
+
+MILLI = 1_000_000
+_INPUT, _OUTPUT, _SYSTEM = "gen_ai.input.messages", "gen_ai.output.messages", "gen_ai.system_instructions"
+_ARGUMENTS, _RESULT = "gen_ai.tool.call.arguments", "gen_ai.tool.call.result"
+CONTENT = (_INPUT, _OUTPUT, _SYSTEM, _ARGUMENTS, _RESULT)
+
+
+def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> dict[str, Any]:
+    """Everything that the page shows; times are milliseconds from the start of the trace. Never raises.
+
+    `now` is when the trace was read, by default this moment: where spans that have not ended are cut.
+    """
+    roots, made = tree(spans), now or datetime.now(UTC)
+    read_at = int(made.timestamp() * 1000) * MILLI
+    start = min((root.span.start_time or 0 for root in roots), default=read_at)
+    last = max((span.end_time or span.start_time or 0 for span in spans), default=start)
+    end = max(last, start + 1, read_at if any(span.end_time is None for span in spans) else 0)
+    return {
+        "title": title,
+        "traceId": next((f"{span.context.trace_id:032x}" for span in spans if span.context), ""),
+        "version": __version__,
+        "made": made.isoformat(timespec="seconds"),
+        "start": start / MILLI,
+        "length": (end - start) / MILLI,
+        "active": active_seconds(roots, end) * 1000,
+        "segments": [
+            [(part.start - start) / MILLI, (part.end - start) / MILLI, int(part.is_folded)]
+            for part in segments(roots, start, end)
+        ],
+        "hasContent": any(name in (span.attributes or {}) for span in spans for name in CONTENT),
+        "spans": _spans(roots, start, end),
+    }
+
+
+def _spans(roots: Sequence[Node], start: int, end: int) -> list[dict[str, Any]]:
+    """The spans in the order of the tree; a parent is the number of its place in this list."""
+    places: dict[int, int] = {}
+    found: list[dict[str, Any]] = []
+    conversations: dict[int, Conversation] = {}
+    for depth, node in walk(roots):
+        span, above = node.span, node.span.parent.span_id if node.span.parent else 0
+        conversation = conversations.setdefault(above, Conversation())
+        places[span_id(span)] = len(found)
+        found.append(
+            {
+                **({"parent": places[above]} if above in places else {}),
+                "depth": depth,
+                **_span(span, start, end),
+                **_content(span, conversation),
+            }
+        )
+    return found
+
+
+def _span(span: ReadableSpan, start: int, end: int) -> dict[str, Any]:
+    attributes = {name: value for name, value in (span.attributes or {}).items() if name not in CONTENT}
+    told = {
+        "id": f"{span_id(span):016x}",
+        "name": span.name,
+        "kind": kind_of(span),
+        "start": ((span.start_time or 0) - start) / MILLI,
+        "end": ((span.end_time if span.end_time is not None else end) - start) / MILLI,
+        "open": is_open(span),
+        "problem": problem(span),
+        "tokens": tokens(span),
+        "cost": number(span, COST),
+        "attributes": _plain(attributes),
+        "events": [
+            {"name": event.name, "at": (event.timestamp - start) / MILLI, "attributes": _plain(event.attributes)}
+            for event in span.events
+        ],
+    }
+    return {name: value for name, value in told.items() if value or value == 0 and value is not False}
+
+
+def _content(span: ReadableSpan, conversation: Conversation) -> dict[str, Any]:
+    """What was said in the span, without what spans before it have shown already."""
+    attributes = span.attributes or {}
+    if kind_of(span) == "model":
+        told = {
+            "system": conversation.system(content_of(attributes.get(_SYSTEM))),
+            "news": conversation.news(content_of(attributes.get(_INPUT))),
+            "said": conversation.said(content_of(attributes.get(_OUTPUT))),
+        }
+    else:
+        told = {
+            "system": content_of(attributes.get(_SYSTEM)),
+            "news": content_of(attributes.get(_INPUT)),
+            "said": content_of(attributes.get(_OUTPUT)),
+            "arguments": content_of(attributes.get(_ARGUMENTS)),
+            "result": content_of(attributes.get(_RESULT)),
+        }
+    return {name: value for name, value in told.items() if value not in (None, [])}
+
+
+def _plain(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in (attributes or {}).items()}
+
 
 _SCRIPTS = ("dom.js", "axis.js", "strip.js", "rows.js", "inspector.js", "conversation.js", "main.js")
 

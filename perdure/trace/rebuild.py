@@ -4,18 +4,214 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 
 from opentelemetry.sdk.resources import Resource
 from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.sdk.util.instrumentation import InstrumentationScope
 from opentelemetry.trace import Link, SpanContext, Status, StatusCode, TraceFlags
+from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
+from temporalio.workflow import NondeterminismError
 
 from .._version import __version__
+from ..errors import ConfigurationError
 from ..history.chain import Chain
-from .facts import SpanFacts
-from .rebuilt_run import RebuiltRun, Span, rebuilt_run
+from ..history.events import decode
+from ..history.link import RecordedLink
+from ..payloads.failures import text_of
+from ..protocol.names import STEER
+from ..protocol.run import SteeringMessage
+from ..protocol.search_attributes import SESSION
+from ..trace_ids import TraceIds
+from .describe import Describer, SpanFacts
+from .describe_run import QUOTES_CONTENT, agent_span, link_spans
+from .history import NANOSECONDS, add_pending, recorded_work
+from .rebuilt_activities import activity_spans, timer_spans
+from .replay import Replayed, replayed
+
+SpanEvent = tuple[str, int, dict[str, str | int]]
+
+
+@dataclass
+class Span:
+    """A span with its times, in nanoseconds since the epoch; one without an end goes on."""
+
+    trace_id: int
+    facts: SpanFacts
+    start: int
+    end: int | None
+    events: list[SpanEvent] = field(default_factory=list)
+
+
+@dataclass
+class Called:
+    """A run that a call has started."""
+
+    workflow_id: str
+    run_id: str
+    """Of its first link."""
+    traceparent: str
+    facts: SpanFacts
+    """The span of the call."""
+
+
+@dataclass
+class RebuiltRun:
+    """The spans of one run, and the runs that it has called."""
+
+    spans: list[Span]
+    called: list[Called]
+
+
+async def rebuilt_run(chain: Chain, *, content: bool, caller: str = "") -> RebuiltRun:
+    """Rebuild one run; `caller` is where it belongs in its caller's trace, if it does not say so itself.
+
+    Raises as `rebuild` does.
+    """
+    links = [link async for link in chain.links()]
+    client, first = chain.client, links[0].input
+    recorded = first.lineage.trace if first.lineage else ""
+    ids = TraceIds.of(client.namespace, chain.workflow_id, await chain.origin(), recorded or caller)
+    session = first.session.session if first.session else ""
+    return await rebuilt_links(client, Describer(ids, first.agent, with_content=content, session=session), links)
+
+
+async def rebuilt_links(client: Client, describer: Describer, links: Sequence[RecordedLink]) -> RebuiltRun:
+    """The same from the links as they were read. Raises as `rebuild` does."""
+    run = _Run(client, describer)
+    for link in links:
+        await run.add(link)
+    return await run.finished(links)
+
+
+class _Run:
+    def __init__(self, client: Client, describer: Describer) -> None:
+        self._client = client
+        self._describer = describer
+        self._ids = describer.ids
+        self._built = RebuiltRun([], [])
+        self._events: list[SpanEvent] = []
+        self._agent: SpanFacts | None = None
+        self._incomplete = ""
+
+    async def add(self, link: RecordedLink) -> None:
+        work = await recorded_work(self._client, link.history)
+        if link.is_open:
+            await add_pending(self._client, self._ids.workflow_id, link.run_id, work)
+        known = await self._replayed(link)
+        over = link.closing.event_time.ToNanoseconds() if link.closing else None
+        spans = await activity_spans(self._client, self._describer, link, work, known.local_inputs if known else {})
+        spans += timer_spans(self._describer, link, work)
+        for facts, start, end, events in spans:
+            # What was under way at the end of the link has ended with it, as far as anybody knows.
+            if end is None and over is not None:
+                facts.attributes["perdure.unfinished"] = True
+            self._built.spans.append(Span(self._ids.trace_id, facts, start, end or over, events))
+        if known is not None:
+            self._add_own(known, over)
+        self._events += [*await _steering(self._client, self._describer, link), *_continued(link)]
+
+    def _add_own(self, known: Replayed, over: int | None) -> None:
+        record = known.run.record
+        events = record.events
+        for timed in link_spans(self._describer, record, events):
+            end = over if timed.until is None else int(timed.until * NANOSECONDS)
+            span = Span(self._ids.trace_id, timed.facts, int(timed.since * NANOSECONDS), end)
+            self._built.spans.append(span)
+        for call in record.delegated:
+            if call.workflow_id:
+                above = self._ids.called(call.request.iteration, call.request.index)
+                id = self._ids.tool(call.request.iteration, call.request.index)
+                facts = next(span.facts for span in self._built.spans if span.facts.id == id)
+                self._built.called.append(Called(call.workflow_id, call.run_id, above, facts))
+        session = known.info.typed_search_attributes.get(SESSION)
+        self._agent = agent_span(self._describer, record, events, session=session)
+
+    async def _replayed(self, link: RecordedLink) -> Replayed | None:
+        converter, namespace = self._client.data_converter, self._client.namespace
+        try:
+            return await replayed(self._ids.workflow_id, link.history, converter, namespace=namespace)
+        except (NondeterminismError, ValueError) as error:
+            self._incomplete = f"link {link.run_id} can't be replayed by this version of perdure: {error}"[:500]
+            return None
+
+    async def finished(self, links: Sequence[RecordedLink]) -> RebuiltRun:
+        """With the span of the whole run, which comes first."""
+        first, last = links[0], links[-1]
+        facts = self._agent or self._plain(first)
+        if first.input.carried:
+            facts.attributes["perdure.trace.missing_links"] = first.input.carried.links
+        if self._incomplete:
+            facts.attributes["perdure.trace.incomplete"] = self._describer.text(self._incomplete)
+        start = first.history[0].event_time.ToNanoseconds()
+        if first.input.carried and first.input.carried.loop.started_at:
+            start = int(first.input.carried.loop.started_at * NANOSECONDS)
+        end = last.closing.event_time.ToNanoseconds() if last.closing else None
+        await _ended_from_outside(facts, self._client, last, self._describer)
+        self._built.spans.insert(0, Span(self._ids.trace_id, facts, start, end, self._events))
+        return self._built
+
+    def _plain(self, link: RecordedLink) -> SpanFacts:
+        name = self._describer.agent.name
+        return SpanFacts(
+            f"invoke_agent {name}" if name else "invoke_agent",
+            self._ids.agent,
+            self._ids.parent_id,
+            {"gen_ai.operation.name": "invoke_agent", **self._describer.of_model},
+        )
+
+
+async def _steering(client: Client, describer: Describer, link: RecordedLink) -> list[SpanEvent]:
+    """The messages that were sent to the run."""
+    events: list[SpanEvent] = []
+    for event in link.history:
+        signal = event.workflow_execution_signaled_event_attributes
+        if event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED or signal.signal_name != STEER:
+            continue
+        try:
+            message = await decode(client, signal.input.payloads, SteeringMessage)
+        except (ValueError, IndexError, ConfigurationError):
+            continue  # the run has dropped it, too
+        said: dict[str, str | int] = {"perdure.steering.messages": 1 + len(message.further)}
+        if message.by:
+            said["perdure.steering.by"] = describer.text(message.by)
+        if describer.with_content:
+            said["perdure.steering.text"] = describer.text("\n".join([message.text, *message.further]))
+        events.append(("steering", event.event_time.ToNanoseconds(), said))
+    return events
+
+
+def _continued(link: RecordedLink) -> list[SpanEvent]:
+    if link.closing is None or link.next_run_id is None:
+        return []
+    said: dict[str, str | int] = {"perdure.link.from": link.run_id, "perdure.link.to": link.next_run_id}
+    return [("continued_as_new", link.closing.event_time.ToNanoseconds(), said)]
+
+
+_OUTSIDE = {
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TERMINATED: "terminated",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_TIMED_OUT: "timed_out",
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CANCELED: "cancelled",
+}
+
+
+async def _ended_from_outside(facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer) -> None:
+    """An end that the run itself could not tell, or that it could not be replayed to."""
+    closing = last.closing
+    if closing is None or facts.error is not None:
+        return
+    if closing.event_type in _OUTSIDE:
+        reason = closing.workflow_execution_terminated_event_attributes.reason
+        facts.failed(_OUTSIDE[closing.event_type], describer.text(reason))
+    elif closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+        failure = closing.workflow_execution_failed_event_attributes.failure
+        kind = failure.application_failure_info.type
+        is_shown = describer.with_content or kind not in QUOTES_CONTENT
+        text = describer.text(await text_of(client.data_converter, failure)) if is_shown else ""
+        facts.failed(kind or "_OTHER", text)
+
 
 SCOPE = InstrumentationScope("perdure", __version__)
 MAX_DEPTH = 100

@@ -13,9 +13,8 @@ from ..history.link import RecordedLink
 from ..messages import Message, ModelReply
 from ..protocol import activities
 from ..tool_calls import PreparedRun
-from .describe import Describer, described_error
-from .facts import SpanFacts
-from .recorded import RecordedActivity, RecordedWork, end_of, error_of, input_of, is_tool
+from .describe import Describer, SpanFacts, described_error
+from .history import RecordedActivity, RecordedWork, end_of, error_of, input_of, is_tool
 
 Built = tuple[SpanFacts, int, int | None, list[tuple[str, int, dict[str, str | int]]]]
 """A span, its start, its end, its events."""

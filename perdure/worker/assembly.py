@@ -17,11 +17,11 @@ from ..activities.run_cache import DEFAULT_CACHE_BYTES
 from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
-from ..tools.collect import collect_tools
+from ..tools.handlers import collect_tools
 from ..tools.kind import ToolKind
 from ..worker_limits import WorkerLimits
+from .memory import DEFAULT_WORKFLOW_BYTES
 from .plugin import PerdurePlugin
-from .workflow_memory import DEFAULT_WORKFLOW_BYTES
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider

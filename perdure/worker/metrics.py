@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from ipaddress import ip_address
 from typing import Any
 
 from temporalio import activity, workflow
-from temporalio.common import MetricMeter
+from temporalio.client import Client
+from temporalio.common import MetricGauge, MetricMeter
 from temporalio.exceptions import FailureError
+from temporalio.runtime import LoggingConfig, PrometheusConfig, Runtime, TelemetryConfig
+from temporalio.service import RPCError
 from temporalio.worker import (
     ActivityInboundInterceptor,
     ExecuteActivityInput,
     ExecuteWorkflowInput,
     Interceptor,
+    Worker,
     WorkflowInboundInterceptor,
     WorkflowInterceptorClassInput,
 )
@@ -21,14 +28,47 @@ from temporalio.workflow import ContinueAsNewError
 
 from ..activities.heartbeat import on_first_words
 from ..activities.run_cache import RunCache
+from ..errors import ConfigurationError
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
+from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunOutput
+from ..protocol.search_attributes import STATUS, quoted
+from ..redaction import get_logger
 from ..tool_calls import PreparedRun
 from ..trace.describe import PROVIDERS, described_error
 from ..workflows.agent_run import AgentRun
-from ..workflows.measures import run_ended
-from .metric_names import FIRST_CHUNK_SECONDS, MODEL_SECONDS, TOKENS, TOOL_SECONDS
+from ..workflows.logging import AGENT_SECONDS, WAIT_SECONDS, run_ended
+
+
+def measuring(client: Client, runs: RunCache) -> list[Interceptor]:
+    """The interceptor that measures runs; none where there are no metrics."""
+    meter = _meter(client)
+    if meter is None:
+        return []
+    return [Metrics(meter, runs)]
+
+
+@asynccontextmanager
+async def waiting_measured(worker: Worker) -> AsyncIterator[None]:
+    """While the block runs, the runs that wait for a person are a metric, where there are metrics."""
+    meter = _meter(worker.client)
+    if meter is None:
+        yield
+        return
+    async with waiting_counted(worker, meter):
+        yield
+
+
+def _meter(client: Client) -> MetricMeter | None:
+    meter = (client.service_client.config.runtime or Runtime.default()).metric_meter
+    return None if meter is MetricMeter.noop else meter
+
+
+TOKENS = "gen_ai_client_token_usage"
+MODEL_SECONDS = "gen_ai_client_operation_duration_seconds"
+FIRST_CHUNK_SECONDS = "gen_ai_client_operation_time_to_first_chunk_seconds"
+TOOL_SECONDS = "gen_ai_execute_tool_duration_seconds"
 
 
 class Metrics(Interceptor):
@@ -164,3 +204,102 @@ def _error_type(end: Any) -> str:
     if isinstance(end, ToolResult) and end.status != "success":
         return end.error_kind or end.status
     return ""
+
+
+_CALL_BUCKETS = tuple(0.01 * 2.0**power for power in range(14))
+"""0.01 s to 81.92 s, as the GenAI conventions have them."""
+_LONG_BUCKETS = tuple(float(60 * 4**power) for power in range(10))
+_RUN_BUCKETS = (1.0, 4.0, 16.0, *_LONG_BUCKETS)
+"""A second to half a year: a run may wait for a person."""
+
+HISTOGRAM_BUCKETS: dict[str, Sequence[float]] = {
+    TOKENS: tuple(float(4**power) for power in range(14)),
+    MODEL_SECONDS: _CALL_BUCKETS,
+    FIRST_CHUNK_SECONDS: _CALL_BUCKETS,
+    TOOL_SECONDS: _CALL_BUCKETS,
+    AGENT_SECONDS: _RUN_BUCKETS,
+    WAIT_SECONDS: _RUN_BUCKETS,
+}
+"""For `PrometheusConfig.histogram_bucket_overrides` of a runtime of your own."""
+
+
+def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConfig.default) -> Runtime:
+    """A Temporal runtime that serves metrics at `http://ADDRESS/metrics`; connect the worker's client with it.
+
+    The address is `HOST:PORT`, where the host is an IP address or `localhost`. Durations are in seconds, and names end
+    as Prometheus has it (`_total`, `_seconds`). `logging` is what the SDK itself logs. Raises `ConfigurationError` when
+    nothing can be served there: each process needs a port of its own.
+    """
+    where = _bind_address(address)
+    config = PrometheusConfig(
+        bind_address=where,
+        counters_total_suffix=True,
+        unit_suffix=True,
+        durations_as_seconds=True,
+        histogram_bucket_overrides=HISTOGRAM_BUCKETS,
+    )
+    try:
+        return Runtime(telemetry=TelemetryConfig(logging=logging, metrics=config))
+    except ValueError as error:
+        why = str(error).removeprefix("Failed starting Prometheus exporter: ")
+        raise ConfigurationError(
+            f"no metrics can be served at {where!r}: {why}. Expected an address of this machine and a port that no "
+            "other process uses: choose another one"
+        ) from error
+
+
+def _bind_address(address: str) -> str:
+    host, _, port = address.rpartition(":")
+    host = "127.0.0.1" if host == "localhost" else host
+    try:
+        ip_address(host.strip("[]"))
+        if not 0 < int(port) < 65536:
+            raise ValueError(port)
+    except ValueError as error:
+        raise ConfigurationError(
+            f"the address for metrics is {address!r}. Expected an IP address, or localhost, and a port: 127.0.0.1:9464"
+        ) from error
+    return f"{host}:{int(port)}"
+
+
+RUNS_WAITING = "perdure_runs_waiting"
+SECONDS = 15.0
+"""Between two counts, each of which is a request to the server; Prometheus looks about as often."""
+
+_log = get_logger("perdure.worker")
+
+
+@asynccontextmanager
+async def waiting_counted(worker: Worker, meter: MetricMeter) -> AsyncIterator[None]:
+    """While the block runs, count the runs of the worker's task queue that wait for a person."""
+    gauge = meter.create_gauge(RUNS_WAITING, "Runs of the task queue that wait for a person")
+    task = asyncio.create_task(_count_of(worker.client, worker.task_queue, gauge))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _count_of(client: Client, task_queue: str, gauge: MetricGauge) -> None:
+    about = {"namespace": client.namespace, "task_queue": task_queue}
+    was_told = False
+    while True:
+        try:
+            gauge.set(await waiting_runs(client, task_queue), about)
+        except RPCError as error:
+            if not was_told:
+                _log.warning("The metric %s is not up to date: %s", RUNS_WAITING, error)
+            was_told = True
+        else:
+            was_told = False
+        await asyncio.sleep(SECONDS)
+
+
+async def waiting_runs(client: Client, task_queue: str) -> int:
+    """How many runs of the task queue wait for a person. Raises RPCError."""
+    query = (
+        f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running' AND {STATUS.name} = 'waiting' "
+        f"AND TaskQueue = {quoted(task_queue)}"
+    )
+    return (await client.count_workflows(query)).count

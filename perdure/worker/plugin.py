@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
+import os
+import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import timedelta
+from importlib import import_module
 from os import PathLike
 from typing import TYPE_CHECKING, Any, cast
 
+from temporalio.client import Client
 from temporalio.converter import DataConverter
 from temporalio.plugin import SimplePlugin
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker, WorkerConfig
 
 from ..activities.credentials import Credentials, CredentialSource
 from ..activities.hooks import Hooks
-from ..activities.permits import checked_rates
+from ..activities.inventory import checked_rates, permit
 from ..activities.run_activities import RunActivities
 from ..activities.run_cache import DEFAULT_CACHE_BYTES, RunCache
 from ..activities.tool_activities import has_dynamic
@@ -27,28 +32,108 @@ from ..guardrails import Compactor, Guardrails
 from ..payloads.converter import converter_from_environment, require_encrypting
 from ..payloads.storage import close_storage
 from ..protocol.activities import STREAM_SECONDS
-from ..providers.clients import close_clients
-from ..providers.prices import Prices, PriceSource
+from ..protocol.run import rate_queue
+from ..providers.clients import close_clients, tls_context
+from ..providers.prices import Prices, PriceSource, load_list
 from ..tools.dispatch import ToolBox
 from ..tools.kind import ToolKind
 from ..tools.signature import is_async
+from ..tools.threads import watchdog
 from ..tools.user_loop import UserLoop
-from ..tools.watchdog import watchdog
 from ..worker_limits import WorkerLimits
 from ..workflows.agent_run import AgentRun
-from ..workflows.run_log import RunLog
+from ..workflows.interceptors import RunLog
 from ..workflows.runner import OwnWorkflowRunner
-from ..workflows.session import Session
-from .measuring import measuring, waiting_measured
-from .pacing import giving_permits
-from .warm_up import warming_up
-from .worker_log import logged
-from .workflow_memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
+from ..workflows.session.session import Session
+from .logs import logged
+from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
+from .metrics import measuring, waiting_measured
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from ..trace.live import LiveTracing
+
+SHARE = 0.95
+"""Of the rate, that permits are given out at: calls begin a little after their permits, now sooner and now later."""
+POLLS = 2
+"""At a time, on each rate queue: two give out some hundred permits a second."""
+
+
+@asynccontextmanager
+async def giving_permits(worker: Worker, rates: Mapping[str, float]) -> AsyncIterator[None]:
+    """While the block runs, poll a rate queue for each rate; Temporal gives no more out than the rate allows.
+
+    All workers of a task queue share its rate queues. Each poll tells the server the rate: the last one told holds.
+    """
+    async with AsyncExitStack() as stack:
+        for name, rate in rates.items():
+            await stack.enter_async_context(_giver(worker, rate_queue(worker.task_queue, name), rate))
+        yield
+
+
+def _giver(worker: Worker, task_queue: str, rate: float) -> Worker:
+    return Worker(
+        _without_plugins(worker.client),
+        task_queue=task_queue,
+        activities=[permit],
+        max_task_queue_activities_per_second=SHARE * rate,
+        max_concurrent_activity_task_polls=POLLS,
+    )
+
+
+def _without_plugins(client: Client) -> Client:
+    """The same connection: what plugins add to workers is not for one that gives permits."""
+    config = client.config()
+    config["plugins"] = []
+    return Client(**config)
+
+
+DELAY_SECONDS = 0.2
+"""A worker that has a run by then, such as that of `perdure run`, imports what that run needs and nothing else."""
+SDKS = {
+    "openai": ("OPENAI_API_KEY", "AZURE_OPENAI_API_KEY", "AZURE_OPENAI_AD_TOKEN"),
+    "anthropic": ("ANTHROPIC_API_KEY",),
+}
+"""By module, the variables that make its use likely; without any of them set, the first is."""
+
+logger = logging.getLogger(__name__)
+
+
+@asynccontextmanager
+async def warming_up() -> AsyncIterator[None]:
+    """While the block runs, import in a thread what is likely to be needed; the first run then takes a third."""
+    task = asyncio.create_task(_warm_up())
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def _warm_up() -> None:
+    await asyncio.sleep(DELAY_SECONDS)
+    if not any(module in sys.modules for module in SDKS):
+        await asyncio.to_thread(import_likely)
+
+
+def import_likely() -> None:
+    """Import the SDKs that are likely to be used, and what their first call imports. Failures are left to that call."""
+    try:
+        for module in likely_sdks():
+            import_module(module)
+        tls_context()
+        load_list()
+        # The first use of a network library imports its part for asyncio.
+        import_module("anyio").run(asyncio.sleep, 0)
+    except Exception as error:
+        logger.debug("what the first run needs can't be imported before it: %s", error)
+
+
+def likely_sdks() -> list[str]:
+    """Those whose key is set, else that of the default provider."""
+    return [module for module, keys in SDKS.items() if any(map(os.environ.get, keys))] or [next(iter(SDKS))]
+
 
 WORKER_DEFAULTS: dict[str, Any] = {
     # A run whose worker was lost goes on elsewhere this soon (10 s by default).

@@ -4,37 +4,124 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from temporalio import workflow
+from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
-from ..errors import RunCancelled, RunError
+from ..conversation import Conversation, ConversationRef, Operation, operation_bytes
+from ..errors import OutputError, RunCancelled, RunError
+from ..event_data import FailedData
 from ..events import EventLog, EventPage
 from ..loop.limits import deadline
 from ..loop.loop import AgentLoop
-from ..loop.state import LoopState
+from ..loop.state import LoopState, Outcome
 from ..messages import Message
-from ..operations import Operation
 from ..protocol import names
 from ..protocol.features import KNOWN_FEATURES
 from ..protocol.inventory import Inventory
-from ..protocol.outcome import RunOutput, RunStatus
+from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, RunInput, SteeringMessage
+from ..text import MAX_TEXT_BYTES, bounded_text
 from .approvals import Approvals, dropped_if_refused, read_decision
-from .child_runs import ChildRuns
+from .child_runs import ChildRuns, RunRecord
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
-from .ending import Ending
-from .failures import BUGS
-from .features import require_features
-from .handing_over import HandOver
 from .inbox import MAX_UPDATES, Inbox
-from .offers import Offers, take_inventory, tell_unavailable
+from .offers import Offers, require_features, take_inventory, tell_unavailable
+from .policies import BUGS, describe_failure
 from .received import Received
 from .recording import load_beginning
-from .run_record import RunRecord
+from .turn_result import HandOver
 from .ui import Display, ShownStatus
+
+SMALL_CONVERSATION_BYTES = 16 * 1024
+"""Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
+
+MAX_TAIL_BYTES = 256 * 1024
+"""What the result may hold of the conversation, besides an output that may take more than a megabyte."""
+
+MAX_FAILURE_BYTES = 2 * MAX_TEXT_BYTES
+"""For the text of a failure: what a stranger said, and what perdure says about it."""
+
+
+MAX_ANSWER_BYTES = 64 * 1024
+"""For an answer in the details of a failure; the conversation has all of it."""
+
+
+@dataclass
+class Ending:
+    """Makes the last command of a run."""
+
+    conversation: Conversation
+    state: LoopState
+    events: EventLog
+    keeps_messages: bool
+    """Whether the result holds the conversation, if that is small."""
+    is_called: bool = False
+    """Whether another run has called this one: that one needs the output and the counts."""
+    turn: HandOver | None = None
+    """What a turn of a session leaves to it."""
+
+    def output(self, outcome: Outcome, unread_steering: int) -> RunOutput:
+        """The result of a run that ended well, and has not answered that many of its last messages."""
+        is_small = self.keeps_messages and self.conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
+        return RunOutput(
+            output=outcome.output,
+            iterations=self.state.iterations,
+            usage=self.state.usage,
+            is_incomplete=outcome.is_incomplete,
+            messages=self.conversation.messages if is_small else None,
+            tail=self._tail(),
+            iteration=self.state.iteration,
+            last_seq=self.events.last_seq,
+            tool_calls=self.state.tool_calls if self.is_called else 0,
+            cost_usd=self.state.cost_usd,
+            unpriced_calls=self.state.unpriced_calls,
+            unread_steering=unread_steering,
+            handed_over=self.turn.in_result if self.turn else None,
+        )
+
+    def failure(self, error: RunError) -> ApplicationError:
+        """The error of a run that failed."""
+        details = RunFailure(
+            kind=error.kind,
+            reason=error.reason and bounded_text(error.reason, MAX_FAILURE_BYTES),
+            text=bounded_text(error.text, MAX_ANSWER_BYTES) if isinstance(error, OutputError) else None,
+            iterations=self.state.iterations,
+            tail=self._tail(),
+            usage=self.state.usage,
+            iteration=self.state.iteration,
+            last_seq=self.events.last_seq,
+            tool_calls=self.state.tool_calls if self.is_called else 0,
+            cost_usd=self.state.cost_usd,
+            unpriced_calls=self.state.unpriced_calls,
+            unread_steering=self.turn.unread if self.turn else 0,
+            handed_over=self.turn.in_result if self.turn else None,
+            refused=len(self.turn.refused) if self.turn else 0,
+        )
+        return ApplicationError(
+            bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True
+        )
+
+    def unforeseen(self, error: Exception, time: float) -> RunError:
+        """The error of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
+        kind, text = describe_failure(error)
+        self.events.append("failed", self.state.iteration, FailedData(kind=kind, message=text), time=time)
+        return RunError(text, kind=kind)
+
+    def _tail(self) -> ConversationRef | None:
+        """The end of the conversation, which is not recorded yet; None when it is too large: a replay tells it then.
+
+        None, too, where what a turn hands over by its result has it.
+        """
+        if self.turn and self.turn.tells_the_end:
+            return None
+        size = sum(map(operation_bytes, self.conversation.unrecorded))
+        return self.conversation.ref() if size <= MAX_TAIL_BYTES else None
+
 
 IDLE_BYTES = 64 * 1024
 """What a run takes in a worker's cache, however short it is."""

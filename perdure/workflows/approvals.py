@@ -12,17 +12,16 @@ from temporalio.exceptions import ActivityError, ApplicationError
 
 from ..arguments import deeper_than
 from ..errors import RunError
-from ..excerpt import one_line
 from ..guardrails import GuardrailResult
 from ..loop.effects import Cancelled
 from ..loop.verdicts import checked
-from ..payloads.limits import size_of
+from ..payloads.failures import size_of
 from ..protocol.names import REFUSED
-from ..protocol.run import CallApproval, DecidedCall, PendingApproval
-from ..questions import Asked, misfit
-from ..tool_calls import ToolRequest, ToolSpec
-from .failures import describe_failure
+from ..protocol.run import CallApproval, DecidedCall
+from ..text import one_line
+from ..tool_calls import Asked, PendingApproval, ToolRequest, ToolSpec, misfit
 from .history_size import MAX_HISTORY_BYTES
+from .policies import describe_failure
 from .received import Received
 
 REMEMBERED = 100

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
-from typing import Any
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, TypeVar
 
 from temporalio import workflow
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
@@ -12,32 +13,141 @@ from temporalio.exceptions import (
     ApplicationError,
     CancelledError,
     ChildWorkflowError,
+    FailureError,
     TerminatedError,
     WorkflowAlreadyStartedError,
 )
 from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
-from ..child_agents import agents_for
 from ..errors import LoadError, RunCancelled, RunError
 from ..event_data import ChildStartedData
-from ..events import EventLog
-from ..loop.allowance import Allowance, ChildEnd
-from ..loop.called import answered, child_options, failed_run, too_deep
+from ..events import EventLog, RunEvent
+from ..loop.child_runs import answered, child_options, failed_run, too_deep
 from ..loop.effects import Cancelled
+from ..loop.limits import Allowance, ChildEnd
+from ..loop.state import LoopState
 from ..messages import ToolResult
 from ..protocol import activities, names
+from ..protocol.descriptions import details_of, shown_name, summary_of
 from ..protocol.features import needed_by
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import Lineage, RunInput
 from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT, keyword
-from ..protocol.shown import details_of, shown_name, summary_of
+from ..settings.child_agents import agents_for
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..trace_ids import TraceIds
-from .children import PATIENCE, child_id, child_result
 from .inbox import Inbox
 from .policies import WORKFLOW_TASK_TIMEOUT
 from .recording import CERTAIN_BYTES, uncompressed_bytes
-from .run_record import DelegatedCall
+
+Result = TypeVar("Result")
+
+MAX_PARENT_BYTES = 900
+"""A child's id begins with its parent's, unless that is longer: Temporal takes ids of 1,000 bytes."""
+PATIENCE = 10.0
+"""Seconds that a child has to end after it was asked to."""
+
+
+def child_id(request: ToolRequest) -> str:
+    """The id of the child that executes a call: the same whenever it is derived, and no other call's."""
+    run = workflow.info().workflow_id
+    if len(run.encode()) > MAX_PARENT_BYTES:
+        run = blake2b(run.encode(), digest_size=16).hexdigest()
+    return f"{run}/{request.iteration}-{request.index}"
+
+
+async def child_result(
+    handle: ChildWorkflowHandle[Any, Result],
+    cancelled: Callable[[], bool],
+    *,
+    grace: float = 0.0,
+    patience: float = PATIENCE,
+) -> Result:
+    """The child's result. If `cancelled()` becomes true first, the child is cancelled `grace` seconds later.
+
+    A child that has ended by then, or ends well all the same, has its result returned: nothing is thrown away. Raises
+    `ChildWorkflowError`, whose cause is a `CancelledError` where the child ended as cancelled, and `Cancelled` when the
+    child has not ended `patience` seconds after the request. The parent's close policy decides what becomes of it.
+    """
+    await workflow.wait_condition(lambda: handle.done() or cancelled())
+    if not await ended_within(handle, grace, "grace period of a running child"):
+        await request_cancel(handle)
+        if not await ended_within(handle, patience, "a cancelled child has this long to end"):
+            handle.add_done_callback(lambda late: late.cancelled() or late.exception())  # Nobody awaits it any more.
+            raise Cancelled
+    return await handle
+
+
+async def request_cancel(handle: ChildWorkflowHandle[Any, Any]) -> None:
+    """Ask the child to end; returns when the server has recorded the request, not when the child has ended.
+
+    By its id alone: a request by its handle names the child's first run, and is lost without a trace when the child has
+    continued as new (https://github.com/temporalio/features/issues/503).
+    """
+    try:
+        await workflow.get_external_workflow_handle(handle.id).cancel()
+    except FailureError as error:  # It has just ended.
+        workflow.logger.debug("the child %s can't be cancelled any more: %s", handle.id, error)
+
+
+async def ended_within(handle: ChildWorkflowHandle[Any, Any], seconds: float, why: str) -> bool:
+    """Whether the child has ended, within that time; 0 looks without waiting."""
+    if seconds and not handle.done():
+        try:
+            await workflow.wait_condition(handle.done, timeout=seconds, timeout_summary=why)
+        except TimeoutError:
+            workflow.logger.info("the child %s has not ended within %g s", handle.id, seconds)
+    return handle.done()
+
+
+End = TypeVar("End", ToolResult, ChildEnd)
+
+
+@dataclass
+class DelegatedCall:
+    """A tool call that others execute: a run of another agent, a child workflow, somebody else's activity."""
+
+    request: ToolRequest
+    since: float
+    """Seconds since the epoch, by the workflow's clock."""
+    workflow_id: str = ""
+    """Of the run of another agent; "" for what is no run."""
+    run_id: str = ""
+    """Of that run's first link."""
+    until: float | None = None
+    """None while it is awaited."""
+    error_kind: str | None = None
+
+    async def ended(self, execution: Awaitable[End]) -> End:
+        """The end of the execution, noted. Raises what it raises."""
+        end = await execution
+        result = end.result if isinstance(end, ChildEnd) else end
+        self.until = workflow.time()
+        if result.status != "success":
+            self.error_kind = result.error_kind or result.status
+        return end
+
+
+@dataclass(frozen=True)
+class RunRecord:
+    """One link as it stands: the same in the worker that executes it and in whoever replays its history."""
+
+    input: RunInput
+    state: LoopState
+    log: EventLog
+    delegated: Sequence[DelegatedCall]
+
+    @property
+    def events(self) -> list[RunEvent]:
+        """Those of this link, in order, without the conversation."""
+        events: list[RunEvent] = []
+        more = True
+        while more:
+            page = self.log.page(events[-1].seq if events else 0)
+            events += page.events
+            more = page.more
+        return events
+
 
 Prepare = Callable[[ToolRequest, ToolSpec], Awaitable[ToolResult]]
 

@@ -8,12 +8,11 @@ from itertools import accumulate
 
 from temporalio import workflow
 
-from ..conversation import Conversation
+from ..conversation import Conversation, batches
 from ..errors import PayloadTooLargeError
 from ..events import EventLog
 from ..loop.state import LoopState
-from ..message_sizes import batches
-from ..payloads.limits import MAX_PAYLOAD_BYTES
+from ..payloads.failures import MAX_PAYLOAD_BYTES
 from ..protocol.inventory import Inventory
 from ..protocol.run import Carried, CarriedConversation, RunInput, Shown
 from .history_size import HistorySize

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -12,38 +13,115 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
-from ..agent import Agent
+from ..agents import Agent
 from ..conversation import Conversation
 from ..errors import LimitExceededError, ModelError
 from ..event_data import EventType, LoggedData
 from ..events import EventLog
-from ..excerpt import one_line
 from ..guardrails import GuardrailResult, JudgedOutput
-from ..loop.allowance import Allowance, ChildEnd
 from ..loop.effects import Calling, Cancelled
-from ..loop.limits import time_is_over
+from ..loop.limits import Allowance, ChildEnd, time_is_over
 from ..loop.state import LoopState
-from ..markdown import code
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol import activities
 from ..protocol.outcome import HeldUp
-from ..questions import CHECK_FAILED, Asked
-from ..tool_calls import Approval, ToolRequest, ToolSpec
+from ..text import code, counted, one_line
+from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
+from .approvals import OpenApproval
 from .child_runs import ChildRuns
-from .compacting import start_compaction
-from .deciding import decision
-from .failures import CompactionError, describe_failure, model_error, timed_out, worker_was_lost
 from .inbox import Inbox
-from .judging import start_judging
-from .log_lines import tries_again, workers_were_lost
+from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
 from .offers import Offers
 from .pacing import Pacing
-from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+from .policies import (
+    COMPACTION_RETRIES,
+    HEARTBEAT_TIMEOUT,
+    LOST_WORKER_RETRIES,
+    MARGIN,
+    OFFERED_RETRIES,
+    CompactionError,
+    describe_failure,
+    model_error,
+    timed_out,
+    worker_was_lost,
+)
 from .recording import record_ahead
-from .summaries import held_up_summary
 from .tool_runs import ToolRuns, give_up
-from .ui import SHOWN_AT_ONCE, Display
+from .ui import SHOWN_AT_ONCE, Display, about_call, held_up_summary
+
+
+def start_compaction(input: activities.CompactInput, place: str) -> ActivityHandle[str]:
+    """Start the activity that asks the compactor. `place` is the iteration, for people."""
+    return workflow.start_activity(
+        activities.COMPACT,
+        input,
+        result_type=str,
+        start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=OFFERED_RETRIES if input.offer else COMPACTION_RETRIES,
+        summary=f"{place} · compact {counted(input.drop, 'message')}",
+    )
+
+
+def start_judging(input: activities.JudgeInput, kind: str, place: str) -> ActivityHandle[JudgedOutput]:
+    """Start the activity that asks the guardrail: a local one, which costs less, if it is `plain` and at hand.
+
+    A tool's own function that decides about approvals is asked in the same way. `place` is the iteration, for people.
+    """
+    timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
+    if kind == "plain" and input.offer is None:
+        return workflow.start_local_activity(
+            activities.JUDGE,
+            input,
+            result_type=JudgedOutput,
+            start_to_close_timeout=timeout,
+            retry_policy=LOST_WORKER_RETRIES,
+        )
+    return workflow.start_activity(
+        activities.JUDGE,
+        input,
+        result_type=JudgedOutput,
+        start_to_close_timeout=timeout,
+        heartbeat_timeout=HEARTBEAT_TIMEOUT,
+        retry_policy=OFFERED_RETRIES if input.offer else LOST_WORKER_RETRIES,
+        summary=_summary(input, place),
+    )
+
+
+def _summary(input: activities.JudgeInput, place: str) -> str:
+    what = f"{input.point} {'check' if input.point == 'approval' else 'guardrail'}"
+    if input.request is None:
+        return f"{place} · {what}"
+    return about_call(what, input.request.name, input.request.arguments)
+
+
+async def decision(
+    inbox: Inbox, opened: OpenApproval, request: ToolRequest, asked: Asked, deadline: float | None
+) -> Approval:
+    """What a person decides about the call, or its denial when `asked.deadline` or the run's `deadline` has passed.
+
+    Raises `Cancelled` when the run is cancelled first.
+    """
+    waits(request, asked)
+    ends = [end for end in (deadline, asked.deadline) if end is not None]
+    with suppress(TimeoutError):
+        await workflow.wait_condition(
+            lambda: inbox.cancelled or opened.approval is not None,
+            timeout=max(0.0, min(ends) - workflow.time()) if ends else None,
+            timeout_summary=about_call("denied if nobody has decided", request.name, request.arguments),
+        )
+    inbox.approvals.close(opened)
+    person_waited_for(opened.pending, opened.approval, cancelled=inbox.cancelled)
+    if opened.approval is None and inbox.cancelled:
+        raise Cancelled
+    if opened.approval is None and min(ends) != asked.deadline:  # The loop looks at its limits next.
+        return Approval(approved=False, reason="the time of the run is over (max_seconds)")
+    if opened.approval is None:
+        opened.approval = inbox.approvals.expire(opened, asked)
+    goes_on(request, asked, opened.approval)
+    return opened.approval
+
 
 Result = TypeVar("Result")
 Offer = activities.Offer | None

@@ -10,12 +10,9 @@ from reprlib import Repr
 from typing import Any
 
 from ..events import LogEntry
-from ..excerpt import excerpt, one_line, visible
-from ..json_types import JsonObject
-from ..loop.tools import CANCELLED_TEXT
-from ..markdown import code, link, url_chars, url_part
-from ..messages import ModelReply
-from ..money import format_usd
+from ..loop.tool_round import CANCELLED_TEXT
+from ..messages import JsonObject, ModelReply
+from ..text import code, excerpt, format_usd, link, one_line, url_chars, url_part, visible
 
 MAX_ROWS = 8
 MAX_URL_CHARS = 4000

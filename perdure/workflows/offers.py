@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from typing import TypeVar
@@ -10,6 +10,7 @@ from typing import TypeVar
 from temporalio import workflow
 from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
+from .._version import __version__
 from ..errors import RUN_ERRORS, RunError
 from ..event_data import StatusData
 from ..events import EventLog
@@ -17,7 +18,7 @@ from ..payloads.encryption import EncryptionError
 from ..protocol.activities import ASKING_SECONDS, INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
 from ..protocol.inventory import Inventory, Lacking, Missing
 from ..protocol.run import RunInput
-from . import log_lines
+from . import logging as log_lines
 from .inbox import Inbox
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
 
@@ -165,3 +166,22 @@ def _lacking(error: FailureError) -> Lacking | None:
 
 def _error(lacking: Lacking, text: str) -> RunError:
     return RUN_ERRORS.get(lacking.kind, RunError)(text, kind=lacking.kind)
+
+
+class MissingFeatureError(Exception):
+    """This worker lacks a behaviour that the run needs.
+
+    It fails the workflow task, not the run: it is not one of the workflow's `failure_exception_types`. Temporal then
+    offers the task again, until a worker takes it that has the behaviour. The SDK logs the text as a warning.
+    """
+
+
+def require_features(needed: Iterable[str], known: frozenset[str]) -> None:
+    """Raises `MissingFeatureError`, which names the run and what it needs, when `needed` has a name beyond `known`."""
+    missing = sorted(set(needed) - known)
+    if missing:
+        info = workflow.info()
+        raise MissingFeatureError(
+            f"the run {info.workflow_id!r} (link {info.run_id}) needs {', '.join(missing)}, which this worker "
+            f"(perdure {__version__}) does not have: the run waits for a worker of a newer version"
+        )

@@ -3,10 +3,24 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from typing import cast
 
 from temporalio.common import RetryPolicy
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
 
-from ..protocol.activities import TOOL_STARTS
+from ..errors import ConfigurationError, ModelError, ModelErrorKind
+from ..loop.tool_round import CANCELLED_TEXT
+from ..messages import ToolResult
+from ..protocol.activities import (
+    CONFIGURATION_ERROR,
+    INTERNAL_ERROR,
+    MODEL_ERROR,
+    NOT_EXECUTED,
+    TOOL_STARTS,
+    WORKER_LOST,
+    ModelFailure,
+    lost_tool,
+)
 
 HEARTBEAT_TIMEOUT = timedelta(seconds=5)
 """A lost worker is noticed this long after the last heartbeat of an activity."""
@@ -54,3 +68,97 @@ OFFERED_RETRIES = _attempts(60)
 """For an activity that is offered to other workers: most attempts are refusals, of which a minute has about 35."""
 
 NO_RETRY = RetryPolicy(maximum_attempts=1)
+
+_BUGS = (ArithmeticError, AssertionError, AttributeError, LookupError, NameError, RuntimeError, TypeError, ValueError)
+
+
+class _OfBugs(type):
+    def __instancecheck__(cls, error: object) -> bool:
+        # The SDK wraps whatever it can't decode into a RuntimeError.
+        return isinstance(error, _BUGS) and not isinstance(error.__cause__, ConfigurationError)
+
+
+class Bug(Exception, metaclass=_OfBugs):
+    """Any exception that a bug of perdure raises, and none that stands for a value that this worker can't read."""
+
+
+BUGS = (Bug,)
+"""What fails the run, with its text. Any other exception, such as non-determinism after a bad deployment, or a value of
+the run that is encrypted with a key that is not here, fails only the workflow task: the run waits for a worker that can
+go on."""
+
+
+class CompactionError(Exception):
+    """The compactor failed; the text says why."""
+
+
+def timed_out(error: ActivityError) -> bool:
+    """Whether the activity took too long, although its worker was alive."""
+    return isinstance(error.cause, TimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE
+
+
+def worker_was_lost(error: ActivityError) -> bool:
+    """Whether the activity has ended without a result because each worker that tried was lost, or was stopped."""
+    cause = error.cause
+    if isinstance(cause, TimeoutError):
+        return cause.type == TimeoutType.HEARTBEAT
+    return isinstance(cause, ApplicationError) and cause.type == WORKER_SHUTDOWN
+
+
+def model_error(error: ActivityError) -> ModelError | None:
+    """The error of the model call; None if the activity failed for another reason."""
+    cause = error.cause
+    if isinstance(cause, ApplicationError) and cause.type == MODEL_ERROR:
+        failure = ModelFailure.model_validate(cause.details[0])
+        return ModelError(
+            cause.message,
+            kind=cast(ModelErrorKind, failure.kind),
+            provider=failure.provider,
+            status=failure.status,
+            request_id=failure.request_id,
+            retry_after=failure.retry_after,
+            address=failure.address,
+            model=failure.model,
+        )
+    if isinstance(cause, ApplicationError) and cause.type == CONFIGURATION_ERROR:
+        return ModelError(cause.message, kind="configuration", provider="perdure")
+    if timed_out(error):
+        return ModelError("the model call timed out", kind="timeout", provider="perdure")
+    return None
+
+
+WORKER_SHUTDOWN = "WorkerShutdown"
+"""The error type by which Temporal's SDK reports an activity that a stopping worker did not await."""
+
+
+def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:
+    """What the model is told about an execution that returned no result."""
+    cause = error.cause
+    prefix = f"Error: Tool '{name}' failed:"
+    if isinstance(cause, CancelledError):
+        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+    if timed_out(error):
+        text = f"{prefix} timed out after {timeout:g} seconds"
+        return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
+    if isinstance(cause, TimeoutError) or worker_was_lost(error):
+        return lost_tool(name)
+    if isinstance(cause, ApplicationError):
+        unknown = cause.type not in NOT_EXECUTED
+        return ToolResult.failure(f"{prefix} {cause.message}", kind=cause.type or "error", outcome_unknown=unknown)
+    return ToolResult.failure(f"{prefix} {error}", kind="error", outcome_unknown=True)
+
+
+TOOL_TIMED_OUT = "timeout"
+"""Error kind: an activity took longer than it may."""
+
+
+def describe_failure(error: BaseException) -> tuple[str, str]:
+    """The kind and the text of a `RunError` for the error; those of a failed activity are its cause's."""
+    cause = error.cause if isinstance(error, ActivityError) and error.cause else error
+    if isinstance(cause, ApplicationError):
+        return cause.type or INTERNAL_ERROR, cause.message
+    if isinstance(error, ActivityError) and timed_out(error):
+        return TOOL_TIMED_OUT, f"{error.activity_type} took too long"
+    if isinstance(error, ActivityError) and isinstance(cause, TimeoutError):
+        return WORKER_LOST, f"{error.activity_type} was given up: each worker that tried was lost, or did not answer"
+    return INTERNAL_ERROR, f"{type(cause).__name__}: {cause}"

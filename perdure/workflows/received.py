@@ -11,8 +11,8 @@ from temporalio.api.common.v1 import Payload
 from temporalio.exceptions import ApplicationError
 
 from ..errors import ConfigurationError
+from ..payloads.failures import Unparsed, Unread
 from ..payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
-from ..payloads.unread import Unparsed, Unread
 
 Value = TypeVar("Value", bound=BaseModel)
 MAX_SHOWN_PROBLEMS = 5

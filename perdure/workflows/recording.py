@@ -7,11 +7,10 @@ from itertools import pairwise
 from pydantic import BaseModel
 from temporalio import workflow
 
-from ..conversation import Conversation, ConversationRef
+from ..conversation import Conversation, ConversationRef, Operation, operation_bytes
 from ..errors import PayloadTooLargeError
 from ..messages import Message
-from ..operations import Operation, operation_bytes
-from ..payloads.limits import MAX_PAYLOAD_BYTES
+from ..payloads.failures import MAX_PAYLOAD_BYTES
 from ..protocol import activities
 from ..protocol.run import CarriedConversation, RunInput
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN

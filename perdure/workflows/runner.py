@@ -9,7 +9,7 @@ from temporalio.worker._workflow_instance import WorkflowInstance, WorkflowInsta
 
 from ..payloads.converter import DeferringConverter
 from .agent_run import AgentRun
-from .session import Session
+from .session.session import Session
 
 
 class OwnWorkflowRunner(UnsandboxedWorkflowRunner):

@@ -11,21 +11,27 @@ from temporalio import workflow
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
-from ..loop.allowance import Allowance, ChildEnd
-from ..loop.tools import CANCELLED_TEXT
+from ..loop.limits import Allowance, ChildEnd
+from ..loop.tool_round import CANCELLED_TEXT
 from ..messages import ToolResult
 from ..options import RunOptions
 from ..protocol import activities
 from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
-from . import log_lines
-from .child_runs import ChildRuns
-from .failures import failed_result
+from . import logging as log_lines
+from .child_runs import ChildRuns, DelegatedCall
 from .foreign import ForeignCall
 from .inbox import Inbox
 from .offers import Offers
-from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, NO_RETRY, OFFERED_RETRIES, SUSPECT_RETRIES
-from .run_record import DelegatedCall
-from .summaries import call_summary
+from .policies import (
+    HEARTBEAT_TIMEOUT,
+    LOST_WORKER_RETRIES,
+    MARGIN,
+    NO_RETRY,
+    OFFERED_RETRIES,
+    SUSPECT_RETRIES,
+    failed_result,
+)
+from .ui import call_summary
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before an execution that has failed is repeated; the pause doubles each time."""

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from perdure.activities.limited import refusals, remedy, require_allowed
-from perdure.agent import Agent
+from perdure.agents import Agent
+from perdure.arguments import dotted
 from perdure.errors import ConfigurationError
-from perdure.prompty.places import dotted
 from perdure.worker_limits import OPEN, VARIABLES, WorkerLimits
 
 OWN = {"OPENAI_API_KEY": "sk-owner", "ANTHROPIC_API_KEY": "sk-owner", "CRM_KEY": "k", "CRM_URL": "https://crm.example"}

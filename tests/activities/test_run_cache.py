@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 from perdure.activities.run_cache import HEADS_SHARE, KnownRun, LinkKey, RunCache
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.conversation import Conversation
 from perdure.messages import Message
 from perdure.protocol.run import RunInput

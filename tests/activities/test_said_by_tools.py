@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.attempts import last_heartbeat
-from perdure.activities.heartbeat import heartbeats
-from perdure.activities.said_by_tools import Telling
+from perdure.activities.heartbeat import heartbeats, last_heartbeat
+from perdure.activities.tool_activities import Telling
 from perdure.payloads.converter import perdure_data_converter
 from perdure.tool_calls import ToolProgress
 

@@ -10,8 +10,7 @@ import pytest
 from temporalio.exceptions import ApplicationError
 from temporalio.testing import ActivityEnvironment
 
-from perdure.activities.attempts import last_heartbeat
-from perdure.activities.suspects import FREE_STARTS, Suspects, starts_before
+from perdure.activities.heartbeat import FREE_STARTS, Suspects, last_heartbeat, starts_before
 from perdure.protocol.activities import SUSPECT_WAITS, Offer
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.cli.entry import run as run_command
 from perdure.client import start_run
 from perdure.messages import Message

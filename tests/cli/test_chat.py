@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from perdure.cli.chatting.said import last_part, whole
+from perdure.cli.chat.turns import last_part, whole
 from perdure.client import session
 from perdure.errors import RunNotFound
 from perdure.messages import Message

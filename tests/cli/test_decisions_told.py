@@ -11,7 +11,7 @@ from temporalio.api.enums.v1 import PendingActivityState
 from temporalio.api.workflowservice.v1 import DescribeWorkflowExecutionResponse
 
 from perdure.cli.console import describe_decision
-from perdure.client.task_queues import has_waited
+from perdure.client.connection import has_waited
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.cli.logs import JsonFormatter, TextFormatter
-from perdure.shell import command_line
+from perdure.cli.command import JsonFormatter, TextFormatter
+from perdure.commands import command_line
 
 from .agent.hostile import ACTS
 from .conftest import AGENT, Cli

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 from temporalio.client import Client
 
-from perdure.agent import Agent
+from perdure.agents import Agent
+from perdure.cli.completion import Filters, explained
 from perdure.cli.ls import describe_age
-from perdure.cli.ls_query import Filters, explained
 from perdure.cli.problems import Failure, UsageProblem
 from perdure.client import start_run
 from tests.conftest import wait_for

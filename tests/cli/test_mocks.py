@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from perdure.cli.mocks import require_mocks, say_mocks
 from perdure.cli.problems import UsageProblem
-from perdure.cli.reload import worker_arguments
+from perdure.cli.user_code import require_mocks, say_mocks
+from perdure.cli.worker import worker_arguments
 
 from .conftest import Cli
 

@@ -8,10 +8,9 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from perdure.cli.call_text import short_call
-from perdure.cli.flowing import FlowingText
-from perdure.cli.under_way import UnderWay
-from perdure.cli.written import Written
+from perdure.cli.console import short_call
+from perdure.cli.under_way import FlowingText, UnderWay
+from perdure.cli.view import Written
 from perdure.events import RunEvent
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\r\u202e"

@@ -11,8 +11,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
-from perdure.cli.session import Session
-from perdure.cli.task_queue import mention_missing_worker
+from perdure.cli.server_connection import Session
+from perdure.cli.worker_inside import mention_missing_worker
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.search_attributes import STATUS
 from perdure.testing import ScriptedModel, asks, says

@@ -1,4 +1,4 @@
-"""`perdure.agent(…)`: an agent in one expression, with its functions and the type of its answer."""
+"""`perdure.agents(…)`: an agent in one expression, with its functions and the type of its answer."""
 
 from __future__ import annotations
 
@@ -125,7 +125,7 @@ def test_a_text_alone_is_the_only_input() -> None:
         run_in_process(agent, model=[says("")], inputs="How is Oslo?")
 
 
-@pytest.mark.parametrize("before", ["", "import perdure.agent", "from perdure.agent import Agent", "perdure.load"])
+@pytest.mark.parametrize("before", ["", "import perdure.agents", "from perdure.agents import Agent", "perdure.load"])
 def test_the_function_is_there_whatever_was_imported_before(before: str) -> None:
     code = f"import perdure; {before}\nprint(perdure.agent('openai/gpt-5').model.id)\nfrom perdure.agent import Agent"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -11,7 +11,7 @@ from temporalio.api.operatorservice.v1 import AddSearchAttributesRequest, ListSe
 from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest
 from temporalio.client import Client
 
-from perdure.client.registration import Registration, command, register_search_attributes, set_up_namespace
+from perdure.client.connection import Registration, command, register_search_attributes, set_up_namespace
 from perdure.protocol.search_attributes import ALL
 
 from ..conftest import wait_for

@@ -12,7 +12,7 @@ from temporalio.client import Client
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 from temporalio.service import RPCError
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunOptions, get_run
 from perdure.client.schedules import (
     ScheduleError,

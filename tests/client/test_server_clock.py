@@ -9,10 +9,10 @@ from datetime import timedelta
 import pytest
 from temporalio.client import Client
 
-from perdure.activities.pollers import somebody_polls
+from perdure.activities.inventory import somebody_polls
 from perdure.cli.ls import row_of
-from perdure.cli.recorded import CommandMemo
-from perdure.client.server_clock import server_time
+from perdure.cli.user_code import CommandMemo
+from perdure.client.connection import server_time
 from perdure.protocol.names import WORKFLOW
 
 

@@ -9,9 +9,8 @@ from pathlib import Path
 from temporalio.client import Client
 
 from perdure import load
-from perdure.cli.session import Session
-from perdure.cli.show import summary
-from perdure.cli.show_text import in_lines
+from perdure.cli.server_connection import Session
+from perdure.cli.show import in_lines, summary
 from perdure.client import RunHandle
 from perdure.client.reading.survey import survey
 from perdure.history.chain import Chain

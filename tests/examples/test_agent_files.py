@@ -10,8 +10,8 @@ import pytest
 
 from docs import write_agent_file
 from perdure import Agent, load, prepare
-from perdure.agent import Connection, Node
 from perdure.client import start_run
+from perdure.declared_tools import Connection, Node
 from perdure.prompty.check.check import check
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.testing.script import Script

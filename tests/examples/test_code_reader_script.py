@@ -14,15 +14,15 @@ import anthropic
 import openai
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import Message, ToolCall
 from perdure.prompty.load import load
-from perdure.providers.conversion import format_tool_messages, process_response, to_request
+from perdure.providers.registry import format_tool_messages, process_response, to_request
 from perdure.testing import ScriptedModel
-from perdure.testing.scripted_model import open_script
+from perdure.testing.server import open_script
 from perdure.tools import clear_tools
 from perdure.tools.dispatch import ToolBox
-from perdure.tools.loading import load_tools
+from perdure.tools.handlers import load_tools
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "code_reader"

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import ToolResult
 from perdure.prompty.load import load
 from perdure.tools import clear_tools
 from perdure.tools.dispatch import ToolBox
+from perdure.tools.handlers import load_tools
 from perdure.tools.kind import Asking
-from perdure.tools.loading import load_tools
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "code_reader"
 

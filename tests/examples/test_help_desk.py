@@ -18,7 +18,7 @@ from perdure.cli.agent_file import scripted_agent
 from perdure.client import start_run
 from perdure.prompty.load import load
 from perdure.tools import clear_tools
-from perdure.tools.loading import load_tools
+from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
 from ..conftest import wait_for

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from perdure.testing import ScriptedModel, asks, says
 from perdure.testing.script import Script
 from perdure.tools import clear_tools
-from perdure.tools.loading import load_tools
+from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
 from ..conftest import wait_for

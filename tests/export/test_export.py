@@ -12,10 +12,9 @@ from pydantic import TypeAdapter
 from temporalio.client import Client
 
 from perdure.client import RunHandle
-from perdure.conversation import Conversation
+from perdure.conversation import Conversation, Operation
 from perdure.errors import ExecuteError
 from perdure.messages import Message
-from perdure.operations import Operation
 from perdure.payloads.converter import data_converter
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script

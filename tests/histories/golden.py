@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import BaseModel
 from temporalio.client import WorkflowHistory
 
-from perdure.client.reading.replay import replay
+from perdure.client.reading.log import replay
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol.names import SESSION_WORKFLOW
 

@@ -12,8 +12,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowHistory
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.binary import find_binary
-from perdure.client.embedded.settings import FAST, dynamic_config
+from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
 from perdure.history.chain import read_links
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes

@@ -11,8 +11,8 @@ from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
-from perdure.agent import Property, Tool
 from perdure.client import RunHandle
+from perdure.declared_tools import Property, Tool
 from perdure.errors import RunError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message, ToolCall

@@ -12,7 +12,7 @@ from temporalio.worker.workflow_sandbox import SandboxedWorkflowRunner
 
 from perdure.payloads.converter import perdure_data_converter
 from perdure.workflows.agent_run import AgentRun
-from perdure.workflows.session import Session
+from perdure.workflows.session.session import Session
 
 from .golden import FOLDER, Golden, id_of, outline
 from .scenarios import SCENARIOS

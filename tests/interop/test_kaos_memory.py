@@ -14,10 +14,8 @@ from temporalio.client import Client
 
 from perdure.errors import ConfigurationError, ExecuteError, RunNotFound
 from perdure.interop.kaos import KaosMemory, MemoryEvent, NullMemory, memory_from_environment, run_events
-from perdure.interop.kaos.projection import events_of
-from perdure.interop.kaos.said import RunMemory
-from perdure.interop.kaos.session_events import read_recorded
-from perdure.interop.kaos.stored import delete_session
+from perdure.interop.kaos.events import RunMemory, events_of
+from perdure.interop.kaos.sessions import delete_session, read_recorded
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 
 from ..conftest import wait_for

@@ -12,8 +12,8 @@ import pytest
 from temporalio.client import Client
 
 from perdure import load
-from perdure.agent_settings import options_for
 from perdure.interop.kaos import EVENT_TYPES, KaosMemory, MemoryEvent, NullMemory
+from perdure.settings.agent_file import options_for
 from perdure.worker import create_worker
 
 PAGE = (Path(__file__).parents[2] / "docs" / "kaos.md").read_text(encoding="utf-8")

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
-from perdure.agent_settings import options_for
 from perdure.errors import ExecuteError, RunError
-from perdure.foreign_settings import octopus_readers
 from perdure.interop.octopus import OctopusEvent, agent_response, octopus_events, sse_frame
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load
-from perdure.setting_values import Settings
+from perdure.settings.agent_file import options_for
+from perdure.settings.foreign import octopus_readers
+from perdure.settings.values import Settings
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 

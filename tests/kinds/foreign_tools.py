@@ -8,7 +8,7 @@ from typing import Any
 from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says

@@ -158,7 +158,7 @@ def test_the_http_client_is_imported_where_models_are_called() -> None:
     """The OpenAI SDK uses httpx as soon as `sys.modules` has it, although another thread may still be importing it."""
     code = """
 import sys
-from perdure.tools.kinds import Kinds
+from perdure.tools.kind import Kinds
 assert "httpx" not in sys.modules
 Kinds().get("a2a")
 assert "httpx" in sys.modules and "a2a" not in sys.modules

@@ -8,13 +8,12 @@ from typing import Any
 import pytest
 
 from perdure import ApprovalError
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle
 from perdure.protocol.names import APPROVAL
-from perdure.protocol.run import PendingApproval
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.tool_calls import Approval
+from perdure.tool_calls import Approval, PendingApproval
 from perdure.tools import tool
 
 from ..conftest import wait_for

@@ -14,7 +14,7 @@ from temporalio.exceptions import ChildWorkflowError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from perdure.loop.effects import Cancelled
-from perdure.workflows.children import child_result
+from perdure.workflows.child_runs import child_result
 from tests.conftest import wait_for
 from tests.kinds.foreign_tools import is_at_last_link
 

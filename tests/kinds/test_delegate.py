@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
-from perdure.child_agents import DELEGATE
+from perdure.agents import Agent
 from perdure.client import start_run
 from perdure.messages import Message
+from perdure.settings.child_agents import DELEGATE
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from tests.conftest import wait_for

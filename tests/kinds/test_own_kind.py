@@ -14,12 +14,12 @@ from temporalio import activity
 from temporalio.common import RawValue
 
 from perdure import RunError
-from perdure.agent import Tool
+from perdure.declared_tools import Tool
 from perdure.errors import ConfigurationError
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import Asking, KindCall, Offering, ToolKind, ToolOfferError
-from perdure.tools.kinds import ENTRY_POINT_GROUP, Kinds
+from perdure.tools.kind import ENTRY_POINT_GROUP, Kinds
 from perdure.worker import create_worker
 
 from ..workflows.agents import scripted_agent

@@ -15,7 +15,7 @@ from temporalio.client import WorkflowExecutionStatus
 from temporalio.worker import ActivityInboundInterceptor, ExecuteActivityInput, Interceptor
 
 from perdure import ApprovalError, RunCancelled, RunError, agent_to_dict, run_input
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle, RunOptions, get_run, start_run
 from perdure.errors import LoadError
 from perdure.events import RunEvent

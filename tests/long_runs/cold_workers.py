@@ -11,7 +11,7 @@ from typing import Any
 
 from temporalio.client import Client
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle, start_run
 from perdure.messages import Message, ToolCall
 from perdure.options import RunOptions

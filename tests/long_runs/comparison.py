@@ -9,7 +9,7 @@ from typing import Any
 
 from temporalio.client import Client
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.events import RunEvent
 from perdure.history.chain import read_links
 from perdure.history.link import RecordedLink

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from temporalio.api.enums.v1 import EventType
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle
 from perdure.errors import PayloadTooLargeError
 from perdure.messages import Message

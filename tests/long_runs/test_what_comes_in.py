@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure.client import RunHandle, get_run
-from perdure.client.decisions import Decision
+from perdure.client.updates import Decision
 from perdure.errors import LimitExceededError, MaxIterationsError, PayloadTooLargeError, RunCancelled
 from perdure.history.chain import Chain
 from perdure.protocol.run import CallApproval

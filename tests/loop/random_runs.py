@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ModelError, RunError
 from perdure.event_data import EventType
 from perdure.guardrails import GuardrailResult, Guardrails

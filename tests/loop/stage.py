@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from inspect import isawaitable
 from typing import Any
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.event_data import EventType, LoggedData
 from perdure.events import EventLog

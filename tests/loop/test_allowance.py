@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.loop.allowance import Allowance, Allowances, ChildEnd, Spent
-from perdure.loop.called import child_options, too_deep
+from perdure.loop.child_runs import child_options, too_deep
+from perdure.loop.limits import Allowance, Allowances, ChildEnd, Spent
 from perdure.loop.state import LoopState
 from perdure.messages import Message, ModelReply, ToolResult, Usage
 from perdure.options import RunOptions

@@ -6,13 +6,12 @@ from itertools import pairwise
 
 from hypothesis import HealthCheck, event, given, settings
 
-from perdure.agent import Agent
-from perdure.conversation import Conversation
+from perdure.agents import Agent
+from perdure.conversation import Append, Conversation, Rewrite
 from perdure.errors import RunCancelled
 from perdure.events import EventReader, LoggedEvent
 from perdure.messages import Message
-from perdure.operations import Append, Rewrite
-from perdure.providers.conversion import to_request
+from perdure.providers.registry import to_request
 from perdure.testing.wires.table import WIRES
 
 from .random_runs import RandomRun, Script, Seen, scripts

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.messages import Message, ModelReply
 from perdure.testing import asks, call, says

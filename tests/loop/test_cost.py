@@ -7,11 +7,10 @@ from typing import Any
 import pytest
 from pydantic import TypeAdapter
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import LimitExceededError
-from perdure.loop.allowance import Allowances, ChildEnd, Spent
-from perdure.loop.called import child_options
-from perdure.loop.limits import UNWATCHED_COST
+from perdure.loop.child_runs import child_options
+from perdure.loop.limits import UNWATCHED_COST, Allowances, ChildEnd, Spent
 from perdure.loop.state import LoopState, usages
 from perdure.messages import Message, ModelReply, ToolResult, Usage
 from perdure.options import RunOptions

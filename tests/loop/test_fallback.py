@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from perdure import load_dict
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ExecuteError, ModelError
 from perdure.messages import Message, ModelReply
 from perdure.options import RunOptions

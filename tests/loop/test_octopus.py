@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import Message, ToolResult
 from perdure.options import RunOptions
 from perdure.testing import asks, call, says

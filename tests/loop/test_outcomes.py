@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import Message, ModelReply, Usage
 from perdure.testing import asks, call, says
 

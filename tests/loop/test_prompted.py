@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ExecuteError, GuardrailError, MaxIterationsError, ModelError, OutputError, RunCancelled
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.loop.limits import PARTIAL_TEXT

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ToolNotRegisteredError
 from perdure.messages import ImagePart, Message, ModelReply, ToolCall, ToolResult
 from perdure.testing import asks, call, says

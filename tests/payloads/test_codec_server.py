@@ -18,11 +18,16 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 from temporalio.api.common.v1 import Payload, Payloads
 from temporalio.converter import DataConverter
 
-from perdure.client.embedded.binary import find_binary
-from perdure.payloads.codec_server.access import Access
-from perdure.payloads.codec_server.actions import MAX_ANSWER_BYTES, decode
-from perdure.payloads.codec_server.app import MAX_BODY_BYTES, MAX_OBJECTS, codec_app
-from perdure.payloads.codec_server.serving import serving
+from perdure.client.embedded.launch import find_binary
+from perdure.payloads.codec_server.app import (
+    MAX_ANSWER_BYTES,
+    MAX_BODY_BYTES,
+    MAX_OBJECTS,
+    Access,
+    codec_app,
+    decode,
+    serving,
+)
 from perdure.payloads.converter import data_converter, perdure_data_converter
 from perdure.payloads.encryption.codec import ENCODING
 from perdure.payloads.encryption.keys import new_key

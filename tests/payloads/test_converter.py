@@ -19,10 +19,9 @@ from temporalio.converter import (
     WorkflowSerializationContext,
 )
 
-from perdure.conversation import ConversationRef
+from perdure.conversation import Append, ConversationRef
 from perdure.errors import PayloadTooLargeError
 from perdure.messages import Message
-from perdure.operations import Append
 from perdure.payloads.converter import (
     ENCODING,
     SharedPayloadConverter,

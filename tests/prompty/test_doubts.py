@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import perdure
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.prompty.check.check import check
 
 HONEST = """---

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.arguments import parse_tool_arguments
 from perdure.errors import LoadError, RenderError, ToolArgumentError
 from perdure.messages import Message

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.prompty.parse import parse
 
 KB = 1000

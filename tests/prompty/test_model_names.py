@@ -8,7 +8,7 @@ import pytest
 
 import perdure
 from perdure import LoadError
-from perdure.model_names import BUILT_IN_PROVIDERS
+from perdure.agents import BUILT_IN_PROVIDERS
 from perdure.prompty.portable import agent_to_dict, portable
 from perdure.providers.registry import PROVIDERS
 

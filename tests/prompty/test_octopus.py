@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import LoadError
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load_dict

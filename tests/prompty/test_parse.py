@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import InvokerError, RenderError
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.prompty.load import load_dict

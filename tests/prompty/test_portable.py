@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError, LoadError
 from perdure.prompty.load import load_dict
 from perdure.prompty.portable import agent_to_dict, portable, resolve_environment

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import RenderError
 from perdure.messages import Message
 from perdure.prompty.load import load_dict

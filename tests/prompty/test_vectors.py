@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.prompty.load import load, load_dict
 from perdure.prompty.parse import parse
 from perdure.prompty.portable import agent_to_dict

@@ -7,25 +7,17 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.conversation import Conversation
 from perdure.loop.state import LoopState
 from perdure.messages import FilePart, Message, ToolCall, Usage
 from perdure.options import RunOptions
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import activities
+from perdure.protocol.inventory import Inventory
 from perdure.protocol.outcome import RunFailure, RunOutput, RunStatus
-from perdure.protocol.run import (
-    CallApproval,
-    Carried,
-    CarriedConversation,
-    Inventory,
-    PendingApproval,
-    RecordedOptions,
-    RunInput,
-    SteeringMessage,
-)
-from perdure.tool_calls import ToolRequest, ToolSpec
+from perdure.protocol.run import CallApproval, Carried, CarriedConversation, RecordedOptions, RunInput, SteeringMessage
+from perdure.tool_calls import PendingApproval, ToolRequest, ToolSpec
 
 from .unknown_fields import places_without, with_unknown_fields
 

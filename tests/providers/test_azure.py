@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import perdure
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.providers import provider_for
 from perdure.providers.azure import _credential

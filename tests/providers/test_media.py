@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from perdure import UnsupportedMediaError
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import start_run
 from perdure.messages import AudioPart, FilePart, ImagePart, Message
 from perdure.providers import to_request

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import ImagePart, Message, TextPart, ToolCall
 from perdure.providers.memo import Memo, Unchanging, encode
 from perdure.providers.registry import provider_for

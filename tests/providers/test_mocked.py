@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError
 from perdure.messages import ModelReply, Usage
 from perdure.providers.base import Delta
-from perdure.providers.mocked import MockedModel
+from perdure.providers.mock import MockedModel
 
 PLAIN = Agent(name="mocked")
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError
 from perdure.messages import Usage
 from perdure.providers.prices import Prices, read_table

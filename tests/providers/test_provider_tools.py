@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.providers import to_request
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 

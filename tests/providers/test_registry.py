@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import InvokerError
 from perdure.providers import process_response, provider_for, to_request
-from perdure.providers.anthropic_messages import AnthropicMessages
+from perdure.providers.anthropic import AnthropicMessages
 from perdure.providers.openai_chat import OpenAIChat
 from perdure.providers.openai_responses import OpenAIResponses
 
@@ -90,7 +90,7 @@ def test_an_installed_package_adds_a_provider(tmp_path: Path, monkeypatch: pytes
 def test_translating_imports_no_sdk() -> None:
     """The SDKs take most of a second to import: only a call does."""
     script = (
-        "import sys; from perdure.agent import Agent; from perdure.providers import to_request, process_response\n"
+        "import sys; from perdure.agents import Agent; from perdure.providers import to_request, process_response\n"
         "for key in ('openai', 'anthropic'): to_request(Agent(), [{'role': 'user', 'content': 'Hi'}], provider=key)\n"
         "print([name for name in ('openai', 'anthropic', 'httpx2', 'yaml', 'jinja2') if name in sys.modules])"
     )

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ModelError
 from perdure.messages import Message, ModelReply, ToolResult
 from perdure.providers import Delta, provider_for

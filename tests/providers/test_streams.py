@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from perdure.errors import ModelError
 from perdure.providers import Delta, provider_for
-from perdure.providers.sse import EventDecoder
+from perdure.providers.sdk_call import EventDecoder
 from perdure.providers.wire_format import WireFormat
 
 from .agents import ANTHROPIC, APIS, CHAT, RESPONSES, agent

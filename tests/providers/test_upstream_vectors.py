@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import ToolCall
 from perdure.providers import process_response, to_request
 

@@ -13,6 +13,7 @@ PACKAGE = ROOT / "perdure"
 
 LAYERS = (
     ("core",),
+    ("settings",),
     ("loop", "prompty", "payloads"),
     ("protocol",),
     ("providers", "tools", "history"),
@@ -52,7 +53,7 @@ class Import:
     """One import statement's target, wherever in the file it stands."""
 
     importer: str
-    """The module that has the statement, such as `perdure.loop.tools`."""
+    """The module that has the statement, such as `perdure.loop.tool_round`."""
     line: int
     imported: str
     """A module of perdure, or what another library's module is called."""

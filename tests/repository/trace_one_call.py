@@ -29,9 +29,9 @@ from perdure.cli.entry import run
 from perdure.client import start_run
 from perdure.loop.loop import AgentLoop
 from perdure.testing import ScriptedModel, ScriptedReply
-from perdure.tools.watchdog import Watchdog
-from perdure.worker.warm_up import _warm_up, import_likely
-from perdure.worker.workflow_memory import WorkflowMemory
+from perdure.tools.threads import Watchdog
+from perdure.worker.memory import WorkflowMemory
+from perdure.worker.plugin import _warm_up, import_likely
 
 PACKAGE = Path(perdure.__file__).parent
 AGENT = """\

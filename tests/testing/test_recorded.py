@@ -20,7 +20,7 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.testing import Diverged, RecordedRun, ScriptedModel, asks, call, read_recording, says
 from perdure.testing.script import Script
-from perdure.testing.scripted_agent import with_script
+from perdure.testing.server import with_script
 from perdure.tools import tool
 from tests.workflows.agents import scripted_agent
 from tests.workflows.prompted import two_phases, without_tools

@@ -11,9 +11,8 @@ import pytest
 from perdure.messages import ToolCall, ToolResult
 from perdure.protocol.run import RecordedOptions
 from perdure.testing import Comparison, Recording, ScriptedModel, ScriptedReply, asks, call, rerun, says
-from perdure.testing.answers import call_key
 from perdure.testing.direct_model import read_reply
-from perdure.testing.recording import RecordedCall, RecordedReply
+from perdure.testing.recording import RecordedCall, RecordedReply, call_key
 from perdure.testing.script import Script
 from tests.workflows.agents import QUESTION, scripted_agent
 

@@ -51,7 +51,7 @@ def script_file(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def started(script_file: Path) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-W", "error", "-m", "perdure.testing.scripted_model", "--script", str(script_file)]
+    command = [sys.executable, "-W", "error", "-m", "perdure.testing.server", "--script", str(script_file)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     with process:
         yield process
@@ -71,7 +71,7 @@ def test_it_runs_as_a_program(started: subprocess.Popen[str]) -> None:
 
 def test_a_bad_script_file_is_a_usage_error(tmp_path: Path) -> None:
     (tmp_path / "script.json").write_text('[{"txt": "typo"}]')
-    command = [sys.executable, "-m", "perdure.testing.scripted_model", "--script"]
+    command = [sys.executable, "-m", "perdure.testing.server", "--script"]
     for source in (tmp_path / "script.json", tmp_path / "none.json"):
         done = subprocess.run([*command, str(source)], capture_output=True, text=True, check=False)
         assert done.returncode == 2

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.tools import apply_bindings, bind_tools, clear_tools, get_tool, tool
 
 AGENT = Agent.model_validate(

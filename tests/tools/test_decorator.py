@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Optional, TypedDict
 import pytest
 from pydantic import BaseModel, Field
 
-from perdure.agent import FunctionTool, Property
+from perdure.declared_tools import FunctionTool, Property
 from perdure.errors import ConfigurationError
 from perdure.schema import object_schema
 from perdure.tools import ToolContext, clear_tools, get_tool, tool

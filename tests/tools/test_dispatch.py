@@ -15,15 +15,15 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError, ToolNotRegisteredError
 from perdure.messages import TextPart, ToolResult
-from perdure.providers.functions import offered_functions
+from perdure.providers.base import offered_functions
+from perdure.tool_results import SizeLimits
 from perdure.tools import ToolContext, clear_tool_handlers, clear_tools, register_tool, register_tool_handler, tool
 from perdure.tools.dispatch import ToolBox
 from perdure.tools.inventory import ToolInventory
 from perdure.tools.kind import Asking
-from perdure.tools.results import SizeLimits
 
 
 @pytest.fixture(autouse=True)

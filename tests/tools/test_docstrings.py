@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.providers import to_request
 from perdure.tools import clear_tools
 from perdure.tools.declaration import completed, written_declaration

@@ -13,14 +13,14 @@ from typing import Any
 import pytest
 
 from perdure import tool
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError
 from perdure.messages import ToolResult
 from perdure.tool_calls import ToolProgress
 from perdure.tools import clear_tools
 from perdure.tools.context import ToolContext
 from perdure.tools.dispatch import ToolBox
-from perdure.tools.loading import load_tools
+from perdure.tools.handlers import load_tools
 from tests.conftest import wait_for
 from tests.tools.mcp.stage import is_alive
 

@@ -11,7 +11,7 @@ import pytest
 
 from perdure.errors import ConfigurationError
 from perdure.tools import clear_tools
-from perdure.tools.loading import load_tools
+from perdure.tools.handlers import load_tools
 
 SOURCE = """
 from perdure.tools import tool

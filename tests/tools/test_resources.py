@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from perdure import ToolContext, tool
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError
 from perdure.tools import clear_tools
 from perdure.tools.dispatch import ToolBox

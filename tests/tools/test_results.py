@@ -11,7 +11,9 @@ import pytest
 from pydantic import BaseModel
 
 from perdure.messages import FilePart, ImagePart, TextPart, ToolResult
-from perdure.tools.results import SizeLimits, cut_middle, to_result
+from perdure.text import cut_middle
+from perdure.tool_results import SizeLimits
+from perdure.tools.results import to_result
 
 LIMITS = SizeLimits(text_bytes=1000, media_bytes=1000)
 

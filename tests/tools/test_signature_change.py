@@ -14,7 +14,7 @@ from pydantic import AfterValidator, BaseModel, Field
 from typing_extensions import TypedDict
 
 from perdure.tool_calls import RecordedSignature
-from perdure.tools.loading import load_tools
+from perdure.tools.handlers import load_tools
 from perdure.tools.signature_change import recorded_signature, signature_change
 
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import ToolResult
 from perdure.tools.dispatch import ToolBox
-from perdure.tools.loop_thread import LoopThread
+from perdure.tools.threads import LoopThread
 from perdure.tools.user_loop import UserLoop
 
 AGENT = Agent.model_validate({"tools": [{"kind": "function", "name": "t"}]})

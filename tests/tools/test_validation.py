@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Property
+from perdure.declared_tools import Property
 from perdure.tools.validation import find_problems, without_absent
 
 PARAMETERS = [

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.tools.loop_thread import LoopThread
+from perdure.tools.threads import LoopThread
 from perdure.tools.user_loop import end_on
 
 BLOCKED = 1.7

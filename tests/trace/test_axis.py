@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from perdure.trace.axis import Segment, active_seconds, segments
-from perdure.trace.tree import tree
+from perdure.trace.html import Segment, active_seconds, segments
+from perdure.trace.text import tree
 
 from .made import START, Made, a_long_run
 

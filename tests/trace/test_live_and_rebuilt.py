@@ -7,7 +7,7 @@ from temporalio.client import Client
 
 from perdure.client import get_run
 from perdure.trace.content import CAPTURE
-from perdure.trace.shown import COST
+from perdure.trace.describe import COST
 from tests.histories.scenarios import SCENARIOS
 
 from .tracing import TracedScene, require_one_trace, trace_id

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING
 
 from opentelemetry.sdk.trace import ReadableSpan
 
-from perdure.trace.html import inert_json, to_html
-from perdure.trace.page_data import page_data
+from perdure.trace.html import inert_json, page_data, to_html
 
 from .made import START, Made, a_long_run, a_refund
 

@@ -21,7 +21,7 @@ from perdure.payloads.converter import data_converter
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.tools import tool
 from perdure.trace.describe import Describer
-from perdure.trace.rebuilt_run import rebuilt_links
+from perdure.trace.rebuild import rebuilt_links
 from perdure.trace_ids import TraceIds
 from tests.conftest import wait_for
 from tests.histories.scenarios import SCENARIOS, Scene

@@ -11,7 +11,7 @@ import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from perdure.errors import ConfigurationError
-from perdure.trace.sending import BATCH, DeliveryError, endpoint_of, send
+from perdure.trace.environment import BATCH, DeliveryError, endpoint_of, send
 
 from .made import a_long_run, a_refund
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.trace.shown import duration_text
+from perdure.trace.describe import duration_text
 from perdure.trace.text import lines
 
 from .made import Made, a_refund

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from perdure._version import __version__
-from perdure.trace.tracy import to_tracy, tracy_name, write_tracy
+from perdure.trace.otlp import to_tracy, tracy_name, write_tracy
 
 from .made import Made, a_refund
 

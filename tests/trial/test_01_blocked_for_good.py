@@ -13,7 +13,7 @@ import pytest
 from perdure.client import RunHandle
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.tools.loop_thread import LoopThread
+from perdure.tools.threads import LoopThread
 from tests.workflows.agents import scripted_agent
 from tests.workflows.stage import Stage
 

@@ -11,7 +11,7 @@ from openai import AsyncOpenAI
 from temporalio.client import Client
 
 import perdure
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.providers import clear_connections, register_connection

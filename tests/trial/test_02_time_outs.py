@@ -12,7 +12,7 @@ import pytest
 from openai import AsyncOpenAI
 from temporalio.api.enums.v1 import EventType
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ExecuteError
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message

@@ -13,8 +13,8 @@ from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.providers import close_clients, format_tool_messages, process_response
 from perdure.testing import ScriptedModel, asks, call, says
+from perdure.text import bounded_text, valid_json, valid_text
 from perdure.tools import tool
-from perdure.valid_text import bounded_text, valid_json, valid_text
 from tests.conftest import wait_for
 from tests.providers.recorded_server import Recorded, RecordedServer, recorded_server
 from tests.workflows.agents import scripted_agent

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.kept_results import CallPlace, UnknownCallError, chosen
+from perdure.errors import UnknownCallError
+from perdure.tool_results import CallPlace, chosen
 
 
 def test_long_ids_and_those_that_act_on_a_terminal() -> None:

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from perdure import tool
-from perdure.agent import ToolPolicy
+from perdure.declared_tools import ToolPolicy
 from perdure.errors import ConfigurationError
-from perdure.tools.foreign.options import ActivityOptions, RetryOptions
+from perdure.tools.foreign import ActivityOptions, RetryOptions
 
 TOO_SHORT_OR_LONG = [0, -1, 1e-9, 1e10, 1e300, math.inf, math.nan]
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from perdure.client import RunEvent, RunHandle, get_run
-from perdure.client.reading.cursor import Cursor
-from perdure.client.reading.live_text import Speech
+from perdure.client.reading.events import Cursor, Speech
 from perdure.events import TERMINAL_EVENTS
 from perdure.protocol.activities import StreamedText
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.tools.dispatch import ToolBox
 
 

@@ -17,8 +17,8 @@ import pytest
 from temporalio import activity
 from temporalio.common import SearchAttributeKey, SearchAttributePair, TypedSearchAttributes
 
-from perdure.agent import Agent
-from perdure.cli.logs import JsonFormatter
+from perdure.agents import Agent
+from perdure.cli.command import JsonFormatter
 from perdure.client import RunHandle, start_run
 from perdure.errors import ConfigurationError, RunError
 from perdure.guardrails import GuardrailResult, Guardrails

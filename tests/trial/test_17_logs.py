@@ -13,7 +13,7 @@ import pytest
 from temporalio.api.enums.v1 import EventType
 
 from perdure import tool
-from perdure.cli.logs import configure
+from perdure.cli.command import configure
 from perdure.cli.problems import UsageProblem
 from perdure.client import RunHandle
 from perdure.errors import RunError

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from temporalio.client import Client
 
 from perdure import invoke_agent_async
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunOptions, get_run, start_run
 from perdure.errors import ConfigurationError, OutputError
 from perdure.testing import ScriptedModel, says

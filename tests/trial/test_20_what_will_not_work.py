@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from temporalio.client import Client
 
+from perdure.cli.agent_file import read_inputs
 from perdure.cli.entry import run
-from perdure.cli.inputs import read_inputs
 from perdure.cli.problems import UsageProblem
 from perdure.client import start_run
 from perdure.errors import InvokerError, LoadError
@@ -210,7 +210,7 @@ async def test_start_run_refuses_python_code_and_folders(client: Client) -> None
 
 
 def test_a_handler_for_the_kind_counts(capsys: pytest.CaptureFixture[str]) -> None:
-    from perdure.tools.registry import clear_tool_handlers, register_tool_handler
+    from perdure.tools.kind import clear_tool_handlers, register_tool_handler
 
     write(tool("{name: fs, kind: mcp, serverName: s}"))
     register_tool_handler("mcp", lambda tool, arguments, agent, inputs: "done")

@@ -12,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from perdure.client.embedded.file_lock import FileLock, is_locked
 from perdure.client.embedded.server import LocalServer
+from perdure.client.embedded.state import FileLock, is_locked
 from perdure.errors import ConfigurationError
 
 from ..conftest import wait_for
@@ -21,7 +21,7 @@ from ..conftest import wait_for
 HOLDER = """
 import sys, time
 from pathlib import Path
-from perdure.client.embedded.file_lock import FileLock
+from perdure.client.embedded.state import FileLock
 FileLock(Path(sys.argv[1])).try_acquire("exclusive")
 print("held", flush=True)
 time.sleep(600)

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from datetime import timedelta
 
 from perdure.client import get_run
-from perdure.client.task_queues import has_waited
+from perdure.client.connection import has_waited
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.cli.conftest import Cli, cli

@@ -13,12 +13,13 @@ from temporalio.api.sdk.v1 import WorkflowMetadata
 import perdure
 from perdure import ApprovalError, GuardrailResult, Guardrails
 from perdure.client import RunHandle
-from perdure.client.decisions import Decision
+from perdure.client.updates import Decision
 from perdure.history.chain import Chain
-from perdure.protocol.run import CallApproval, PendingApproval
+from perdure.protocol.run import CallApproval
 from perdure.protocol.search_attributes import STATUS
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 
 from ..conftest import wait_for

@@ -14,7 +14,7 @@ from temporalio.client import Client
 
 from perdure import run_input
 from perdure.client import RunHandle, get_run
-from perdure.client.registration import register_search_attributes
+from perdure.client.connection import register_search_attributes
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.search_attributes import ALL
 from perdure.testing import ScriptedModel, asks, call, says

@@ -10,7 +10,7 @@ from temporalio import workflow
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from perdure import ApprovalError, GuardrailResult, Guardrails
-from perdure.client.decisions import Decision
+from perdure.client.updates import Decision
 from perdure.history.chain import Chain
 from perdure.protocol.names import APPROVAL, WORKFLOW
 from perdure.protocol.run import CallApproval

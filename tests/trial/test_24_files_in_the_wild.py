@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import ConfigurationError, LoadError, RenderError
 from perdure.prompty.check.check import check
 from perdure.prompty.load import load, load_dict

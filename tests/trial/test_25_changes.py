@@ -8,10 +8,9 @@ from typing import Any
 
 from pydantic import TypeAdapter
 
-from perdure.conversation import Conversation
+from perdure.conversation import Append, Conversation, Operation
 from perdure.events import as_changes
 from perdure.messages import Message
-from perdure.operations import Append, Operation
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from tests.cli.conftest import Cli, cli

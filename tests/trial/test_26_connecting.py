@@ -6,8 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from perdure.client.embedded.file_lock import is_locked
 from perdure.client.embedded.server import LocalServer
+from perdure.client.embedded.state import is_locked
 
 from ..cli.conftest import Cli
 from ..conftest import wait_for

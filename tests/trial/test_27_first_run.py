@@ -12,7 +12,7 @@ import pytest
 
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from perdure.worker.warm_up import likely_sdks
+from perdure.worker.plugin import likely_sdks
 
 WORKER = """
 import asyncio, importlib, json, os, sys, uuid

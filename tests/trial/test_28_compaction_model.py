@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import Client
 
 import perdure
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import Message
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, says
 from perdure.testing.script import Script

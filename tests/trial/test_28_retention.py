@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.client.embedded.retention import days_kept
-from perdure.client.embedded.server import LocalServer
+from perdure.client.embedded.server import LocalServer, days_kept
 from perdure.errors import ConfigurationError
 
 from ..cli.conftest import Cli

@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable
 from typing import Any
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from tests.providers.recorded_server import Recorded, RecordedServer
 from tests.workflows.agents import declared
 

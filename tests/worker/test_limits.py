@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import session
 from perdure.errors import RunError
 from perdure.prompty.load import load_dict

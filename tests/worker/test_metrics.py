@@ -14,13 +14,12 @@ from temporalio.client import Client
 from perdure.activities.run_cache import RunCache
 from perdure.client import RunHandle, connect
 from perdure.errors import ConfigurationError, ExecuteError
-from perdure.protocol.run import PendingApproval
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
+from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from perdure.worker import metrics_runtime
-from perdure.worker.measuring import measuring, waiting_measured
-from perdure.worker.waiting_gauge import RUNS_WAITING
+from perdure.worker.metrics import RUNS_WAITING, measuring, waiting_measured
 from tests.conftest import wait_for
 from tests.workflows.agents import scripted_agent
 from tests.workflows.stage import Stage

@@ -8,7 +8,7 @@ import sys
 
 CODE = """
 import asyncio, gc, json
-from perdure.worker.tuning import GARBAGE_SECONDS, tune_process
+from perdure.worker.memory import GARBAGE_SECONDS, tune_process
 
 async def main():
     tune_process()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import Message
 from perdure.testing import ScriptedModel
 

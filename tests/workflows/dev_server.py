@@ -13,8 +13,7 @@ from typing import Self
 from temporalio.client import Client
 
 from perdure.client import connect
-from perdure.client.embedded.binary import find_binary
-from perdure.client.embedded.settings import dev_server_arguments, dynamic_config
+from perdure.client.embedded.launch import dev_server_arguments, dynamic_config, find_binary
 from perdure.errors import ConfigurationError
 
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 from temporalio.api.enums.v1 import EventType, TimeoutType
 from temporalio.client import Client
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle, start_run
 from perdure.messages import Message
 from perdure.options import RunOptions

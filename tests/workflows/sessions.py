@@ -12,11 +12,10 @@ from temporalio.client import Client, WorkflowHandle, WorkflowHistory, WorkflowU
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Replayer
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle, get_run
 from perdure.client.run_input import new_run
-from perdure.history.session_link import read_session_link
-from perdure.history.session_record import SessionLink
+from perdure.history.session import SessionLink, read_session_link
 from perdure.history.transcript import Transcript
 from perdure.messages import Message
 from perdure.options import RunOptions
@@ -28,7 +27,7 @@ from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks,
 from perdure.worker import create_worker
 from perdure.workflows.agent_run import AgentRun
 from perdure.workflows.runner import OwnWorkflowRunner
-from perdure.workflows.session import Session
+from perdure.workflows.session.session import Session
 from tests.conftest import wait_for
 
 from .agents import scripted_agent

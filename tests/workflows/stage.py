@@ -10,7 +10,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowHistory
 from temporalio.worker import Replayer, Worker
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle, start_run
 from perdure.history.chain import read_links
 from perdure.messages import Message

@@ -10,9 +10,9 @@ import pytest
 from perdure import GuardrailResult, Guardrails
 from perdure.client import RunHandle
 from perdure.errors import ApprovalError
-from perdure.protocol.run import PendingApproval
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from tests.conftest import wait_for
 

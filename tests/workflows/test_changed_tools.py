@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from perdure.cli.session import Session
-from perdure.cli.show import summary
-from perdure.cli.show_text import in_lines
+from perdure.cli.server_connection import Session
+from perdure.cli.show import in_lines, summary
 from perdure.client import RunHandle
 from perdure.errors import ToolNotRegisteredError
 from perdure.testing import ScriptedModel, asks, call, says

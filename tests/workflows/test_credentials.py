@@ -13,7 +13,7 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from perdure.activities.credentials import CredentialError, Credentials
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, RunError
 from perdure.prompty.load import load_dict

@@ -19,7 +19,7 @@ from temporalio.client import Client
 from temporalio.common import RawValue
 
 from perdure import run_input
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import get_run, start_run
 from perdure.errors import RunCancelled, RunError
 from perdure.messages import Message

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import RunError
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 

@@ -6,10 +6,10 @@ import json
 from typing import Any
 
 from perdure.events import LogEntry
-from perdure.markdown import url_chars
 from perdure.messages import Message, ModelReply
+from perdure.text import url_chars
 from perdure.workflows.iteration_table import MAX_ROWS, MAX_URL_CHARS, IterationTable, call_text
-from perdure.workflows.summaries import MAX_SUMMARY_BYTES, bounded_summary, model_call_summary
+from perdure.workflows.ui import MAX_SUMMARY_BYTES, bounded_summary, model_call_summary
 
 USAGE = {"input_tokens": 1240, "output_tokens": 33}
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.errors import LimitExceededError, RunCancelled
 from tests.conftest import wait_for
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle
 from perdure.errors import ExecuteError, RunError
 from perdure.interop.kaos import run_events

@@ -15,12 +15,7 @@ from perdure.errors import ExecuteError
 from perdure.loop.model_calls import NO_NATIVE_TOOLS
 from perdure.messages import Message
 from perdure.protocol.features import PROMPTED_TOOLS
-from perdure.providers.prompted.call import FINAL
-from perdure.providers.prompted.instructions import (
-    AGENT_INSTRUCTIONS,
-    NO_ACTION_INSTRUCTIONS,
-    TOOLS_INSTRUCTIONS,
-)
+from perdure.providers.prompted.call import AGENT_INSTRUCTIONS, FINAL, NO_ACTION_INSTRUCTIONS, TOOLS_INSTRUCTIONS
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool

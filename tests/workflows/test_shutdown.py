@@ -8,9 +8,8 @@ from datetime import timedelta
 
 import pytest
 
-from perdure.cli.session import Session
-from perdure.cli.show import summary
-from perdure.cli.show_text import in_lines
+from perdure.cli.server_connection import Session
+from perdure.cli.show import in_lines, summary
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says

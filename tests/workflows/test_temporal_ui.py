@@ -10,11 +10,8 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.binary import find_binary
-from perdure.client.embedded.settings import FAST, dynamic_config
-from perdure.payloads.codec_server.access import Access
-from perdure.payloads.codec_server.app import codec_app
-from perdure.payloads.codec_server.serving import serving
+from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
+from perdure.payloads.codec_server.app import Access, codec_app, serving
 from perdure.payloads.converter import data_converter
 from perdure.payloads.encryption.keys import new_key
 from perdure.protocol.search_attributes import ALL

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from perdure.client import get_run
-from perdure.kept_results import UnknownCallError
+from perdure.errors import UnknownCallError
 from perdure.messages import FilePart, ImagePart, TextPart
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script

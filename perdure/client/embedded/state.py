@@ -2,14 +2,105 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
 import subprocess
+import sys
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Literal
 
 from pydantic import BaseModel, ValidationError
 
-from .data_folder import data_folder
-from .file_lock import FileLock, is_locked
+from ...errors import ConfigurationError
+
+Mode = Literal["shared", "exclusive"]
+
+
+class FileLock:
+    """A lock on a file, either shared by several holders or exclusive to one.
+
+    It is held from `acquire` to `release`, or until the process ends, even by SIGKILL.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._descriptor: int | None = None
+
+    def try_acquire(self, mode: Mode, *, sign: bool = True) -> bool:
+        """Take the lock if it is free for that, or keep it; returns whether it is held now.
+
+        An exclusive holder writes its process id into the file, unless it is not to `sign`.
+
+        Raises `ConfigurationError` on Windows, which has no such locks.
+        """
+        if self._descriptor is not None:
+            return True
+        if sys.platform == "win32":
+            raise ConfigurationError(
+                "The embedded Temporal server needs Linux or macOS. On Windows start one with "
+                "`temporal server start-dev` and set TEMPORAL_ADDRESS=localhost:7233."
+            )
+        import fcntl
+
+        descriptor = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(descriptor, (fcntl.LOCK_SH if mode == "shared" else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        if mode == "exclusive" and sign:
+            # Who has it, for those who wait. Never removed: only its holder's text matters.
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, str(os.getpid()).encode(), 0)
+        return True
+
+    async def acquire(self, mode: Mode, *, timeout: float) -> None:
+        """Wait for the lock. Raises `ConfigurationError` after `timeout` seconds, and on Windows."""
+        deadline = time.monotonic() + timeout
+        while not self.try_acquire(mode):
+            if time.monotonic() > deadline:
+                raise ConfigurationError(
+                    f"Another process{self._holder()} has held {str(self.path)!r} for {timeout:g} s, expected it to be "
+                    "free: end the perdure process that hangs, or use another data folder (--data-dir, PERDURE_HOME)."
+                )
+            await asyncio.sleep(0.02)
+
+    def _holder(self) -> str:
+        """The process that wrote its number into the file when it took the lock, as words."""
+        try:
+            pid = int(self.path.read_bytes())
+        except (OSError, ValueError):
+            return ""
+        return f" ({pid})"
+
+    def release(self) -> None:
+        """Release the lock; does nothing when it is not held."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a living process holds the lock, shared or exclusive."""
+    probe = FileLock(path)
+    if not probe.try_acquire("exclusive", sign=False):
+        return True
+    probe.release()
+    return False
+
+
+def data_folder() -> Path:
+    """`PERDURE_HOME`, else the platform's folder for a user's application data; it may not exist yet."""
+    if home := os.environ.get("PERDURE_HOME"):
+        return Path(home).expanduser()
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support" / "perdure"
+    base = os.environ.get("XDG_DATA_HOME")
+    return (Path(base) if base else Path.home() / ".local" / "share") / "perdure"
+
 
 _PROCESSES = Path("/proc")
 _GUARD = "guard.py"

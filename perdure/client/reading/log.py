@@ -3,16 +3,55 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, TypeVar
 
 from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHandle, WorkflowQueryFailedError
+from temporalio.converter import DataConverter
+from temporalio.service import RPCError, RPCStatusCode
 
 from ...events import TERMINAL_EVENTS, EventPage, EventReader, RunEvent
 from ...history.chain import Chain
 from ...history.link import RecordedLink, read_link
 from ...history.transcript import Transcript
 from ...protocol.names import EVENTS
-from .query import ask
-from .replay import replay
+from ...trace.replay import replayed
+from ...workflows.agent_run import AgentRun
+
+QUERY_SECONDS = 2.0
+"""When no worker has answered within these seconds, the reader replays the history instead."""
+_NO_ANSWER = (RPCStatusCode.DEADLINE_EXCEEDED, RPCStatusCode.FAILED_PRECONDITION, RPCStatusCode.CANCELLED)
+
+Answer = TypeVar("Answer")
+
+
+async def ask(handle: WorkflowHandle[Any, Any], query: str, *arguments: Any, answer: type[Answer]) -> Answer | None:
+    """The workflow's answer, or None when no worker gives one in time. Raises `RPCError` when there is no such run."""
+    limit = timedelta(seconds=QUERY_SECONDS)
+    try:
+        # `rpc_timeout` limits one attempt; the SDK makes several.
+        async with asyncio.timeout(1.25 * QUERY_SECONDS):
+            given: Answer = await handle.query(query, args=arguments, result_type=answer, rpc_timeout=limit)
+            return given
+    except (TimeoutError, WorkflowQueryFailedError):
+        return None
+    except RPCError as error:
+        if error.status not in _NO_ANSWER:
+            raise
+        return None
+
+
+async def replay(workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter) -> AgentRun:
+    """The workflow object as it stands at the end of the history, which may be that of an open run.
+
+    Raises `NondeterminismError` when this version of perdure would not have made that history, and `ValueError` when
+    no agent was run in it.
+    """
+    return (await replayed(workflow_id, events, converter)).run
+
 
 _ABOUT_CALLS = ("tool_call_start", "permission_requested", "permission_completed", "child_started", "tool_result")
 

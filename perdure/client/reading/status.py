@@ -6,14 +6,13 @@ from typing import Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
+from ...activities.inventory import somebody_polls
 from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...protocol.names import STATUS
 from ...protocol.outcome import RunOutput, RunStatus
-from ..server_clock import server_time
-from ..task_queues import decision_has_waited, has_waited, somebody_polls
-from .query import ask
-from .replay import replay
+from ..connection import decision_has_waited, has_waited, server_time
+from .log import ask, replay
 
 _ENDED_FROM_OUTSIDE = {
     WorkflowExecutionStatus.TERMINATED: "terminated",

@@ -3,27 +3,175 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import operator
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Literal
 
+from pydantic import BaseModel, Field
 from temporalio.api.enums.v1 import EventType
 from temporalio.workflow import NondeterminismError
 
+from ...conversation import Append, Operation, Rewrite, Trim
 from ...events import RunEvent
-from ...history.called import Called, ModelCall, seconds
-from ...history.calls import CallReader
+from ...history.calls import CallReader, end_of_round, steering_in
 from ...history.chain import Chain, closing_tail
-from ...history.decode import decode
+from ...history.events import Called, ModelCall, decode, seconds
 from ...history.link import RecordedLink
-from ...history.rounds import end_of_round, steering_in
-from ...operations import Operation, Trim
+from ...messages import Message, Usage
 from ...protocol.outcome import RunOutput
-from ...result_sizes import STORED
+from ...tool_results import STORED
 from ...tools.results import to_result
-from .replay import replay
-from .surveyed import CalledRun, IterationSurvey, Survey, ToolOutcome, ToolSurvey
-from .told import Told
+from .log import replay
+
+
+class ToldMessage(BaseModel):
+    """One message of a run, whether the model still sees it or not."""
+
+    iteration: int
+    """The iteration that has added it; 0 for what the run began with."""
+    message: Message
+    gone: int | None = None
+    """The iteration before whose model call it was taken from the model's view; None as long as it is there."""
+    is_summary: bool = False
+    """Whether it stands in the place of messages that were trimmed."""
+
+
+class Told:
+    """Follows the operations on a conversation, as `Conversation.apply` does, and forgets nothing."""
+
+    def __init__(self, seed: Iterable[Message]) -> None:
+        self.messages: list[ToldMessage] = []
+        """In the order in which they were added."""
+        self._visible: list[ToldMessage] = []
+        self._add(seed, 0)
+
+    def follow(self, operations: Sequence[Operation], iteration: int) -> None:
+        """Take up what was changed in that iteration."""
+        for operation in operations:
+            match operation:
+                case Append(messages=messages):
+                    self._add(messages, iteration)
+                case Rewrite(messages=messages):
+                    self._rewrite(messages, iteration)
+                case Trim():
+                    self._trim(operation, iteration)
+
+    def _add(self, messages: Iterable[Message], iteration: int, *, is_summary: bool = False) -> list[ToldMessage]:
+        added = [ToldMessage(iteration=iteration, message=each, is_summary=is_summary) for each in messages]
+        self.messages += added
+        self._visible += added
+        return added
+
+    def _rewrite(self, messages: Sequence[Message], iteration: int) -> None:
+        """A guardrail has put other messages in the place of all; those that are the same stay."""
+        same = 0
+        while same < min(len(messages), len(self._visible)) and messages[same] == self._visible[same].message:
+            same += 1
+        for told in self._visible[same:]:
+            told.gone = iteration
+        del self._visible[same:]
+        self._add(messages[same:], iteration)
+
+    def _trim(self, trim: Trim, iteration: int) -> None:
+        dropped = self._visible[trim.head : trim.head + trim.drop]
+        kept = [told for told in dropped if told.message.instructs]
+        for told in dropped:
+            if not told.message.instructs:
+                told.gone = iteration
+        rest = self._visible[trim.head + trim.drop :]
+        del self._visible[trim.head :]
+        self._visible += kept
+        self._add([trim.summary], iteration, is_summary=True)
+        self._visible += rest
+
+
+ToolOutcome = Literal["success", "error", "timeout", "cancelled", "denied", "open"]
+
+
+class CalledRun(BaseModel):
+    """A run that a tool call has started."""
+
+    id: str
+    iterations: int | None = None
+    """None as long as it has no result, as the next one."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+
+
+class ToolSurvey(BaseModel):
+    """One tool call, and what became of it."""
+
+    call_id: str
+    name: str
+    arguments: Any
+    """With which it was executed, or, for a call that was not, those of the model; its text, if that is no JSON."""
+    outcome: ToolOutcome
+    seconds: float | None = None
+    """Of its execution; None where the history does not say."""
+    attempts: int = 0
+    """How often it was begun: lost workers and retries count."""
+    never_executed: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether no worker has begun with it, because none had it."""
+    outcome_unknown: bool = Field(default=False, exclude_if=operator.not_)
+    """Whether the call may have taken effect although it has failed."""
+    waited: float = Field(default=0.0, exclude_if=operator.not_)
+    """Seconds, for a person."""
+    decision: dict[str, Any] | None = Field(default=None, exclude_if=operator.not_)
+    """What the person has decided: the data of the event `permission_completed`."""
+    run: CalledRun | None = Field(default=None, exclude_if=operator.not_)
+
+
+class IterationSurvey(BaseModel):
+    """One iteration: the model's call, and the tools that it has asked for."""
+
+    iteration: int
+    model: str | None = None
+    started: float | None = None
+    """Seconds since the epoch."""
+    seconds: float | None = None
+    """From the first try to the last one's end; None while the call is under way."""
+    usage: Usage | None = None
+    cost_usd: float | None = None
+    finish_reason: str | None = None
+    tries: int = 0
+    """How often the model was called."""
+    lost: int = 0
+    """How many further attempts there were, because workers were lost."""
+    failures: list[str] = []
+    """Why there was another try, or no reply."""
+    steering: list[str] = []
+    """The messages that it has read."""
+    trimmed: int = 0
+    """How many messages were taken from the model's view before the call."""
+    tools: list[ToolSurvey] = []
+
+
+@dataclass
+class Survey:
+    """What the histories of a run's links say."""
+
+    links: int = 0
+    first_kept: int = 1
+    """The first iteration that the namespace still has."""
+    started: float = 0.0
+    """Seconds since the epoch."""
+    waits: list[tuple[float, float]] = field(default_factory=list)
+    """When persons were waited for, in seconds since the epoch; those that have ended."""
+    iterations: list[IterationSurvey] = field(default_factory=list)
+    told: list[ToldMessage] = field(default_factory=list)
+    unreplayed: int = 0
+    """How many links have decisions of persons that this version can't read."""
+
+    def waited(self, open_since: Iterable[float], now: float) -> float:
+        """Seconds in which a person was waited for, once where several were; `open_since` are the waits that go on."""
+        total, reached = 0.0, 0.0
+        for since, until in sorted([*self.waits, *((each, now) for each in open_since)]):
+            total += max(0.0, until - max(since, reached))
+            reached = max(reached, until)
+        return total
+
 
 _BY_PERSONS = frozenset(
     {

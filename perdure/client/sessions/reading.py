@@ -2,26 +2,201 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client, WorkflowExecutionDescription, WorkflowExecutionStatus, WorkflowHandle
 from temporalio.service import RPCError, RPCStatusCode
 
-from ...errors import RunNotFound
-from ...events import RunEvent
+from ...conversation import Append, Operation, Rewrite
+from ...errors import RunNotFound, SessionError
+from ...events import CONVERSATION_EVENTS, RunEvent
 from ...history.chain import Chain
-from ...history.session_link import read_session_link
-from ...history.session_record import SessionLink
+from ...history.events import decode
+from ...history.link import read_start
+from ...history.session import SessionLink, read_session_link
 from ...history.transcript import Transcript, beyond
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
-from ...protocol.session import SessionStatus
+from ...protocol.session import SessionInput, SessionStatus
 from ..handle import RunHandle
-from ..reading.query import ask
-from .news import News, news_after
-from .turns import Turn, turns
+from ..reading.events import Cursor
+from ..reading.log import ask
+from ..reading.watch import RETRY_SECONDS, is_away
+
+SEPARATOR = "/"
+"""Between the id of a session and the number of its turn: together, the id of the turn's run."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A run of a session that has begun."""
+
+    run_id: str
+    """The id of the run, not of a link of it."""
+    first_run_id: str
+
+    @property
+    def number(self) -> int:
+        """From 1."""
+        return int(self.run_id.rpartition(SEPARATOR)[2])
+
+
+async def turns(client: Client, session: str, link: str, *, wait: bool) -> AsyncIterator[Turn]:
+    """The runs that began in this link of the session, and in those after it.
+
+    With `wait`, those to come too, until the session ends, whether or not the server answers all the while. Raises
+    `RPCError` when there is no such link.
+    """
+    following: str | None = link
+    while following:
+        async for event in _events(client, session, following, wait=wait):
+            if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
+                run = event.child_workflow_execution_started_event_attributes.workflow_execution
+                yield Turn(run.workflow_id, run.run_id)
+            following = event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
+
+
+async def _events(client: Client, session: str, link: str, *, wait: bool) -> AsyncIterator[HistoryEvent]:
+    """All events of one link; with `wait`, until it ends."""
+    seen = 0
+    while True:
+        try:
+            async for event in _unseen(client.get_workflow_handle(session, run_id=link), seen, wait=wait):
+                seen = event.event_id
+                yield event
+            return
+        except RPCError as error:
+            if not wait or not is_away(error):
+                raise
+        await asyncio.sleep(RETRY_SECONDS)
+
+
+async def _unseen(link: WorkflowHandle[Any, Any], seen: int, *, wait: bool) -> AsyncIterator[HistoryEvent]:
+    async for event in link.fetch_history_events(wait_new_event=wait):
+        if event.event_id > seen:
+            yield event
+
+
+class PromisedChain(Chain):
+    """The links of a run that a session has promised, and may not have begun yet: every question waits until it has.
+
+    Raises `SessionError` when the session ends before, and when the run has begun under another id.
+    """
+
+    def __init__(self, client: Client, run_id: str, session: str, link: str, place: int) -> None:
+        """`place` is that of `Taken`."""
+        super().__init__(client, run_id)
+        self._session = session
+        self._place = max(1, place)
+        self._link = link
+        """Of the session: the one that has said so."""
+        self._has_begun = False
+        self._waiting = asyncio.Lock()
+
+    async def describe(self) -> WorkflowExecutionDescription:
+        await self._begun()
+        return await super().describe()
+
+    async def known(self) -> str:
+        await self._begun()
+        return await super().known()
+
+    async def _begun(self) -> None:
+        async with self._waiting:
+            if not self._has_begun:
+                self._origin = self._known = await self._first_run_id()
+                self._has_begun = True
+
+    async def _first_run_id(self) -> str | None:
+        """None for a run that began in a link of the session that is not kept any more: then it is the latest."""
+        last = Turn(self.workflow_id, "").number - self._place
+        first = await Chain(self.client, self._session).oldest_before(self._link)
+        started = await read_start(self.client, self._session, first)
+        carried = (await decode(self.client, started.input.payloads, SessionInput)).carried
+        begun = max(0, carried.turn - last) if carried else 0
+        if begun >= self._place:
+            return None
+        async for turn in turns(self.client, self._session, first, wait=True):
+            begun += turn.number > last
+            if begun == self._place:
+                return self._require_promised(turn).first_run_id
+        raise SessionError(
+            f"session {self._session!r} has ended before its run {self.workflow_id!r} began: what was to open it has "
+            "not been read. Send it again, to a new session of that id",
+            kind="ended",
+        )
+
+    def _require_promised(self, turn: Turn) -> Turn:
+        if turn.run_id != self.workflow_id:
+            raise SessionError(
+                f"session {self._session!r}: the run of this message is {turn.run_id!r}, because there is another "
+                f"workflow {self.workflow_id!r}: get_run(client, {turn.run_id!r})",
+                kind="renumbered",
+            )
+        return turn
+
+
+class News:
+    """Follows the conversation of a session through the events of its turns, which must come in order.
+
+    The reader knows `known` of it; None for a reader of whom nobody can say what it knows, who is told all of it again.
+    The turn of which that was told last is `turn`.
+    """
+
+    def __init__(self, known: Sequence[Message] | None = (), turn: str = "") -> None:
+        self._known = known
+        self._turn = turn
+
+    def of(self, event: RunEvent, turn: str) -> RunEvent:
+        """The event of that turn, with `operations` in place of `messages`.
+
+        The first ones of a turn would give the whole conversation, most of which the turns before it have told.
+        """
+        if event.type not in CONVERSATION_EVENTS:
+            return event
+        messages: list[Message] = event.data["messages"]
+        operations = event.operations if turn == self._turn else _difference(self._known, messages)
+        self._turn, self._known = turn, messages
+        told = [each.model_dump(mode="json", by_alias=True) for each in operations]
+        data = {name: value for name, value in event.data.items() if name != "messages"}
+        return event.model_copy(update={"data": {**data, "operations": told}, "operations": operations})
+
+
+def _difference(known: Sequence[Message] | None, messages: list[Message]) -> list[Operation]:
+    if known is None or messages[: len(known)] != list(known):
+        return [Rewrite(messages=messages)]
+    return [Append(messages=messages[len(known) :])] if len(messages) > len(known) else []
+
+
+async def news_after(run: RunHandle, before: RunHandle | None, position: int | str, *, is_first: bool) -> News:
+    """For a reader who is at that position of a turn, and has read the one before it; None for a turn that is gone.
+
+    Raises what `RunHandle.events` raises, but for a turn that is not kept any more.
+    """
+    if (known := await _known_at(run, Cursor(position).seq)) is not None:
+        return News(known, run.id)
+    if before is not None:
+        return News(await _known_at(before, None))
+    return News(() if is_first else None)
+
+
+async def _known_at(run: RunHandle, seq: int | None) -> list[Message] | None:
+    """The conversation as the last event up to that one tells it; None when none does, or the run is gone."""
+    try:
+        events = await run.events() if seq != 0 else []
+    except RunNotFound:
+        return None
+    told = (event for event in reversed(events) if event.type in CONVERSATION_EVENTS)
+    last = next((event for event in told if seq is None or event.seq <= seq), None)
+    return None if last is None else last.data["messages"]
+
 
 logger = logging.getLogger("perdure")
 

@@ -1,9 +1,9 @@
 """Sessions as programs written for KAOS read them: its memory, by its names."""
 
-from .environment import memory_from_environment as memory_from_environment
-from .event import EVENT_TYPES as EVENT_TYPES
-from .event import MemoryEvent as MemoryEvent
+from .events import EVENT_TYPES as EVENT_TYPES
+from .events import MemoryEvent as MemoryEvent
+from .events import run_events as run_events
 from .memory import KaosMemory as KaosMemory
+from .memory import NullMemory as NullMemory
 from .memory import SessionMemory as SessionMemory
-from .null import NullMemory as NullMemory
-from .runs import run_events as run_events
+from .memory import memory_from_environment as memory_from_environment

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import os
 import secrets
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from os import PathLike
@@ -14,18 +15,17 @@ from typing import Any
 from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
-from ...agent import Agent
+from ...agents import Agent
 from ...client import RunOptions, Session, session
 from ...errors import ConfigurationError, RunNotFound
 from ...payloads.converter import with_converter
-from ...payloads.limits import require_sendable
+from ...payloads.failures import require_sendable
 from ...protocol.names import NOTE
 from ...protocol.session import SessionNote
 from ...redaction import redactor
-from ...valid_text import valid_json
-from .event import MemoryEvent
-from .session_events import Enough, SessionEvents
-from .stored import Stored, delete_session, stored_session, stored_sessions
+from ...text import valid_json
+from .events import MemoryEvent
+from .sessions import Enough, SessionEvents, Stored, delete_session, stored_session, stored_sessions
 
 logger = logging.getLogger("perdure")
 
@@ -216,3 +216,96 @@ class KaosMemory:
             if stored is not None and stored.updated_at < oldest:
                 removed += await self.delete_session(id)
         return removed
+
+
+class NullMemory:
+    """Takes every call of `KaosMemory` and keeps nothing; no call asks a server, or raises."""
+
+    async def create_session(self, app_name: str = "", user_id: str = "", session_id: str | None = None) -> str:
+        """The given id, or one that is always the same."""
+        return session_id or "null-session"
+
+    async def get_session(self, session_id: str) -> SessionMemory | None:
+        """None."""
+        return None
+
+    async def get_or_create_session(self, session_id: str, app_name: str = "agent", user_id: str = "user") -> str:
+        """The given id."""
+        return session_id
+
+    async def add_event(
+        self,
+        session_id: str,
+        event_or_type: MemoryEvent | str | None = None,
+        content: Any = None,
+        metadata: dict[str, Any] | None = None,
+    ) -> bool:
+        """True."""
+        return True
+
+    def create_event(self, event_type: str, content: Any, metadata: dict[str, Any] | None = None) -> MemoryEvent:
+        """An event that is kept nowhere."""
+        return MemoryEvent(f"null_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {})
+
+    async def get_session_events(self, session_id: str, event_types: Sequence[str] | None = None) -> list[MemoryEvent]:
+        """[]."""
+        return []
+
+    async def build_conversation_context(self, session_id: str, max_events: int = 20) -> str:
+        """No text."""
+        return ""
+
+    async def list_sessions(self, user_id: str | None = None) -> list[str]:
+        """[]."""
+        return []
+
+    async def delete_session(self, session_id: str) -> bool:
+        """True."""
+        return True
+
+    async def get_memory_stats(self) -> dict[str, int]:
+        """Zeros."""
+        return {"total_sessions": 0, "total_events": 0, "avg_events_per_session": 0}
+
+    async def cleanup_old_sessions(self, max_age_hours: float = 24) -> int:
+        """0."""
+        return 0
+
+
+_WORDS = {"true": True, "1": True, "yes": True, "on": True, "false": False, "0": False, "no": False, "off": False}
+
+
+def memory_from_environment(
+    client: Client,
+    agent: Agent | str | PathLike[str] | None = None,
+    *,
+    environment: Mapping[str, str] | None = None,
+    **more: Any,
+) -> KaosMemory | NullMemory:
+    """The memory as `MEMORY_ENABLED`, `MEMORY_MAX_SESSIONS` and `MEMORY_MAX_SESSION_EVENTS` say.
+
+    `more` is as for `KaosMemory`. Whatever `MEMORY_TYPE` says, the Temporal server keeps the sessions. Raises
+    `ConfigurationError`, which names the variable, for a value that it can't have.
+    """
+    values = os.environ if environment is None else environment
+    if not _is_on(values):
+        return NullMemory()
+    more["max_sessions"] = _count(values, "MEMORY_MAX_SESSIONS", MAX_SESSIONS)
+    more["max_events_per_session"] = _count(values, "MEMORY_MAX_SESSION_EVENTS", MAX_EVENTS)
+    return KaosMemory(client, agent, **more)
+
+
+def _is_on(values: Mapping[str, str]) -> bool:
+    written = values.get("MEMORY_ENABLED", "").strip().lower()
+    if written and written not in _WORDS:
+        raise ConfigurationError(f"MEMORY_ENABLED={written!r:.80}: expected true or false")
+    return _WORDS.get(written, True)
+
+
+def _count(values: Mapping[str, str], name: str, default: int) -> int:
+    written = values.get(name, "").strip()
+    if not written:
+        return default
+    if not (written.isascii() and written.isdigit() and int(written) > 0):
+        raise ConfigurationError(f"{name}={written!r:.80}: expected a whole number above 0")
+    return int(written)

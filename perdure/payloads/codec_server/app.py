@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import hmac
+import inspect
+import socket
 from asyncio import Semaphore, to_thread
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import Any
 
+import uvicorn
 from google.protobuf.json_format import MessageToJson, Parse, ParseError
 from starlette.applications import Starlette
+from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -15,12 +24,129 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from temporalio.api.common.v1 import Payload, Payloads
-from temporalio.converter import DataConverter
+from temporalio.common import RawValue
+from temporalio.converter import DataConverter, WithSerializationContext, WorkflowSerializationContext
+from temporalio.exceptions import ApplicationError
 
 from ...errors import ConfigurationError
-from ...logs import get_logger
-from .access import Access
-from .actions import ACTIONS
+from ...redaction import get_logger
+from ..converter import own_budget
+from ..encryption import EncryptionError
+
+TOKEN_VARIABLE = "PERDURE_CODEC_TOKEN"
+"""The environment variable with the token that requests must bring."""
+Authorize = Callable[[Mapping[str, str], str], Any]
+"""Is given the request's headers, whose names are in lower case, and the namespace; true lets the request in."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a request must have; all of what is given here."""
+
+    namespaces: Collection[str] = ()
+    """Those of which payloads are decoded; none for all."""
+    token: str = ""
+    authorize: Authorize | None = None
+
+    @property
+    def is_open(self) -> bool:
+        """Whether everybody is let in who reaches the server."""
+        return not self.token and self.authorize is None
+
+    async def require(self, headers: Mapping[str, str]) -> None:
+        """Raises `HTTPException` for a request that is not let in."""
+        namespace = headers.get("x-namespace", "")
+        given = headers.get("authorization", "").encode()
+        if self.token and not hmac.compare_digest(given, f"Bearer {self.token}".encode()):
+            raise HTTPException(401, f"expected the header Authorization: Bearer, with the token of {TOKEN_VARIABLE}")
+        if self.namespaces and namespace not in self.namespaces:
+            raise HTTPException(403, "payloads of this namespace (X-Namespace) are not decoded here")
+        if self.authorize is not None and not await self._asked(self.authorize, headers, namespace):
+            raise HTTPException(403, "not allowed")
+
+    async def _asked(self, authorize: Authorize, headers: Mapping[str, str], namespace: str) -> bool:
+        """What the function says; no, where it fails."""
+        known = {name.lower(): value for name, value in headers.items()}
+        try:
+            if inspect.iscoroutinefunction(authorize):
+                return bool(await authorize(known, namespace))
+            return bool(await run_in_threadpool(authorize, known, namespace))
+        except Exception as error:  # Whatever the function raises: who can't be judged is not let in.
+            logger.warning("the function that authorises requests failed, and lets nobody in: %s", type(error).__name__)
+            return False
+
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+"""Of the values of one answer: kilobytes that anybody has sent to a run can hold gigabytes."""
+
+
+async def decode(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
+    """The payloads decrypted and unpacked; one that can't be stays as it is, and so does a reference if wanted.
+
+    So do all from the one on with which they would be more than `MAX_ANSWER_BYTES`.
+    """
+    values: list[Payload] = []
+    left = MAX_ANSWER_BYTES
+    with own_budget(is_shared=True):
+        for payload in payloads:
+            value = await _decoded(converter, payload, keeps_references)
+            if (left := left - value.ByteSize()) < 0:
+                logger.warning("payloads stay as they are: they have more than %d bytes together", MAX_ANSWER_BYTES)
+                return [*values, *payloads[len(values) :]]
+            values.append(value)
+    return values
+
+
+async def encode(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
+    """The payloads as perdure would send them to a workflow."""
+    codec = converter.payload_codec
+    if isinstance(codec, WithSerializationContext):
+        codec = codec.with_context(WorkflowSerializationContext(namespace="", workflow_id=""))
+    return await codec.encode(payloads) if codec else list(payloads)
+
+
+async def download(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
+    """The values that are stored elsewhere, decoded.
+
+    Raises `ConfigurationError` for one that can't be had, and for more than `MAX_ANSWER_BYTES`.
+    """
+    values, left = [], MAX_ANSWER_BYTES
+    with own_budget(is_shared=True):
+        for payload in payloads:
+            values.append(await _fetched(converter, payload))
+            if (left := left - values[-1].ByteSize()) < 0:
+                raise ConfigurationError(f"the values have more than {MAX_ANSWER_BYTES} bytes together: ask for fewer")
+    return values
+
+
+ACTIONS = {"decode": decode, "encode": encode, "download": download}
+"""By the last part of the URL's path."""
+
+
+async def _decoded(converter: DataConverter, payload: Payload, keeps_reference: bool) -> Payload:
+    if payload.external_payloads and (keeps_reference or converter.external_storage is None):
+        return payload
+    try:
+        return await _fetched(converter, payload)
+    except EncryptionError as error:
+        logger.warning("a payload stays encrypted: its key %r is not here", error.key_id)
+    except ConfigurationError:
+        logger.warning("a payload stays as it is: it is lost, changed, not encrypted, or stored elsewhere")
+    return payload
+
+
+async def _fetched(converter: DataConverter, payload: Payload) -> Payload:
+    try:
+        [raw] = await converter.decode([payload], [RawValue])
+    except (RuntimeError, OSError) as error:
+        raise ConfigurationError(f"the value can't be fetched from where it is stored: {error}") from error
+    except ApplicationError as error:
+        raise ConfigurationError(error.message) from error
+    value: Payload = raw.payload
+    if value.metadata.get("encoding") == b"perdure/lost":
+        raise ConfigurationError(value.data.decode(errors="replace"))
+    return value
+
 
 logger = get_logger("perdure.codec_server")
 
@@ -114,3 +240,54 @@ async def _refused(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     logger.info("refused a request with %d: %s", error.status_code, error.detail)
     return JSONResponse({"message": error.detail}, status_code=error.status_code)
+
+
+END_SECONDS = 2
+"""How long requests that are under way may take when the server ends."""
+
+
+class _Server(uvicorn.Server):
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Leave signals to the command that this is a part of."""
+        yield
+
+
+@asynccontextmanager
+async def serving(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
+    """The URL at which the application is served; port 0 is any free one.
+
+    Raises `ConfigurationError` when the port can't be had.
+    """
+    listening = _listen(host, port)
+    config = uvicorn.Config(
+        app,
+        log_level="error",
+        access_log=False,
+        lifespan="off",
+        server_header=False,
+        timeout_graceful_shutdown=END_SECONDS,
+    )
+    server = _Server(config)
+    task = asyncio.create_task(server.serve(sockets=[listening]))
+    try:
+        name = f"[{host}]" if ":" in host else host
+        yield f"http://{name}:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await task
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        listening = socket.socket(family)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+    except OSError as error:
+        raise ConfigurationError(
+            f"The codec server can't listen at {host}:{port} ({error.strerror}). Expected a free port of this machine: "
+            "give another --port or --host"
+        ) from error
+    listening.listen()
+    return listening

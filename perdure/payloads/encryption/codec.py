@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import os
 from collections.abc import Sequence
 
 from google.protobuf.message import DecodeError
 from temporalio.api.common.v1 import Payload
-from temporalio.converter import PayloadCodec, SerializationContext, WithSerializationContext
+from temporalio.converter import DataConverter, PayloadCodec, SerializationContext, WithSerializationContext
+from temporalio.exceptions import ApplicationError
 
-from ..storage.missing import LostValues
-from .keys import KEY_ID_FORM, Encryption, Key
-from .problems import REFUSED, missing_key, other_key, tampered
+from ..storage.files import LostValues
+from .keys import KEY_ID_FORM, REFUSED, Encryption, Key, missing_key, other_key, tampered
 
 ENCODING = b"binary/perdure-encrypted"
 KEY_ID, KEY_CHECK = "encryption-key-id", "encryption-key-check"
@@ -99,3 +101,29 @@ def require_key(payload: Payload) -> None:
     """Raises `EncryptionError` for an encrypted payload, where there is no key at all."""
     if (id := key_id_of(payload)) is not None:
         raise missing_key(id, [])
+
+
+PREFIX = "perdure-encrypted:"
+
+
+async def sealed_text(converter: DataConverter, text: str) -> str:
+    """The text; where the converter encrypts, an encrypted form of it, which is a text too."""
+    if not text or not isinstance(converter.payload_codec, EncryptingCodec):
+        return text
+    [payload] = await converter.encode([text])
+    return PREFIX + base64.b64encode(payload.SerializeToString()).decode()
+
+
+async def opened_text(converter: DataConverter, text: str) -> str:
+    """The text that `sealed_text` was given; any other one as it is.
+
+    Raises `EncryptionError` for one whose key is not here.
+    """
+    if not text.startswith(PREFIX):
+        return text
+    try:
+        payload = Payload.FromString(base64.b64decode(text.removeprefix(PREFIX), validate=True))
+        [opened] = await converter.decode([payload], [str])
+    except (binascii.Error, DecodeError, ApplicationError):
+        return text
+    return str(opened)

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from ...arguments import Place, dotted
 from ...errors import LoadError
 from ..asset_file import WrittenAsset, read_asset
 from ..load import Roots, canonical, root_paths
-from ..places import Place, dotted, nearest
 from ..references import References, is_unset
+from ..shorthands import nearest
 from ..validation import InvalidAssetError, to_agent
-from .fields import field_findings
-from .findings import Finding, warning
+from .findings import Finding, field_findings, warning
 from .template import template_findings
 
 FurtherCheck = Callable[[Mapping[str, Any], Path], Iterable[Finding]]

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
-from ..places import Place
+from ...agents import Agent, ModelOptions
+from ...arguments import Place
+from ...declared_tools import Property, ToolPolicy
+from ...settings.agent_file import setting_problems
+from ...text import did_you_mean
+from ..portable import (
+    DEFAULT_SECRET,
+    DELEGATES,
+    LITERAL_SECRET,
+    credential_id,
+    env_default,
+    env_name,
+    env_value,
+    has_secret_default,
+    is_env_reference,
+    is_literal_secret,
+    is_secret_key,
+    places_named_secret,
+    takes_credential,
+)
+from ..references import FromEnvironment, is_unset
+from ..shorthands import FREE, is_ignored, last_name, maps_in, strings, unknown_fields
 
 
 @dataclass(frozen=True)
@@ -23,3 +46,129 @@ class Finding:
 def warning(place: Place, message: str, line: int | None = None) -> Finding:
     """A finding that does not keep the agent from running."""
     return Finding(place, message, "warning", line)
+
+
+_REFERENCE = re.compile(r"\$\{(?:env|file|credential):[^}]*\}")
+WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
+"""The kinds of tools that nothing of the conversation goes along to."""
+
+
+def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
+    """What looks wrong in the canonical form of an asset, and in what its author wrote, brought to the present form."""
+    yield from unknown_properties(asset, written)
+    yield from _maps_without_kind(written.get("inputs"))
+    yield from _bindings(asset)
+    yield from _policies(asset)
+    yield from _own_metadata(asset)
+    named = places_named_secret(asset)
+    for place, text in strings({key: value for key, value in asset.items() if key != "instructions"}):
+        if not isinstance(text, FromEnvironment):
+            yield from _literal(place, text, named)
+        elif not (is_unset(text) and is_ignored(asset, place, written.get("metadata"))):
+            yield from _environment(place, text, named)
+
+
+def unknown_properties(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
+    """Keys that the format does not have; for the parameters of `field_findings`."""
+    yield from _unknown_top_level(written)
+    yield from _unknown_keys(asset)
+
+
+def names_of(items: Any) -> list[str]:
+    """The names in a list of named things; things without a name are skipped."""
+    return [str(item["name"]) for _, item in maps_in(items) if item.get("name")]
+
+
+def bindings_of(asset: Mapping[str, Any]) -> Iterator[tuple[Place, Mapping[str, Any], str]]:
+    """Each binding of each tool: its place, which ends with the parameter, the tool, and the name of the input."""
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        bindings = tool.get("bindings")
+        for parameter, binding in bindings.items() if isinstance(bindings, Mapping) else ():
+            source = binding.get("input") if isinstance(binding, Mapping) else None
+            if isinstance(source, str):
+                yield (*place, "bindings", parameter), tool, source
+
+
+def _unknown_top_level(written: Mapping[str, Any]) -> Iterator[Finding]:
+    known = [*Agent.file_keys(), "kind"]
+    for key in written:
+        if key not in known:
+            hint = did_you_mean(key, known)
+            yield warning((key,), f"unknown property {key!r} has no effect and is kept as metadata{hint}")
+
+
+def _unknown_keys(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    for place, model in unknown_fields(asset):
+        if model is ToolPolicy:
+            continue  # An error of validation.
+        known, key = model.file_keys(), str(place[-1])
+        hint = did_you_mean(key, known)
+        if key in ToolPolicy.file_keys() and place[0] == "tools":
+            hint = ": write it under the tool's key `perdure`"
+        if model is ModelOptions and not hint:
+            hint = ": write it under `additionalProperties` to send it"
+        if hint or model not in FREE:
+            yield warning(place, f"unknown property {key!r} has no effect{hint or '. Expected ' + ', '.join(known)}")
+
+
+def _maps_without_kind(inputs: Any) -> Iterator[Finding]:
+    known = {*Property.file_keys()} - {"name"}
+    for name, spec in inputs.items() if isinstance(inputs, Mapping) else ():
+        if isinstance(spec, Mapping) and "kind" not in spec and known & spec.keys():
+            yield warning(("inputs", name), "has no `kind`, so the whole map is the default value of an object")
+
+
+def _bindings(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    inputs = names_of(asset.get("inputs"))
+    for place, tool, source in bindings_of(asset):
+        parameter = str(place[-1])
+        if source not in inputs:
+            yield Finding(place, f"the input {source!r} is not declared{did_you_mean(source, inputs)}")
+        parameters = names_of(tool.get("parameters"))
+        if parameters and parameter not in parameters:
+            hint = did_you_mean(parameter, parameters)
+            yield warning(place, f"the tool has no parameter {parameter!r}{hint}")
+
+
+def _policies(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    for place, tool in maps_in(asset.get("tools"), ("tools",)):
+        policy = tool.get("perdure")
+        if isinstance(policy, Mapping) and policy.get("local") is True and policy.get("idempotent") is False:
+            text = "a local tool can't be `idempotent: false`: it may be executed again after its worker was lost"
+            yield Finding((*place, "perdure", "local"), text)
+        if isinstance(policy, Mapping) and policy.get("context") and tool.get("kind") in WITHOUT_CONTEXT:
+            text = (
+                f"has no effect: a tool of kind {tool.get('kind')} is told its arguments, and nothing of what was said"
+            )
+            yield warning((*place, "perdure", "context"), text)
+
+
+def _own_metadata(asset: Mapping[str, Any]) -> Iterator[Finding]:
+    """What is wrong with the settings there, except those that are only known where an environment variable is set."""
+    metadata = asset.get("metadata")
+    unset = {place for place, text in strings(metadata, ("metadata",)) if is_unset(text)}
+    for place, text, is_fatal in setting_problems(metadata):
+        if place not in unset:
+            yield Finding(place, text) if is_fatal else warning(place, text)
+
+
+def _environment(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:
+    reference = text.reference if isinstance(text, FromEnvironment) else ""
+    if env_value(reference) is None:
+        yield warning(place, f"Environment variable '{env_name(reference)}' not set")
+    if has_secret_default(place, reference, named):
+        yield Finding(place, DEFAULT_SECRET)
+    elif env_default(reference) and is_secret_key(last_name(place)):
+        yield warning(place, "the default of a secret is not secret: it is in the file and recorded with every run")
+
+
+def _literal(place: Place, text: str, named: frozenset[Place]) -> Iterator[Finding]:
+    is_recorded = place[0] != "metadata" or place[:3] == DELEGATES
+    if is_recorded and is_literal_secret(place, text, named) and "parameters" not in place:
+        yield Finding(place, LITERAL_SECRET)
+    reference = _REFERENCE.search(text)
+    if credential_id(text):
+        if not takes_credential(place):
+            yield warning(place, f"{text} stays as it is: credentials are for connections and options")
+    elif reference and not is_env_reference(text):
+        yield warning(place, f"{reference[0]} stays as it is: only a whole string is a reference")

@@ -12,9 +12,8 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from ...arguments import without_trailing_commas
-from ...child_agents import DELEGATE, TASK
-from ...excerpt import excerpt
-from ...valid_text import valid_text
+from ...settings.child_agents import DELEGATE, TASK
+from ...text import excerpt, valid_text
 
 FAULTY = "invalid_action"
 """The name of an action that names nothing."""

@@ -8,8 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ...messages import Message, ToolCall
-from .chat import text_of
-from .writing import CountedReply, argument_pieces, typed_frames, words
+from .chat import CountedReply, argument_pieces, text_of, typed_frames, words
 
 Event = dict[str, Any]
 Block = dict[str, Any]

@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Any
 
 from ...messages import Message, ToolCall
-from .chat import text_of
-from .writing import CountedReply, argument_pieces, typed_frames, words
+from .chat import CountedReply, argument_pieces, text_of, typed_frames, words
 
 Event = dict[str, Any]
 

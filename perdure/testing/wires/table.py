@@ -9,7 +9,7 @@ from typing import Any
 from ...messages import Message
 from ..script import Api
 from . import anthropic, chat, responses
-from .writing import CountedReply
+from .chat import CountedReply
 
 
 @dataclass(frozen=True)

@@ -6,17 +6,18 @@ import asyncio
 import contextvars
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, contextmanager, suppress
+from threading import Lock
+from weakref import WeakKeyDictionary
 
 import mcp
 from mcp import types
 from mcp.client.streamable_http import streamable_http_client
 
 from ..._version import __version__
-from ...excerpt import one_line
-from ...logs import get_logger
-from .declaration import Server
+from ...redaction import get_logger
+from ...text import one_line
+from .declaration import MAX_MESSAGE_BYTES, Server
 from .http import HostClient, fault_of
-from .limits import MAX_MESSAGE_BYTES
 from .stdio import ServerProcess
 
 CLOSE_SECONDS = 4.5
@@ -177,3 +178,38 @@ def _info() -> types.Implementation:
 
 async def _accept(name: str, result: types.CallToolResult) -> None:
     """Any answer will do."""
+
+
+class Pool:
+    """Opens connections when they are needed, and again when they broke. May be used on several event loops."""
+
+    def __init__(self, idle_seconds: float) -> None:
+        self._idle_seconds = idle_seconds
+        self._lock = Lock()
+        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Server, Connection]] = WeakKeyDictionary()
+
+    def connection(self, server: Server, title: str) -> Connection:
+        """The connection of this event loop to the server, which may just be opening."""
+        loop = asyncio.get_running_loop()
+        with self._lock:
+            connections = self._connections.setdefault(loop, {})
+        if (known := connections.get(server)) is not None and known.is_usable:
+            return known
+        for ended in [each for each, connection in connections.items() if not connection.is_usable]:
+            del connections[ended]
+        connections[server] = Connection(server, title, self._idle_seconds)
+        return connections[server]
+
+    async def close(self) -> None:
+        """Close all connections, those of this event loop before this returns."""
+        with self._lock:
+            everything = list(self._connections.items())
+            self._connections.clear()
+        for loop, connections in everything:
+            if loop is asyncio.get_running_loop():
+                for connection in connections.values():
+                    connection.close()
+                await asyncio.gather(*(connection.closed() for connection in connections.values()))
+            elif not loop.is_closed():
+                for connection in connections.values():
+                    loop.call_soon_threadsafe(connection.close)

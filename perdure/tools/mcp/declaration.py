@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from ...agent import Connection, CustomTool, McpApprovalMode, McpTool, Tool
-from ...excerpt import one_line
-from ...prompty.secrets import is_reference
+from ...declared_tools import Connection, CustomTool, McpApprovalMode, McpTool, Tool
+from ...prompty.portable import is_reference
 from ...redaction import redact
-from ...spelling import did_you_mean
+from ...text import did_you_mean, one_line
 
 DISCOVERY_SECONDS = 10.0
 """How long a server may take until it is connected and has listed its tools."""
@@ -183,3 +182,9 @@ def _is_text_map(value: Any) -> bool:
 
 def _is_scalar(value: Any) -> bool:
     return isinstance(value, str | int | float) and not isinstance(value, bool)
+
+
+MAX_MESSAGE_BYTES = 4 * 1024 * 1024
+"""For one message, such as a tool's answer: a result's texts and media (`SizeLimits`), however JSON writes them."""
+MAX_PAGES = 100
+"""How many pages a list of tools may have."""

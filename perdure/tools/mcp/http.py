@@ -17,11 +17,9 @@ import httpx2
 from mcp import MCPError, types
 from pydantic_core import from_json
 
-from ...charsets import UTF_8
-from ...excerpt import one_line
-from ..refusals import was_refused
-from .declaration import Server
-from .limits import MAX_MESSAGE_BYTES
+from ...text import UTF_8, one_line
+from ..http import was_refused
+from .declaration import MAX_MESSAGE_BYTES, Server
 
 CONNECT_SECONDS = 10.0
 NOTICE_SECONDS = 2.0

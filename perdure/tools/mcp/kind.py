@@ -8,16 +8,46 @@ from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ...agent import Tool
+from ...declared_tools import Connection, McpTool, Tool
+from ...errors import ConfigurationError
 from ...messages import ToolResult
+from ...redaction import know_client
 from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
 from .declaration import Server, discovery_seconds, problems_of, reference_of, server_of, title_of
 from .offering import offerings
-from .registered import named_server, registered_server
 
 if TYPE_CHECKING:
     from .calls import Target
-    from .pool import Pool
+    from .connection import Pool
+
+_OF_CONNECTION = ("kind", "endpoint", "apiKey")
+_servers: dict[str, Server] = {}
+
+
+def register_mcp_server(name: str, server: Mapping[str, Any]) -> None:
+    """Let agents use a server by `connection: {kind: reference, name: …}`, in place of an earlier one of that name.
+
+    `server` has `endpoint`, `apiKey` and `headers`, or `command`, `args`, `env` and `cwd`, as files have them. Raises
+    ConfigurationError for what is no server.
+    """
+    _servers[name] = named_server(name, server)
+
+
+def registered_server(name: str) -> Server | None:
+    """The server that this process has registered under the name, or None."""
+    return _servers.get(name)
+
+
+def named_server(name: str, fields: Mapping[str, Any]) -> Server:
+    """The server that an owner describes. Raises ConfigurationError for what is none."""
+    connection = {key: value for key, value in fields.items() if key in _OF_CONNECTION}
+    options = {key: value for key, value in fields.items() if key not in _OF_CONNECTION}
+    tool = McpTool(name=name, connection=Connection.model_validate(connection), options=options)
+    if found := list(problems_of(tool)):
+        raise ConfigurationError(f"The MCP server {name!r}: {'; '.join(found)}")
+    know_client(f"mcp {name}", tool.connection)
+    return server_of(tool)
+
 
 IDLE_SECONDS = 300.0
 INSTALL = "kind: mcp needs the package mcp on the worker: pip install 'perdure[mcp]'"

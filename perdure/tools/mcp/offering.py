@@ -7,11 +7,9 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
-from ...agent import McpApprovalMode, Tool
-from ...excerpt import one_line
-from ...logs import get_logger
-from ...redaction import redactor
-from ...valid_text import bounded_text, valid_json
+from ...declared_tools import McpApprovalMode, Tool
+from ...redaction import get_logger, redactor
+from ...text import bounded_text, one_line, valid_json
 from ..kind import Offering, ToolOfferError
 from .declaration import title_of
 

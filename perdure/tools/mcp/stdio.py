@@ -17,10 +17,9 @@ from mcp import types
 from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
-from ...logs import get_logger
+from ...redaction import get_logger
 from ..process_words import ProcessWords
-from .declaration import Server
-from .limits import MAX_MESSAGE_BYTES
+from .declaration import MAX_MESSAGE_BYTES, Server
 
 LOOK_SECONDS = 0.25
 """Between two looks whether the process is still there."""

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ...json_types import JsonObject
+from ...messages import JsonObject
 from .document import SpecificationError, as_map, as_text
 from .operation import Body, FormField, Parameter
 from .schemas import SchemaWriter

@@ -31,7 +31,7 @@ class SpecificationError(ValueError):
 
 def read_document(text: str, name: str) -> Any:
     """The value of a JSON or YAML text; `name` is what messages call it. Raises SpecificationError."""
-    from ...prompty.yaml_text import read_yaml
+    from ...prompty.asset_file import read_yaml
 
     try:
         if text.lstrip("\ufeff \t\r\n").startswith(("{", "[")):

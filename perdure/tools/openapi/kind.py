@@ -3,31 +3,110 @@
 from __future__ import annotations
 
 import asyncio
+import base64
+import json
+import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
+from urllib.parse import quote_plus, urlencode
+from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
-from ...agent import Connection, OpenApiTool, Tool
+from ...declared_tools import Connection, OpenApiTool, Tool
 from ...errors import LoadError
 from ...messages import ToolResult
-from ...redaction import know_client
+from ...redaction import REDACTED, know_client, redacted_excerpt
 from ...worker_limits import OPEN, WorkerLimits
 from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
-from .answers import MAX_READ_BYTES, failure, result_of
-from .bodies import Unfit
 from .document import SpecificationError
-from .http import Http, HttpFailure
-from .local import is_url, offered_in_file
+from .http import MAX_READ_BYTES, Http, HttpAnswer, HttpFailure, failure, result_of
 from .operation import Operation
-from .recorded import as_text, from_text
-from .remote import offered_at
-from .request import request_of
-from .security import Credentials, Keys, credentials_for
-from .selection import option_problems
-from .servers import base_url, origin_of, require_trusted
-from .tokens import Tokens
+from .operations import option_problems
+from .request import Content, HttpRequest, Unfit, request_of
+from .security import Credentials, Keys, base_url, credentials_for, origin_of, require_trusted
+from .sources import as_text, from_text, is_url, offered_at, offered_in_file
+
+MAX_TOKEN_BYTES = 256 * 1024
+EARLY_SECONDS = 30.0
+"""So long before its end a token is no longer used."""
+_USUAL_SECONDS = 300.0
+"""For a token that does not say how long it is valid."""
+_Key = tuple[str, ...]
+
+
+class Tokens:
+    """The tokens of one worker, by the connection that they were got with."""
+
+    def __init__(self, http: Http) -> None:
+        self._http = http
+        self._known: dict[_Key, tuple[str, float]] = {}
+        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+
+    async def token(self, connection: Connection) -> str:
+        """A token for a connection of `kind: oauth`. Raises SpecificationError and HttpFailure."""
+        key = _key(connection)
+        async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
+            token, expires = self._known.get(key, ("", 0.0))
+            if not token or time.monotonic() > expires:
+                token, seconds = await self._ask(*key)
+                self._known[key] = token, time.monotonic() + max(0.0, seconds - EARLY_SECONDS)
+        return token
+
+    def forget(self, connection: Connection) -> None:
+        """Ask for a new token the next time: a server did not take this one."""
+        self._known.pop(_key(connection), None)
+
+    async def _ask(self, url: str, id: str, secret: str, scopes: str) -> tuple[str, float]:
+        form = {"grant_type": "client_credentials", **({"scope": scopes} if scopes else {})}
+        pair = base64.b64encode(f"{quote_plus(id)}:{quote_plus(secret)}".encode())
+        headers = [("Authorization", b"Basic " + pair), ("Accept", b"application/json")]
+        media = "application/x-www-form-urlencoded"
+        headers.append(("Content-Type", media.encode()))
+        request = HttpRequest("POST", url, headers, Content(urlencode(form).encode(), media))
+        try:
+            answer = await self._http.send(request, limit=MAX_TOKEN_BYTES)
+        except HttpFailure as error:  # What the token is for was not sent.
+            raise HttpFailure(str(error), kind=error.kind, was_sent=False) from None
+        said = _said(answer)
+        token, seconds = said.get("access_token"), said.get("expires_in", _USUAL_SECONDS)
+        if answer.status != 200 or not isinstance(token, str) or not token:
+            why = str(said.get("error_description") or said.get("error") or "no access_token in it")
+            for sent in (pair.decode(), secret, quote_plus(secret)):
+                why = why.replace(sent, REDACTED)
+            why = redacted_excerpt(why)[:300]
+            raise HttpFailure(
+                f"the token server {origin_of(url)} answered {answer.status}: {why}", kind="token", was_sent=False
+            )
+        is_number = isinstance(seconds, int | float | str) and str(seconds).replace(".", "", 1).isdigit()
+        return token, float(seconds) if is_number else _USUAL_SECONDS
+
+
+def _key(connection: Connection) -> _Key:
+    given = {
+        "tokenUrl": connection.token_url,
+        "clientId": connection.client_id,
+        "clientSecret": connection.client_secret,
+    }
+    for name, value in given.items():
+        if not value:
+            raise SpecificationError(f"the tool's connection of kind oauth needs `{name}`")
+    scopes = connection.scopes or ""
+    try:
+        origin_of(connection.token_url or "")
+    except ValueError as error:
+        raise SpecificationError(f"connection.tokenUrl can't be called: {error}") from None
+    return (*(str(value) for value in given.values()), scopes if isinstance(scopes, str) else " ".join(scopes))
+
+
+def _said(answer: HttpAnswer) -> dict[str, Any]:
+    try:
+        said = json.loads(answer.body)
+    except (ValueError, RecursionError):
+        return {}
+    return said if isinstance(said, dict) else {}
+
 
 DISCOVERY_SECONDS = 20.0
 """For the specification and all that it refers to."""

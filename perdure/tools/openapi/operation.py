@@ -6,7 +6,7 @@ from typing import Literal
 
 from pydantic import ConfigDict, Field
 
-from ...exchanged import Exchanged
+from ...messages import Exchanged
 
 Place = Literal["path", "query", "header", "cookie"]
 IDEMPOTENT = frozenset({"GET", "HEAD", "OPTIONS", "TRACE", "PUT", "DELETE"})

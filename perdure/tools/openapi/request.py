@@ -2,18 +2,172 @@
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
-from urllib.parse import quote, unquote
+from typing import Any, NamedTuple
+from urllib.parse import quote, unquote, urlencode
 
-from .bodies import Content, Unfit, content_of
-from .operation import Operation, Parameter
-from .security import Credentials
-from .servers import origin_of
-from .styles import label, matrix, query_pairs, quoted, quoted_but_reserved, simple, text_of
+from .operation import Body, FormField, Operation, Parameter
+from .security import Credentials, origin_of
+
+Pair = tuple[str, str]
+Quote = Callable[[str], str]
+
+_RESERVED = ":/?@!$'()*,;"
+"""What `allowReserved` leaves as it is: not what ends a value (`&`, `#`) or is read otherwise in a query (`+`, `=`)."""
+_BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
+
+
+def quoted(text: str) -> str:
+    """The text with every character but letters, digits and `-._~` as %XX of UTF-8."""
+    return quote(text, safe="")
+
+
+def quoted_but_reserved(text: str) -> str:
+    """The same, except that most characters that mean something in a URL stay."""
+    return quote(text, safe=_RESERVED)
+
+
+def text_of(value: Any) -> str:
+    """A value as text: a string as it is, true and false, numbers and structures as in JSON, null as nothing."""
+    if isinstance(value, str):
+        return value
+    return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+def simple(value: Any, *, explode: bool, quote: Quote = quoted) -> str:
+    """In a path or a header: `blue,black`, `R,100,G,200`, and exploded `R=100,G=200`."""
+    return ",".join(_items(value, explode=explode, quote=quote))
+
+
+def label(value: Any, *, explode: bool) -> str:
+    """In a path: `.blue,black`, and exploded `.blue.black`, `.R=100.G=200`."""
+    return "." + ("." if explode else ",").join(_items(value, explode=explode, quote=quoted))
+
+
+def matrix(name: str, value: Any, *, explode: bool) -> str:
+    """In a path: `;color=blue,black`, and exploded `;color=blue;color=black`, `;R=100;G=200`."""
+    name = quoted(name)
+    if isinstance(value, dict) and explode:
+        return "".join(f";{item}" for item in _items(value, explode=True, quote=quoted))
+    if isinstance(value, list) and explode:
+        return "".join(f";{name}={item}" for item in _items(value, explode=True, quote=quoted))
+    text = simple(value, explode=False)
+    return f";{name}={text}" if text else f";{name}"
+
+
+def query_pairs(name: str, value: Any, *, style: str, explode: bool, quote: Quote = quoted) -> list[Pair]:
+    """Names and values in a query, quoted, for the styles form, spaceDelimited, pipeDelimited and deepObject."""
+    if style == "deepObject" and isinstance(value, dict | list):
+        return list(_deep(quoted(name), value, quote))
+    if isinstance(value, dict) and explode:
+        return [(quoted(key), quote(text_of(each))) for key, each in value.items() if each is not None]
+    if isinstance(value, list) and explode:
+        return [(quoted(name), quote(text_of(each))) for each in value]
+    between = _BETWEEN.get(style, ",")
+    return [(quoted(name), between.join(_items(value, explode=False, quote=quote)))]
+
+
+def _items(value: Any, *, explode: bool, quote: Quote) -> list[str]:
+    if isinstance(value, dict):
+        pairs = [(quote(key), quote(text_of(each))) for key, each in value.items() if each is not None]
+        return [f"{key}={text}" for key, text in pairs] if explode else [part for pair in pairs for part in pair]
+    if isinstance(value, list):
+        return [quote(text_of(each)) for each in value]
+    return [quote(text_of(value))]
+
+
+def _deep(name: str, value: Any, quote: Quote) -> Iterator[Pair]:
+    """`filter[a]=1&filter[b][c]=2`; the items of a list repeat its name."""
+    if isinstance(value, dict):
+        for key, each in value.items():
+            yield from _deep(f"{name}%5B{quoted(key)}%5D", each, quote)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _deep(name, each, quote)
+    elif value is not None:
+        yield name, quote(text_of(value))
+
+
+_BASE64 = "'{}' must be a file as base64, got {!r:.60}"
+File = tuple[str | None, bytes, str | None]
+"""A part of a form with its file's name and media type; without a name, a plain value."""
+
+
+class Unfit(ValueError):
+    """An argument can't be sent; the text tells the model why."""
+
+
+class Content(NamedTuple):
+    """A body: its bytes with their media type, or the parts of a form."""
+
+    data: bytes | None = None
+    media: str | None = None
+    parts: list[tuple[str, File]] | None = None
+
+
+def content_of(body: Body, arguments: Mapping[str, Any]) -> Content:
+    """The body that the arguments make; none where an optional one has no arguments. Raises Unfit."""
+    value: Any
+    if body.argument is None:
+        value = {name: arguments[name] for name in body.properties if name in arguments}
+        if not value and not _is_json(body.media):
+            return Content()
+    elif body.argument in arguments:
+        value = arguments[body.argument]
+    else:
+        return Content()
+    if _is_json(body.media):
+        return Content(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(), body.media)
+    if body.media == "application/x-www-form-urlencoded" and isinstance(value, dict):
+        return Content("&".join(_urlencoded(value, body.fields)).encode(), body.media)
+    if body.media == "multipart/form-data" and isinstance(value, dict):
+        return Content(parts=list(_parts(value, body.fields)))
+    data = _decoded(value, body.argument or "body") if body.is_binary else text_of(value).encode()
+    return Content(data, body.media)
+
+
+def _is_json(media: str) -> bool:
+    return "json" in media
+
+
+def _urlencoded(value: Mapping[str, Any], fields: Mapping[str, FormField]) -> Iterator[str]:
+    """A list repeats its name, and a structure is JSON, unless the specification gives the property a style."""
+    for name, each in value.items():
+        field = fields.get(name, FormField())
+        if field.style:
+            quote = quoted_but_reserved if field.reserved else quoted
+            pairs = query_pairs(name, each, style=field.style, explode=field.explode, quote=quote)
+            yield from (f"{key}={text}" for key, text in pairs)
+        else:
+            items = each if isinstance(each, list) else [each]
+            yield from (urlencode({name: text_of(item)}) for item in items if item is not None)
+
+
+def _parts(value: Mapping[str, Any], fields: Mapping[str, FormField]) -> Iterator[tuple[str, File]]:
+    for name, each in value.items():
+        field = fields.get(name, FormField())
+        for item in each if isinstance(each, list) else [each]:
+            if field.is_file:
+                yield name, (name, _decoded(item, name), field.media or "application/octet-stream")
+            elif item is not None:
+                media = field.media or ("application/json" if isinstance(item, dict | list) else None)
+                yield name, (None, text_of(item).encode(), media)
+
+
+def _decoded(value: Any, argument: str) -> bytes:
+    if not isinstance(value, str):
+        raise Unfit(_BASE64.format(argument, value))
+    text = value.partition(";base64,")[2] if value.startswith("data:") else value
+    try:
+        return base64.b64decode("".join(text.split()), validate=True)
+    except (binascii.Error, ValueError):
+        raise Unfit(_BASE64.format(argument, value)) from None
+
 
 MAX_URL = 16 * 1024
 """Characters; few servers take more."""

@@ -12,7 +12,7 @@ from urllib.parse import urldefrag
 from jsonschema import Draft202012Validator, SchemaError
 
 from ...arguments import deeper_than
-from ...json_types import JsonObject
+from ...messages import JsonObject
 from .document import Documents, SpecificationError, as_list, as_map
 
 MAX_SCHEMA_BYTES = 48 * 1024

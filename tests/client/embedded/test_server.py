@@ -16,11 +16,9 @@ from temporalio.api.operatorservice.v1 import ListSearchAttributesRequest
 from temporalio.client import WorkflowExecutionStatus
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.file_lock import FileLock, is_locked
-from perdure.client.embedded.identity import serves
-from perdure.client.embedded.launch import running_server
-from perdure.client.embedded.log import end_of_log
+from perdure.client.embedded.launch import end_of_log, running_server, serves
 from perdure.client.embedded.server import LocalServer
+from perdure.client.embedded.state import FileLock, is_locked
 from perdure.errors import ConfigurationError
 
 from ...cli.conftest import Cli, clean_environment

@@ -10,7 +10,7 @@ from uuid import uuid4
 import pytest
 from temporalio.client import Client
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import Session, session
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from tests.workflows.agents import scripted_agent

@@ -16,7 +16,7 @@ from temporalio.client import Client
 from temporalio.service import RPCError, RPCStatusCode
 
 from perdure import RunNotFound, SessionError
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunHandle, Session, connect, get_run, session
 from perdure.messages import Message
 from perdure.protocol.session import WhileBusy

@@ -15,11 +15,11 @@ from temporalio.client import WorkflowHandle
 from temporalio.service import RPCError
 
 from perdure import ConfigurationError, RunNotFound, SessionError, ToolNotRegisteredError
-from perdure.agent import ToolPolicy
 from perdure.client import RunEvent, RunHandle, RunOptions, Session, connect, get_run, start_run
 from perdure.client import session as make_session
 from perdure.client.sessions.reading import recorded_status
-from perdure.history.decode import decode
+from perdure.declared_tools import ToolPolicy
+from perdure.history.events import decode
 from perdure.messages import Message
 from perdure.protocol.activities import LOAD_PIECE
 from perdure.protocol.session import SessionInput, SessionStatus

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from perdure import RenderError, load_dict
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client import RunOptions, session
-from perdure.client.sessions.setup import setup_of
+from perdure.client.sessions.session import setup_of
 
 QUESTION = {"name": "question", "kind": "string", "required": True}
 

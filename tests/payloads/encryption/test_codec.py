@@ -15,9 +15,8 @@ from temporalio.exceptions import ApplicationError
 
 from perdure.payloads.converter import data_converter, perdure_data_converter
 from perdure.payloads.encryption import Encryption, EncryptionError
-from perdure.payloads.encryption.codec import ENCODING, KEY_ID
+from perdure.payloads.encryption.codec import ENCODING, KEY_ID, opened_text, sealed_text
 from perdure.payloads.encryption.keys import new_key
-from perdure.payloads.encryption.texts import opened_text, sealed_text
 
 OLD, NEW = new_key("old"), new_key("new")
 TEXT = "what nobody else may read"

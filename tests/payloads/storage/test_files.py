@@ -15,7 +15,7 @@ from temporalio.exceptions import ApplicationError
 from perdure.errors import ConfigurationError
 from perdure.payloads.converter import data_converter
 from perdure.payloads.storage import FileDriver
-from perdure.payloads.storage.missing import Elsewhere
+from perdure.payloads.storage.files import Elsewhere
 
 LARGE = random.Random(1).randbytes(400_000).hex()
 

@@ -6,12 +6,17 @@ from typing import Any, Literal
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import ImagePart, Message, ModelReply, TextPart, ToolCall, ToolResult
-from perdure.providers.prompted.call import FINAL, PromptedCall
-from perdure.providers.prompted.instructions import AGENT_INSTRUCTIONS, NO_ACTION_INSTRUCTIONS, TOOLS_INSTRUCTIONS
+from perdure.providers.prompted.call import (
+    AGENT_INSTRUCTIONS,
+    FINAL,
+    NO_ACTION_INSTRUCTIONS,
+    TOOLS_INSTRUCTIONS,
+    PromptedCall,
+)
 from perdure.providers.registry import provider_for
-from perdure.testing.replies import call
+from perdure.testing.script import call
 from tests.providers.agents import APIS
 from tests.providers.agents import agent as wired
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from perdure import load_dict
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import ToolResult
-from perdure.tools.a2a.kind import A2AKind
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import Asking, KindCall, Offering
+from perdure.tools.remote.a2a_kind import A2AKind
 
 KEY = "a-very-secret-key-of-the-office"
 

@@ -12,9 +12,9 @@ import pytest
 from a2a.types import Task, TaskState
 
 from perdure.messages import FilePart, ImagePart, ToolResult
-from perdure.tools.a2a.faults import AgentError
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import OutcomeUnknown
+from perdure.tools.remote.a2a_http import AgentError
 from tests.conftest import wait_for
 
 from . import odd
@@ -342,7 +342,7 @@ async def test_a_slow_agent_is_left_when_the_call_s_time_is_over() -> None:
 
 
 def test_states_are_covered() -> None:
-    from perdure.tools.a2a.answer import ASKING, ENDED, is_at_rest, result_of
+    from perdure.tools.remote.a2a_results import ASKING, ENDED, is_at_rest, result_of
 
     for state in TaskState.values():
         task = Task(id="t")

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perdure.declared_tools import CustomTool
-from perdure.tools.a2a.kind import A2AKind
-from perdure.tools.a2a.settings import settings_of
+from perdure.tools.remote.a2a_kind import A2AKind
+from perdure.tools.remote.a2a_settings import settings_of
 
 
 def declared(**fields: Any) -> CustomTool:

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent, Tool
-from perdure.tools.builtin.kind import BUILT_IN_TOOLS, BuiltInTools
-from perdure.tools.kind import Asking
-from perdure.tools.kinds import Kinds
+from perdure.agents import Agent
+from perdure.declared_tools import Tool
+from perdure.tools.builtin import BUILT_IN_TOOLS, BuiltInTools
+from perdure.tools.kind import Asking, Kinds
 
 
 def declared(name: str, **fields: Any) -> tuple[Agent, Tool]:

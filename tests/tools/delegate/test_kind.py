@@ -10,12 +10,12 @@ import pytest
 from starlette.responses import PlainTextResponse, RedirectResponse
 
 from perdure import load_dict
-from perdure.agent import Agent
-from perdure.delegates import with_delegates
+from perdure.agents import Agent
 from perdure.messages import Message, ToolResult
+from perdure.settings.delegates import with_delegates
 from perdure.tools.context import ToolContext
-from perdure.tools.delegate.kind import DelegateKind
 from perdure.tools.kind import Asking, KindCall, Offering, ToolUnavailable
+from perdure.tools.remote.delegate_kind import DelegateKind
 from tests.tools.a2a import odd
 from tests.tools.a2a.agents import RemoteAgent, served
 

@@ -9,12 +9,19 @@ from typing import Any
 import pytest
 
 from perdure import Message, load, load_dict
-from perdure.agent import Agent, CustomTool
+from perdure.agents import Agent
+from perdure.declared_tools import CustomTool
 from perdure.testing import asks, call, run_in_process, says
 from perdure.tool_calls import ChildWorkflow, ForeignActivity
-from perdure.tools.foreign.arguments import as_sent, complete_arguments
-from perdure.tools.foreign.kinds import ActivityKind, WorkflowKind
-from perdure.tools.foreign.options import ActivityOptions, WorkflowOptions, seconds
+from perdure.tools.foreign import (
+    ActivityKind,
+    ActivityOptions,
+    WorkflowKind,
+    WorkflowOptions,
+    as_sent,
+    complete_arguments,
+    seconds,
+)
 from perdure.tools.kind import Asking, ToolKind, ToolOfferError
 from perdure.tools.signature import InvalidArguments
 

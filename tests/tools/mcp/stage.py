@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.messages import ToolResult
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import Asking, KindCall, Offering

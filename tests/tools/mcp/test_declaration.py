@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent, McpTool
+from perdure.agents import Agent
+from perdure.declared_tools import McpTool
 from perdure.tools.mcp.declaration import problems_of, server_of
 
 URL = {"connection": {"kind": "anonymous", "endpoint": "https://host/mcp"}}

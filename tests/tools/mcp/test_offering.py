@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import types
 
-from perdure.agent import McpApprovalMode
+from perdure.declared_tools import McpApprovalMode
 from perdure.tools.inventory import NAME
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.offering import function_names, needs_approval, offerings

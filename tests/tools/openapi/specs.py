@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from perdure.agent import Agent, Connection, OpenApiTool
+from perdure.agents import Agent
+from perdure.declared_tools import Connection, OpenApiTool
 from perdure.messages import ToolResult
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import Asking, KindCall, Offering
 from perdure.tools.openapi.document import Documents
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.operation import Operation
-from perdure.tools.openapi.operations import offered_by
-from perdure.tools.openapi.recorded import as_text
+from perdure.tools.openapi.operations import Selection, offered_by
 from perdure.tools.openapi.request import HttpRequest, request_of
 from perdure.tools.openapi.security import Keys, credentials_for
-from perdure.tools.openapi.selection import Selection
+from perdure.tools.openapi.sources import as_text
 
 BASE = "https://api.example.com/v1"
 

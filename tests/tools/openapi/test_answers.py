@@ -9,9 +9,9 @@ import zlib
 
 import pytest
 
-from perdure.agent import Connection
+from perdure.declared_tools import Connection
 from perdure.messages import AudioPart, FilePart, ImagePart, ToolResult
-from perdure.tools.openapi.answers import MAX_EXCERPT, MAX_READ_BYTES
+from perdure.tools.openapi.http import MAX_EXCERPT, MAX_READ_BYTES
 from perdure.tools.openapi.kind import OpenApiKind
 
 from .raw_server import RawServer, ok

@@ -10,15 +10,13 @@ from typing import Any
 import pytest
 from jsonschema import Draft202012Validator
 
-from perdure.agent import OpenApiTool
+from perdure.declared_tools import OpenApiTool
 from perdure.tools.openapi.document import Documents, SpecificationError, read_document
 from perdure.tools.openapi.http import Http
 from perdure.tools.openapi.kind import OpenApiKind
-from perdure.tools.openapi.local import mistakes_in_file, offered_in_file
-from perdure.tools.openapi.operations import offered_by
-from perdure.tools.openapi.remote import offered_at
+from perdure.tools.openapi.operations import Selection, offered_by
 from perdure.tools.openapi.security import Credentials
-from perdure.tools.openapi.selection import Selection
+from perdure.tools.openapi.sources import mistakes_in_file, offered_at, offered_in_file
 
 from .raw_server import RawServer, ok
 from .specs import offer, one, request, spec

@@ -11,13 +11,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.agent import Agent, Connection, OpenApiTool
+from perdure.agents import Agent
+from perdure.declared_tools import Connection, OpenApiTool
 from perdure.errors import LoadError
 from perdure.tools.kind import Asking, ToolOfferError
-from perdure.tools.openapi.bodies import Unfit
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
-from perdure.tools.openapi.local import offered_in_file, with_specifications
+from perdure.tools.openapi.request import Unfit
+from perdure.tools.openapi.sources import offered_in_file, with_specifications
 
 from .raw_server import RawServer, ok, redirect
 from .specs import executed, offer, offered, one, request, spec, tool_of

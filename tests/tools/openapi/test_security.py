@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from perdure.agent import Agent, Connection, OpenApiTool
+from perdure.agents import Agent
+from perdure.declared_tools import Connection, OpenApiTool
 from perdure.errors import ConfigurationError
 from perdure.prompty.portable import portable
 from perdure.tools.kind import ToolOfferError

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.tools.openapi.styles import label, matrix, query_pairs, simple
+from perdure.tools.openapi.request import label, matrix, query_pairs, simple
 
 from .specs import BASE, one, request
 

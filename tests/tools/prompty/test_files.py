@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from perdure.agent import Agent
+from perdure.agents import Agent
 from perdure.client.run_input import run_input
 from perdure.errors import ConfigurationError, LoadError
 from perdure.prompty.load import load
-from perdure.tools.prompty.files import AgentFiles, recorded_agents
+from perdure.tools.prompty import AgentFiles, recorded_agents
 from tests.kinds.families import calls, write_agent
 
 ESCAPES = [

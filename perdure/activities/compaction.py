@@ -1,0 +1,53 @@
+"""Sums up the messages that a run drops: by the user's function, or by the model of an agent."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from os import PathLike
+
+from ..agents import Agent
+from ..messages import Message
+from ..options import RunOptions
+from ..redaction import redactor
+from ..text import cut_middle
+from ..tools.user_loop import UserLoop
+from .credentials import Credentials
+from .heartbeat import Heart
+from .hooks import Hooks, conversation_text
+from .model import ask_model
+
+MAX_SUMMARY_BYTES = 64 * 1024
+
+
+class Compacting:
+    """The compactors of a worker."""
+
+    def __init__(self, hooks: Hooks, credentials: Credentials, loop: UserLoop) -> None:
+        self._hooks = hooks
+        self._credentials = credentials
+        self._loop = loop
+
+    async def summary(self, dropped: Sequence[Message], options: RunOptions, *, run_id: str) -> str:
+        """What the compactor that the options name says of the messages.
+
+        Raises ConfigurationError for one that is not registered, and what it raises.
+        """
+        assert options.compactor is not None
+        compactor = self._hooks.compactor(options.compactor)
+        if callable(compactor):
+            summary = str(await self._hooks.call(compactor, dropped, title=f"compactor of run {run_id}"))
+            return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
+        return await self._summarized(compactor, conversation_text(dropped), options)
+
+    async def _summarized(self, compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
+        """The summary that a `.prompty` agent makes of a conversation's text (its input `conversation`)."""
+        # Only compactors of this kind need templates: a worker without one imports neither Jinja2 nor PyYAML.
+        from ..prompty.load import load
+        from ..prompty.prepare import prepare
+
+        agent = compactor if isinstance(compactor, Agent) else load(compactor)
+        agent = await self._credentials.for_compactor(agent)
+        messages = prepare(agent, {"conversation": text})
+        own_options = RunOptions(llm_timeout=options.llm_timeout)
+        reply = await ask_model(agent, messages, own_options, Heart(), with_tools=False, loop=self._loop)
+        return reply.message.text

@@ -1,0 +1,314 @@
+"""What a worker has for a run, and what it lacks."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from os import PathLike
+
+from temporalio import activity
+from temporalio.api.enums.v1 import TaskQueueType
+from temporalio.api.taskqueue.v1 import TaskQueue
+from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
+from temporalio.client import Client
+
+from ..agents import Agent, Model
+from ..errors import ConfigurationError, ToolNotRegisteredError
+from ..guardrails import Compactor, GuardrailPoint
+from ..options import RunOptions
+from ..protocol.activities import CONFIGURATION_ERROR, TOOL_PREFIX
+from ..protocol.inventory import Inventory, Lacking, UnavailableTool
+from ..protocol.run import IS_POLLED, PERMIT, PacedCall, QueueInput, paced_model, rate_queue
+from ..providers.prices import VARIABLE, Prices, is_list_installed, names
+from ..providers.rates import rate_name, require_rates
+from ..providers.registry import require_provider
+from ..redaction import get_logger, redacted_excerpt, redactor
+from ..settings.mocks import mock_responses
+from ..text import one_line
+from ..tool_calls import agents_in
+from ..tools.dispatch import ToolBox
+from ..tools.kind import Asking
+from .credentials import CredentialError, Credentials, UnknownCredentialError
+from .hooks import Hooks
+from .model import PRICE_SECONDS
+from .run_cache import KnownRun
+
+POLL_SECONDS = 70.0
+"""A worker polls at least once a minute; the server lists one that has left for longer than that."""
+WORKFLOWS = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
+ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
+
+
+async def somebody_polls(
+    client: Client,
+    task_queue: str,
+    kind: TaskQueueType.ValueType = WORKFLOWS,
+    *,
+    within: float = POLL_SECONDS,
+    now: float | None = None,
+) -> bool:
+    """Whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`.
+
+    `now` is the server's time; None takes this machine's for it.
+    """
+    description = await client.workflow_service.describe_task_queue(
+        DescribeTaskQueueRequest(
+            namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
+        )
+    )
+    newest = max((poller.last_access_time.ToMilliseconds() for poller in description.pollers), default=0)
+    return (time.time() if now is None else now) - newest / 1000 < within
+
+
+@activity.defn(name=PERMIT)
+async def permit() -> None:
+    """Nothing: that it is executed is the permit."""
+
+
+@activity.defn(name=IS_POLLED)
+async def is_polled(input: QueueInput) -> bool:
+    """Whether a worker gives out the permits of this queue. Raises `RPCError`."""
+    return await somebody_polls(activity.client(), input.task_queue, ACTIVITIES)
+
+
+def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
+    """The rates of a worker. Raises `ConfigurationError` for one that no model call can have."""
+    for name in (checked := require_rates(rates or {})):
+        require_provider(name.split("/", 1)[0])
+    return checked
+
+
+def paced_calls(
+    rates: Mapping[str, float], agent: Agent, compactor: Compactor | None, task_queue: str
+) -> dict[PacedCall, str]:
+    """The calls of a run that take a permit, with the task queue that gives it out. Raises what `load` raises."""
+    if not rates:
+        return {}
+    named = {paced_model(number): _rate_of(rates, model) for number, model in enumerate(agent.models)}
+    named["compactor"] = _rate_of_compactor(rates, compactor)
+    return {call: rate_queue(task_queue, name) for call, name in named.items() if name}
+
+
+def _rate_of(rates: Mapping[str, float], model: Model) -> str | None:
+    return rate_name(rates, model.provider_key, model.id)
+
+
+def _rate_of_compactor(rates: Mapping[str, float], compactor: Compactor | None) -> str | None:
+    if compactor is None or callable(compactor):
+        return None
+    from ..prompty.load import load
+
+    return _rate_of(rates, (compactor if isinstance(compactor, Agent) else load(compactor)).models[0])
+
+
+_log = get_logger("perdure.worker")
+
+
+@dataclass
+class Stock:
+    """What a worker has for runs."""
+
+    toolbox: ToolBox
+    hooks: Hooks
+    prices: Prices
+    credentials: Credentials
+    prompt_root: str | PathLike[str] | None = None
+    rates: Mapping[str, float] = field(default_factory=dict)
+    """Model calls per second, by provider or model."""
+    takes_any_tool: bool = True
+    """Whether the worker has the dynamic activity, which executes tools whose names only runs know."""
+    mock: bool = False
+    """Whether its environment may have answers that stand for models'."""
+
+    async def for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
+        """What there is for this run; `may_ask` allows kinds of tools to ask others what they offer.
+
+        Raises ConfigurationError for declarations that their functions or kinds can't be used with, and for models
+        without a known price where the run has a limit of cost.
+        """
+        if self.mock:
+            run.mock_responses = _mocked(run)
+        agent = run.agent
+        if run.credential_ids:
+            if not may_ask:
+                return Inventory(unasked=["credentials"])
+            try:
+                agent = await self.credentials.for_inventory(run)
+            except (UnknownCredentialError, CredentialError) as error:
+                return Inventory(lacking=error.lacking())
+        asking = Asking(agent, run.inputs, self.prompt_root, run.agents, self.toolbox.allowed)
+        found = await _take_stock(self.toolbox, self.hooks, asking, run.options, may_ask=may_ask)
+        if run.options.max_cost_usd is not None and run.mock_responses is None:
+            await _require_prices(self.prices, run, agents_in(found.tools))
+        tools = [spec.model_copy(update={"activity": self._activity(spec.name)}) for spec in found.tools]
+        compactor = run.options.compactor and not found.lacking and self.hooks.compactor(run.options.compactor)
+        rates = self.rates if run.mock_responses is None else {}
+        paced = paced_calls(rates, run.agent, compactor or None, activity.info().task_queue)
+        return found.model_copy(update={"tools": tools, "paced": paced, "mock_responses": run.mock_responses})
+
+    def _activity(self, name: str) -> str | None:
+        return f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
+
+
+def _mocked(run: KnownRun) -> list[str] | None:
+    answers: list[str] | None = redactor().value(
+        mock_responses(os.environ, run.recorded_agent.name, is_called=run.is_called)
+    )
+    return answers
+
+
+async def _require_prices(prices: Prices, run: KnownRun, found: Mapping[str, Agent]) -> None:
+    """Each model of the run, and of the agents that it can call, must have a price: else the limit can't be held."""
+    unknown: dict[str, str] = {}
+    agents = [run.recorded_agent, *run.agents.values(), *found.values()]
+    for agent in [each.with_fallback(number) for each in agents for number in range(len(each.models))]:
+        problem = await _without_price(prices, agent)
+        if problem is not None:
+            unknown.setdefault("/".join(names(agent)), problem)
+    if unknown:
+        models = ", ".join(f"{name}{problem}" for name, problem in unknown.items())
+        example = f'{{"{next(iter(unknown))}": {{"input": 1.25, "output": 10}}}}'
+        raise ConfigurationError(
+            f"max_cost_usd={run.options.max_cost_usd:g} can't be held: no price is known for {models}. Tell the "
+            f"workers what a million tokens cost: {VARIABLE}=FILE with {example}, or create_worker(prices=…)"
+            + ("" if is_list_installed() else "; or give them a list of prices: pip install 'perdure[prices]'")
+        )
+
+
+async def _without_price(prices: Prices, agent: Agent) -> str | None:
+    """None where there is a price, or no model; else "", or what went wrong in the owner's function."""
+    try:
+        async with asyncio.timeout(PRICE_SECONDS):
+            return None if agent.model is None or await prices.knows(agent) else ""
+    except Exception as error:
+        return f" (the worker's prices failed: {one_line(redacted_excerpt(f'{type(error).__name__}: {error}'), 200)})"
+
+
+async def _take_stock(
+    toolbox: ToolBox, hooks: Hooks, asking: Asking, options: RunOptions, *, may_ask: bool
+) -> Inventory:
+    tools = await toolbox.inventory(asking, may_ask=may_ask)
+    if tools.problems:
+        raise ConfigurationError("\n".join(tools.problems))
+    if tools.missing:
+        return Inventory(lacking=_lacking_tools(tools.missing, toolbox.names))
+    if lacking := lacking_hooks(hooks, options):
+        return Inventory(lacking=lacking)
+    if tools.unknown:
+        return Inventory(lacking=_lacking_offers(tools.unknown))
+    return Inventory(
+        tools=tools.tools,
+        hooks=hooks.kinds(options),
+        offered=redactor(asking.agent).value(tools.offered),
+        unasked=tools.unasked,
+        unavailable=_unavailable(tools.unavailable, asking.agent),
+        notes=_logged(tools.notes),
+    )
+
+
+def _logged(notes: list[str]) -> list[str]:
+    for note in notes:
+        _log.warning(note)
+    return notes
+
+
+def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool]:
+    """The tools that the run does without, in the order of their declarations; logged, too."""
+    tools = [tool for tool in agent.tools or () if tool.name in found]
+    for tool in tools:
+        _log.warning("The model is not offered the tool %r: %s", tool.name, redacted_excerpt(found[tool.name]))
+    return [
+        UnavailableTool(name=tool.name, description=tool.description, why=redacted_excerpt(found[tool.name]))
+        for tool in tools
+    ]
+
+
+def _lacking_offers(texts: Sequence[str]) -> Lacking:
+    """What tools offer, where that could not be found out: another worker may be able to."""
+    return Lacking(
+        what=[_unasked_tool(text) for text in texts],
+        kind=CONFIGURATION_ERROR,
+        text="\n".join(redacted_excerpt(text) for text in texts),
+        task_queue=activity.info().task_queue,
+    )
+
+
+def _unasked_tool(text: str) -> str:
+    """From `tool 'd' (kind: mcp): WHY`."""
+    tool, _, why = text.partition("): ")
+    return f"{tool}), which the first worker could not offer: {one_line(redacted_excerpt(why), 240)}"
+
+
+def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:
+    """What `ToolBox.resolve` has not found."""
+    return _lacking_tools({name: ""}, toolbox.names, str(error))
+
+
+def changed_tool(name: str, change: str) -> Lacking:
+    """A tool whose function takes other arguments than those of the run's calls (`ToolBox.signature_change`)."""
+    return Lacking(
+        what=[f"tool {name} with the arguments that it took when the run began"],
+        kind=ToolNotRegisteredError.kind,
+        text=f"{change}. Start a worker with a function that takes what it took then",
+        task_queue=activity.info().task_queue,
+    )
+
+
+def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) -> Lacking | None:
+    """The guardrail that this worker does not have, although the run's first worker had it."""
+    asked = options.model_copy(update={"compactor": None})
+    if lacking := lacking_hooks(hooks, asked):
+        return lacking
+    if point in hooks.kinds(asked):
+        return None
+    guardrails = f"guardrails {options.guardrails!r}"
+    return _lacking_configuration([guardrails], f"the {guardrails} of this worker have none for the {point}")
+
+
+def lacking_compactor(hooks: Hooks, options: RunOptions) -> Lacking | None:
+    """The compactor that this worker does not have, although the run's first worker had it."""
+    return lacking_hooks(hooks, options.model_copy(update={"guardrails": None}))
+
+
+def lacking_mocks() -> Lacking:
+    """What a worker lacks that honours no mock answers, although the run has some."""
+    text = (
+        "the run has mock answers in place of its model's, and this worker was not started to honour them: "
+        "perdure worker --mock, or create_worker(mock=True)"
+    )
+    return _lacking_configuration(["mock answers"], text)
+
+
+def lacking_hooks(hooks: Hooks, options: RunOptions) -> Lacking | None:
+    """The guardrails and the compactor of the options, as far as this worker does not have them."""
+    missing = hooks.missing(options)
+    return _lacking_configuration(list(missing), "; ".join(missing.values())) if missing else None
+
+
+def _lacking_configuration(what: list[str], text: str) -> Lacking:
+    return Lacking(what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue)
+
+
+def _lacking_tools(missing: Mapping[str, str], registered: Sequence[str], text: str = "") -> Lacking:
+    """`missing` has the kinds of the tools by name, "" where no declaration says one."""
+    known = ", ".join(registered) or "none"
+    tools = [f"{name} (kind: {kind})" if kind else name for name, kind in missing.items()]
+    text = text or f"No handler registered for tool: {', '.join(tools)}"
+    advice = []
+    if any(kind in ("", "function") for kind in missing.values()):
+        advice.append("Start the worker with them: perdure worker --tools MODULE:NAME, or create_worker(tools=[…])")
+    advice += [
+        f"No tools of kind {kind!r} are known here: install the package that adds it on the worker, or "
+        f"create_worker(tool_kinds={{{kind!r}: …}})"
+        for kind in dict.fromkeys(missing.values())
+        if kind not in ("", "function")
+    ]
+    return Lacking(
+        what=[f"tool {tool}" for tool in tools],
+        kind=ToolNotRegisteredError.kind,
+        text=f"{text}. This worker's tools: {known}. {'. '.join(advice)}",
+        task_queue=activity.info().task_queue,
+    )

@@ -1,0 +1,282 @@
+"""The typed form of a `.prompty` file, before anything is rendered (§2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import entry_points
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import Field, PlainSerializer, PrivateAttr, ValidationError, field_validator
+
+from .declared_tools import (
+    RICH_KINDS,
+    Binding,
+    Connection,
+    CustomTool,
+    FunctionTool,
+    McpApprovalMode,
+    McpTool,
+    Node,
+    OfferedFunction,
+    OpenApiTool,
+    PromptyTool,
+    Property,
+    PropertyKind,
+    Tool,
+    ToolPolicy,
+)
+from .messages import JsonObject
+
+__all__ = [
+    "RICH_KINDS",
+    "Agent",
+    "Binding",
+    "Connection",
+    "CustomTool",
+    "EnvReference",
+    "FormatConfig",
+    "FunctionTool",
+    "McpApprovalMode",
+    "McpTool",
+    "Model",
+    "ModelOptions",
+    "Node",
+    "OfferedFunction",
+    "OpenApiTool",
+    "ParserConfig",
+    "PromptyTool",
+    "Property",
+    "PropertyKind",
+    "RecordedAgent",
+    "RecordedAgents",
+    "Template",
+    "Tool",
+    "ToolPolicy",
+]
+
+DEFAULT_PROVIDER = "openai"
+
+
+class ModelOptions(Node):
+    """Sampling options under Prompty's names (§2.5); each provider translates those that it has (§7)."""
+
+    temperature: float | None = None
+    """How varied the answers are."""
+    max_output_tokens: int | None = None
+    """The most tokens of one answer."""
+    top_p: float | None = None
+    """The share of probable tokens that are sampled from."""
+    top_k: int | None = None
+    """How many of the most probable tokens are sampled from."""
+    frequency_penalty: float | None = None
+    """How much a token counts less for each time that it was said."""
+    presence_penalty: float | None = None
+    """How much a token counts less once it was said."""
+    seed: int | None = None
+    """A number that makes answers repeatable, where the provider has that."""
+    stop_sequences: list[str] | None = None
+    """Texts at which the answer ends."""
+    allow_multiple_tool_calls: bool | None = None
+    """Whether one reply may ask for several tools."""
+    additional_properties: dict[str, Any] | None = None
+    """Further parameters of the provider's own request, under its own names."""
+
+
+class Model(Node):
+    """A model and its provider (§2.3)."""
+
+    id: str = ""
+    """The model, or with Azure the deployment, as the provider's API names it."""
+    provider: str | None = None
+    """Whose API it is; `openai` without one."""
+    api_type: str = "chat"
+    """Which of its APIs: `chat` or, with `openai`, `azure` and `foundry`, `responses`."""
+    connection: Connection | None = None
+    """Where it is, and the key to it."""
+    options: ModelOptions | None = None
+    """Sampling, and what else goes along with each call."""
+    fallback: list[Model] | None = None
+    """Other models, one of which is called where this one refuses or stays away."""
+
+    @field_validator("fallback")
+    @classmethod
+    def _have_one_list(cls, fallback: list[Model] | None) -> list[Model] | None:
+        if any(other.fallback for other in fallback or ()):
+            raise ValueError("a fallback has no `fallback` of its own: write all models into one list")
+        return fallback
+
+    @property
+    def name(self) -> str:
+        """`PROVIDER/ID`."""
+        return f"{self.provider_key}/{self.id}"
+
+    @property
+    def provider_key(self) -> str:
+        """The key of the provider, whether or not the file names one."""
+        return self.provider or DEFAULT_PROVIDER
+
+
+class FormatConfig(Node):
+    """How the instructions are rendered (§2.7)."""
+
+    kind: str = "jinja2"
+    """The template language: `jinja2` or `nunjucks`."""
+    strict: bool = True
+    """Whether role markers in the text of an input are refused (§6.3, ruling §18-5)."""
+    options: dict[str, Any] | None = None
+    """Kept, and read by nothing."""
+
+
+class ParserConfig(Node):
+    """How the rendered text is parsed into messages (§2.7)."""
+
+    kind: str = "prompty"
+    """How roles are marked: `prompty`."""
+    options: dict[str, Any] | None = None
+    """Kept, and read by nothing."""
+
+
+class Template(Node):
+    """How the instructions become messages (§2.7)."""
+
+    format: FormatConfig = Field(default_factory=FormatConfig)
+    """How the body is rendered."""
+    parser: ParserConfig = Field(default_factory=ParserConfig)
+    """How the rendered text becomes messages."""
+
+
+@dataclass(frozen=True)
+class EnvReference:
+    """A `${env:NAME}` of the file (§2.10), and its value when the file was loaded."""
+
+    text: str
+    value: str = field(repr=False)
+
+
+class _AgentType(type(Node)):  # type: ignore[misc]
+    """Says to whom constructs an agent of what it is not made of how to make one."""
+
+    if not TYPE_CHECKING:
+
+        def __call__(cls, *given: Any, **fields: Any) -> Any:
+            try:
+                if not given:
+                    return super().__call__(**fields)
+                problem: Any = "it takes no positional arguments"
+            except ValidationError as error:
+                problem = error
+            raise TypeError(
+                "Agent(…) has the parts of a file as it was loaded. Write "
+                'perdure.agent("openai/gpt-5", instructions="…", tools=[function], output_type=Type), '
+                f"or perdure.load(path): {problem}"
+            ) from (problem if isinstance(problem, Exception) else None)
+
+
+class Agent(Node, metaclass=_AgentType):
+    """A loaded `.prompty` file. Immutable by convention: change a copy (`model_copy`)."""
+
+    name: str = ""
+    """Names the run, its activities and its traces."""
+    display_name: str | None = None
+    """The name that people are shown."""
+    description: str | None = None
+    """What it is for: a person reads it, and a model that may call this agent as a tool."""
+    metadata: dict[str, Any] | None = None
+    """Anything else. `perdure` in it has settings of runs."""
+    model: Model | None = None
+    """Which model answers."""
+    inputs: list[Property] | None = None
+    """What the template needs."""
+    outputs: list[Property] | None = None
+    """The fields of the answer, which is then an object; without them it is a text."""
+    tools: list[Tool] | None = None
+    """What the model may call."""
+    template: Template | None = None
+    """How the body becomes messages."""
+    instructions: str = ""
+    """The body, after the front matter."""
+
+    _references: dict[str, EnvReference] = PrivateAttr(default_factory=dict)
+    """JSON pointer → the reference at that place; its text is recorded instead of the value."""
+    _base_dir: str | None = PrivateAttr(default=None)
+    """The folder that relative paths start from; None for an agent that does not come from a file."""
+    _file_roots: tuple[str, ...] = PrivateAttr(default=())
+    """Further folders in which files may be read that the agent's own file names."""
+
+    _others: Mapping[str, Agent] = PrivateAttr(default_factory=dict)
+    """The agents of other files that its run has recorded, by path."""
+
+    _sources: dict[str, Tool] = PrivateAttr(default_factory=dict)
+    """Name → declared tool, for those whose offered functions stand in their place."""
+
+    _functions: Mapping[str, Callable[..., Any]] = PrivateAttr(default_factory=dict)
+    """Those that were given with the agent in Python (`perdure.agents`), by the names of their tools."""
+    _output_type: Any = PrivateAttr(default=None)
+    """The type of its answer, where that was given with the agent in Python."""
+
+    def tool(self, name: str) -> Tool | None:
+        """The declared tool of that name, or None."""
+        for tool in self.tools or ():
+            if tool.name == name:
+                return tool
+        return None
+
+    @property
+    def models(self) -> list[Model]:
+        """The agent's model, then those of its `fallback`; at least one."""
+        model = self.model or Model()
+        return [model, *(model.fallback or ())]
+
+    def with_fallback(self, number: int) -> Agent:
+        """A copy whose model is that one of `models`; itself for the first. Raises IndexError where it has fewer."""
+        return self.model_copy(update={"model": self.models[number]}) if number else self
+
+    def source(self, tool: Tool) -> Tool:
+        """The declared tool that offers this one: what the file has; for all but an `OfferedFunction`, itself."""
+        return self._sources.get(tool.of, tool) if isinstance(tool, OfferedFunction) else tool
+
+    def with_declarations(self, tools: Sequence[Tool]) -> Agent:
+        """A copy in which these declarations replace those of the same names; itself without any.
+
+        Offered functions stand in the place of the tool that offers them, which `source` still knows.
+        """
+        if not tools:
+            return self
+        replaced: dict[str, list[Tool]] = {}
+        for tool in tools:
+            replaced.setdefault(tool.of if isinstance(tool, OfferedFunction) else tool.name, []).append(tool)
+        declared = [each for tool in self.tools or [] for each in replaced.get(tool.name, [tool])]
+        copy = self.model_copy(update={"tools": declared})
+        copy._sources = {**self._sources, **{tool.name: tool for tool in self.tools or [] if tool.name in replaced}}
+        return copy
+
+
+def _document(agent: Agent) -> JsonObject:
+    return agent.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _documents(agents: Mapping[str, Agent]) -> JsonObject:
+    return {path: _document(agent) for path, agent in agents.items()}
+
+
+RecordedAgent = Annotated[Agent, PlainSerializer(_document)]
+"""An agent as people read it in the Temporal UI: without absent fields."""
+RecordedAgents = Annotated[dict[str, Agent], PlainSerializer(_documents)]
+"""Such agents, by path."""
+
+
+PROVIDERS_GROUP = "perdure.providers"
+"""An installed package adds a provider by an entry point of this group."""
+BUILT_IN_PROVIDERS = ("anthropic", "azure", "foundry", "openai")
+
+
+def split_model(name: str) -> tuple[str | None, str]:
+    """The provider and the id in `PROVIDER/ID`.
+
+    A name with a `/` whose beginning is no provider is an id, such as `meta-llama/Llama-3.3-70B`: its provider is None,
+    as is that of a name without one. Never raises.
+    """
+    provider, slash, id = name.partition("/")
+    is_provider = slash and (provider in BUILT_IN_PROVIDERS or entry_points(group=PROVIDERS_GROUP, name=provider))
+    return (provider, id) if is_provider else (None, name)

@@ -1,0 +1,349 @@
+"""Asks on the terminal about tool calls that wait for approval, and questions, while the run is being watched."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import json
+import signal
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ..commands import command_line, decision_command
+from ..errors import ApprovalError
+from ..text import one_line
+from .console import describe_call, say
+from .problems import Failure, UsageProblem
+from .terminal import Ask, Terminal
+
+if TYPE_CHECKING:
+    from ..client import RunHandle
+    from ..events import RunEvent
+    from ..tool_calls import PendingApproval
+
+DENIED = "denied by a person"
+"""The reason of a denial without one."""
+
+
+class DecidedCall(NamedTuple):
+    """The call that a decision is about."""
+
+    id: str
+    digest: str | None
+    """Of what waits now, so that the decision counts for nothing else; None when nothing of that id waits."""
+    shown: str
+    run: RunHandle
+    """The run that takes the decision: this one, or one that it has called."""
+
+    def told(self, action: str) -> dict[str, Any]:
+        """What was done to which call, as JSON."""
+        return {"id": self.run.id, "action": action, "callId": self.id, "digest": self.digest}
+
+
+async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | None) -> DecidedCall:
+    """The call of that id and digest, None meaning the only one that waits. Raises `Failure` when that is unclear.
+
+    A given id that does not wait, or with another digest, is for the run to judge: the same decision may have been
+    taken before.
+    """
+    status = await handle.status()
+    named = [each for each in status.pending_approvals if call_id in (None, each.call_id)]
+    found = [each for each in named if digest in (None, each.digest)]
+    if len(found) == 1:
+        [each] = found
+        return DecidedCall(each.call_id, each.digest, describe_call(each.name, each.arguments), _run_of(handle, each))
+    if call_id is not None and not found:
+        run = _run_of(handle, named[0]) if named else handle
+        now = [f", not {describe_call(each.name, each.arguments)}, which waits now," for each in named]
+        return DecidedCall(call_id, digest, f"an earlier call {one_line(call_id)!r}{''.join(now)}", run)
+    waiting = "".join(
+        f"\n  {each.call_id} (digest {each.digest})  {describe_call(each.name, each.arguments)}  "
+        f"of run {each.run_id or handle.id}"
+        for each in found or named
+    )
+    if status.status not in ("running", "waiting_for_approval"):
+        raise Failure(
+            f"run {handle.id} has ended, so nothing waits there: "
+            f"{command_line('show', handle.id)} says what was decided"
+        )
+    raise Failure(
+        f"run {handle.id}: expected the id, and --digest where two have one id, of a tool call that waits. "
+        f"Waiting:{waiting or ' none'}"
+    )
+
+
+def _run_of(handle: RunHandle, pending: PendingApproval) -> RunHandle:
+    return handle.called(pending.run_id) if pending.run_id else handle
+
+
+def times(pending: Mapping[str, Any]) -> str:
+    """Since when something waits, and until when if there is a deadline."""
+    until = f" until {local_time(pending['deadline'])}" if pending.get("deadline") else ""
+    return f"since {local_time(pending['since'])}{until}"
+
+
+def local_time(seconds: float) -> str:
+    """A time as people read it: local, to the second."""
+    return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
+
+
+def read_arguments(text: str, where: str) -> dict[str, Any]:
+    """Arguments that a person typed as JSON. Raises `UsageProblem`; `where` is what they were typed after."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageProblem(f"{where} {one_line(text)!r}: not valid JSON: {error}") from error
+    if not isinstance(value, dict):
+        raise UsageProblem(f"{where} {text!r}: expected a JSON object of arguments by name, got {type(value).__name__}")
+    return value
+
+
+def this_user() -> str | None:
+    """The name of the person who types; None where the system has none."""
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError):
+        return None
+
+
+_PROMPT = "    y = yes, n REASON = no, e JSON = yes with these arguments: "
+_ANSWER, _CHOICE = "    your answer: ", "    your answer, or the number of a choice: "
+_SETTLED = ("decided", "stale", "unknown", "ended")
+"""Kinds of refusals after which the question is moot."""
+_SHOWN_ARGUMENTS = 2000
+"""Characters: who approves must see what."""
+
+
+@asynccontextmanager
+async def asking(handle: RunHandle, terminal: Terminal | None) -> AsyncIterator[Asker | None]:
+    """Within it, the questions of the run are asked on the terminal; None where there is nobody to ask."""
+    if terminal is None:
+        yield None
+        return
+    asker = Asker(handle, terminal)
+    task = asyncio.create_task(asker.ask_all())
+    try:
+        yield asker
+    finally:
+        task.cancel()
+        with suppress(asyncio.CancelledError):
+            await task
+
+
+class Asker:
+    """Asks one question after another, and withdraws one that is answered elsewhere."""
+
+    def __init__(self, handle: RunHandle, terminal: Terminal) -> None:
+        self._handle = handle
+        self._terminal = terminal
+        self._asked: asyncio.Queue[RunEvent] = asyncio.Queue()
+        self._current: RunEvent | None = None
+        self._settled = asyncio.Event()
+
+    def ask(self, requested: RunEvent) -> None:
+        """Ask about a call, when it is its turn."""
+        self._asked.put_nowait(requested)
+
+    def settle(self, completed: RunEvent) -> None:
+        """Ask no longer about a call that was decided, here or elsewhere."""
+        if self._current and _place(self._current) == _place(completed):
+            self._settled.set()
+
+    async def ask_all(self) -> None:
+        """Ask until this is cancelled."""
+        while True:
+            self._current = await self._asked.get()
+            self._settled.clear()
+            await self._ask_until_settled(self._current)
+
+    async def _ask_until_settled(self, requested: RunEvent) -> None:
+        data = requested.data
+        if not await self._waits(requested):
+            return
+        while not self._settled.is_set():
+            line = await self._terminal.ask(lambda: _show(data), withdrawn=self._settled)
+            if line is None:
+                if self._settled.is_set():
+                    return
+                named = (self._run_of(requested).id, str(requested.call_id), data["digest"])
+                say(f"    {decision_command(*named, kind=data.get('kind', 'approval'))}")
+                return
+            if await self._answered(requested, line.strip()):
+                return
+
+    async def _waits(self, requested: RunEvent) -> bool:
+        """Whether the call still waits: it may have been decided while another question was asked."""
+        from temporalio.service import RPCError
+
+        try:
+            pending = (await self._run_of(requested).status()).pending_approvals
+        except RPCError as error:
+            say(f"    {error.message}", "bad")
+            return True
+        return requested.data["digest"] in [each.digest for each in pending if each.run_id is None]
+
+    def _run_of(self, requested: RunEvent) -> RunHandle:
+        """The run that takes the decision."""
+        return self._handle.called(requested.run_id) if requested.run_id else self._handle
+
+    async def _answered(self, requested: RunEvent, line: str) -> bool:
+        """Send the decision that the line expresses; False when the question must be put again."""
+        from temporalio.service import RPCError
+
+        decide = self._answer if requested.data.get("kind") == "question" else self._decide
+        try:
+            return await decide(requested, line)
+        except UsageProblem as problem:
+            say(f"    {problem}", "bad")
+            return False
+        except ApprovalError as error:
+            say(f"    {error}", "bad")
+            return error.kind in _SETTLED
+        except RPCError as error:
+            say(f"    {error.message}", "bad")
+            return False
+
+    async def _decide(self, requested: RunEvent, line: str) -> bool:
+        word, _, rest = line.partition(" ")
+        call_id, run, named = str(requested.call_id), self._run_of(requested), _named(requested)
+        match word.lower():
+            case "y" | "yes":
+                await run.approve(call_id, **named)
+            case "n" | "no":
+                await run.deny(call_id, rest.strip() or DENIED, **named)
+            case "e" | "edit":
+                await run.approve(call_id, arguments=read_arguments(rest, "e"), **named)
+            case _:
+                if word:
+                    say(f"    {one_line(word, 40)!r} is none of these: the call still waits")
+                return False
+        return True
+
+    async def _answer(self, requested: RunEvent, line: str) -> bool:
+        if not line:
+            return False
+        choices = requested.data["choices"]
+        is_number = line.isdecimal() and line not in choices and 0 < int(line) <= len(choices)
+        run = self._run_of(requested)
+        await run.answer(str(requested.call_id), choices[int(line) - 1] if is_number else line, **_named(requested))
+        return True
+
+
+def _place(event: RunEvent) -> tuple[str | None, str | None, str]:
+    return event.run_id, event.call_id, event.data.get("digest", "")
+
+
+def _named(requested: RunEvent) -> dict[str, Any]:
+    return {"digest": requested.data["digest"], "by": this_user()}
+
+
+def _show(data: Mapping[str, Any]) -> str:
+    """Show what is asked; the prompt for the answer."""
+    reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
+    if data.get("kind") == "question":
+        say(f"  {one_line(str(data['arguments'].get('question')), 2000)}{reason}", "strong")
+        for number, choice in enumerate(data["choices"], 1):
+            say(f"    {number}. {one_line(choice)}")
+        return _CHOICE if data["choices"] else _ANSWER
+    what = f": {one_line(data['description'])}" if data.get("description") else ""
+    call = describe_call(data["name"], data["arguments"], _SHOWN_ARGUMENTS)
+    say(f"  {call} waits for approval{what}{reason}", "strong")
+    return _PROMPT
+
+
+_MENU_PROMPT = "    d = detach, c = cancel the run, s TEXT = steer it, Enter = go on watching: "
+_STEERING = "    what the agent is to read: "
+
+
+class Detached(Exception):
+    """The person watches the run no longer; it goes on, if it has a worker."""
+
+
+@asynccontextmanager
+async def menu_on_interrupt(handle: RunHandle, terminal: Terminal | None) -> AsyncIterator[Menu | None]:
+    """Within it, Ctrl-C asks what to do; where there is no terminal, it does what it did before."""
+    if terminal is None:
+        yield None
+        return
+    menu, loop = Menu(handle, terminal), asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGINT)
+    loop.add_signal_handler(signal.SIGINT, menu.interrupt)
+    try:
+        yield menu
+    finally:
+        loop.remove_signal_handler(signal.SIGINT)
+        signal.signal(signal.SIGINT, before)
+        await menu.close()
+
+
+class Menu:
+    """Asks, one time for each Ctrl-C; another one while it asks detaches."""
+
+    def __init__(self, handle: RunHandle, terminal: Terminal) -> None:
+        self._handle = handle
+        self._terminal = terminal
+        self._asking: asyncio.Task[None] | None = None
+        self.detached = asyncio.Event()
+        """Set when the person has decided to watch no longer."""
+
+    def interrupt(self) -> None:
+        """Ask, or detach if this asks already."""
+        if self._asking is None or self._asking.done():
+            self._asking = asyncio.create_task(self._ask_until_done(), name="ctrl-c")
+        else:
+            self.detached.set()
+
+    async def close(self) -> None:
+        """Ask no longer."""
+        if self._asking:
+            self._asking.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._asking
+
+    async def _ask_until_done(self) -> None:
+        async with self._terminal.interrupted() as ask:
+            say("")
+            while not await self._answered(await ask(self._show), ask):
+                pass
+            if self.detached.is_set():
+                await asyncio.Event().wait()  # nothing is asked or shown any more
+
+    async def _answered(self, line: str | None, ask: Ask) -> bool:
+        """Do what the line says; False when the question must be put again."""
+        from temporalio.service import RPCError
+
+        try:
+            return await self._done(line, ask)
+        except RPCError as error:
+            say(f"    {error.message}", "bad")
+            return False
+
+    def _show(self) -> str:
+        say(f"  Run {self._handle.id} is under way. What now? (Ctrl-C again detaches.)", "strong")
+        return _MENU_PROMPT
+
+    async def _done(self, line: str | None, ask: Ask) -> bool:
+        """Do what the line says; False when it says nothing that can be done."""
+        word, _, text = (line or "").strip().partition(" ")
+        match word.lower() if line is not None else "d":
+            case "d" | "detach":
+                self.detached.set()
+            case "c" | "cancel":
+                await self._handle.cancel(f"cancelled on the terminal by {this_user() or 'its user'}")
+                say("    asked the run to end; a running tool gets time to finish")
+            case "s" | "steer":
+                return await self._steered(text.strip() or (await ask(lambda: _STEERING) or "").strip())
+            case "" | "g" | "go":
+                pass
+            case _:
+                say(f"    {one_line(word, 40)!r} is none of these")
+                return False
+        return True
+
+    async def _steered(self, text: str) -> bool:
+        if text:
+            await self._handle.steer(text, by=this_user())
+            say("    sent; the agent reads it before its next model call")
+        return bool(text)

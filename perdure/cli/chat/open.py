@@ -1,0 +1,220 @@
+"""What a conversation is held with: the session, its agent and code, and a worker where one is needed."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ...commands import command_line, shell_word
+from ..agent_file import load_checked, read_given, script_at, scripted_agent
+from ..consent import require_consent
+from ..ls_sessions import FoundSession, find_session
+from ..problems import Failure, UsageProblem
+from ..run_options import run_options
+from ..server_connection import Session, open_session
+from ..start import CodeSources, hooks_of
+from ..user_code import CommandMemo, UserCode, command_memo, say_mocks
+from ..worker_inside import DEFAULT_QUEUE, worker_inside
+
+if TYPE_CHECKING:
+    from ...agents import Agent
+    from ...client import Session as Conversation
+    from ...client.starting import StartOptions
+
+
+class IsClosed(Exception):
+    """The session that was to be closed is so already."""
+
+
+@dataclass(frozen=True)
+class ChatRequest:
+    """What the arguments of `perdure chat` say."""
+
+    agent: Path | None
+    session: str | None
+    inputs: Sequence[str]
+    inputs_json: Path | None
+    sources: CodeSources
+    fields: dict[str, Any]
+    task_queue: str | None
+    served: StartOptions
+    idle_timeout: float | None
+    quiet: bool
+    on_terminal: bool
+    """Whether a person talks."""
+    only_closes: bool = False
+    """Whether nothing is to be said any more."""
+    yes: bool = False
+    """Whether nothing is asked about the code that a session was begun with."""
+
+
+@dataclass(frozen=True)
+class Opened:
+    """A session, to talk to."""
+
+    server: Session
+    conversation: Conversation
+    is_old: bool
+    """Whether it was there before."""
+    inside: bool
+    """Whether this process has a worker for it."""
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.conversation.id
+
+    @property
+    def command(self) -> str:
+        """What to type to go on with it."""
+        return chat_command(self.id)
+
+
+def chat_command(session: str) -> str:
+    """What to type to go on with a session."""
+    return f"perdure chat --session {shell_word(session)}"
+
+
+@asynccontextmanager
+async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
+    """Within it, the session can be talked to. Raises as `load_checked` does, `UsageProblem`, `Failure`, `IsClosed`."""
+    from ...client import session
+
+    new = _Given.by(request) if request.agent else None
+    async with AsyncExitStack() as stack:
+        server = await stack.enter_async_context(open_session())
+        found = await find_session(server, request.session) if request.session else None
+        _require_agent(request, found)
+        memo = new.memo if new and (new.memo.has_code or not found) else found.memo if found else CommandMemo()
+        if not (new and new.code) and memo.has_code and found:
+            own = server.embedded is not None
+            title = f"The session {request.session}"
+            await require_consent(title, None if new else found.agent, memo, is_own=own, yes=request.yes, quiet=True)
+        code = new.code if new and new.code else _recorded_code(memo)
+        id = request.session or _readable_id(new)
+        inside = bool(code or memo.scripted or memo.mock) or await _has_no_other_worker(server, request, found, id)
+        queue = request.task_queue or (found and found.task_queue) or _new_queue(id, inside=inside)
+        if not (request.quiet or memo.scripted):
+            say_mocks(honoured=memo.mock)
+        agent = _scripted(new, memo, found, stack)
+        if inside:
+            await stack.enter_async_context(worker_inside(server, task_queue=queue, code=code, mock=memo.mock))
+        conversation = session(
+            server.client,
+            agent,
+            id,
+            task_queue=queue,
+            options=run_options(
+                {"stream": request.on_terminal, **_grace(inside=inside), **hooks_of(code), **request.fields}
+            ),
+            inputs=new.inputs if new else None,
+            idle_timeout=request.idle_timeout,
+            tenant=request.served.get("tenant"),
+            priority=request.served.get("priority"),
+            memo=memo.as_memo(queue),
+        )
+        yield Opened(server, conversation, found is not None, inside)
+
+
+@dataclass(frozen=True)
+class _Given:
+    """What the command line gives."""
+
+    file: Path
+    agent: Agent
+    inputs: dict[str, Any]
+    code: UserCode
+    memo: CommandMemo
+
+    @classmethod
+    def by(cls, request: ChatRequest) -> _Given:
+        """Read and checked before a server starts."""
+        from ...client.connection import environment_names_a_server
+
+        assert request.agent
+        code, script = request.sources.load(), request.sources.scripted
+        elsewhere = not (code or script or request.sources.mock) and environment_names_a_server()
+        agent = load_checked(
+            request.agent,
+            code.tools,
+            has_model=not (script or request.sources.mock),
+            elsewhere=elsewhere,
+            quiet=request.quiet,
+        )
+        inputs = read_given(agent, request.inputs, request.inputs_json)
+        return cls(request.agent.resolve(), agent, inputs, code, command_memo(code, script, mock=request.sources.mock))
+
+
+def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:
+    if request.only_closes and found is None:
+        raise Failure(f"there is no session {request.session!r}: `perdure ls --sessions` lists them")
+    if request.only_closes and found and found.has_ended:
+        raise IsClosed
+    if request.agent:
+        return
+    if not request.session:
+        raise UsageProblem("expected an agent's .prompty file, or --session with a session to go on with")
+    if found is None:
+        raise Failure(
+            f"there is no session {request.session!r}: name the agent that it is to begin with: "
+            f"perdure chat AGENT.prompty --session {shell_word(request.session)}"
+        )
+    if found.has_ended:
+        raise Failure(
+            f"session {request.session} is closed: name the agent that a new one is to begin with: perdure chat "
+            f"AGENT.prompty --session {shell_word(request.session)}. "
+            f"What was said: {command_line('messages', request.session)}"
+        )
+    if request.fields or request.inputs or request.inputs_json:
+        raise UsageProblem("options and inputs are for an agent that is named: expected its .prompty file with them")
+
+
+def _recorded_code(memo: CommandMemo) -> UserCode:
+    """The code that the session was begun with, if it was by a command. Raises `UsageProblem`."""
+    if not memo.has_code:
+        return UserCode()
+    code = memo.load()
+    if memo.folder:
+        os.chdir(memo.folder)  # Tools find their files where the session was begun.
+    return code
+
+
+def _readable_id(new: _Given | None) -> str:
+    from ...client.starting import readable_id
+
+    assert new
+    return readable_id(new.agent.name or new.file.stem)
+
+
+def _new_queue(id: str, *, inside: bool) -> str:
+    return f"{DEFAULT_QUEUE}-{id}" if inside else DEFAULT_QUEUE
+
+
+async def _has_no_other_worker(server: Session, request: ChatRequest, found: FoundSession | None, id: str) -> bool:
+    """Whether only this command can execute the session's runs, on the embedded server."""
+    if server.embedded is None:
+        return False
+    queue = request.task_queue or (found.task_queue if found else DEFAULT_QUEUE)
+    # Such a queue has no workers but those of commands like this one, which come and go.
+    return queue == _new_queue(id, inside=True) or not await server.is_polled(queue)
+
+
+def _grace(*, inside: bool) -> dict[str, Any]:
+    return {"missing_tool_grace": 0.0} if inside else {}
+
+
+def _scripted(
+    new: _Given | None, memo: CommandMemo, found: FoundSession | None, stack: AsyncExitStack
+) -> Agent | Path | None:
+    """The agent, or None for the one that the session has; a scripted model is served while the stack is open."""
+    if not memo.scripted:
+        return new.file if new else None
+    if found and not found.has_ended and found.endpoint:
+        with suppress(OSError):  # Another terminal serves it.
+            stack.enter_context(script_at(found.endpoint, memo.scripted))
+        return None
+    return stack.enter_context(scripted_agent(new.agent, memo.scripted)) if new else None

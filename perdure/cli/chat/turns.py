@@ -1,0 +1,351 @@
+"""Shows the turns of a session, one after the other, as they come: this terminal's, and those begun elsewhere."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from contextlib import AsyncExitStack
+from typing import TYPE_CHECKING, NamedTuple
+
+from rich.text import Text
+
+from ...commands import command_line
+from ...conversation import Append
+from ...errors import RunError
+from ...text import counted, one_line, visible
+from ..ask_person import Detached, Menu
+from ..console import answer, describe_spending, say, short_call, to_json
+from ..follow import alongside, shown_to_the_end
+from ..problems import explain
+from ..server_connection import run_under_way
+from ..terminal import Terminal
+from ..under_way import FlowingText
+from ..view import WRITERS, Line, View, Writers, Written
+from ..worker_inside import mention_missing_worker
+from .screen import Screen
+
+if TYPE_CHECKING:
+    from ...client import RunHandle
+    from ...client import Session as Conversation
+    from ...client.sessions.reading import Turn
+    from ...events import RunEvent
+    from ...messages import Message
+    from ...protocol.outcome import RunResult
+    from ...protocol.run import RunInput
+    from ..server_connection import Session
+
+_EXCHANGES = 2
+"""How many of what a person has said are shown, with what followed."""
+_LINES = 12
+"""Of one message."""
+
+
+class Said(NamedTuple):
+    """A paragraph, and how it is shown."""
+
+    text: str
+    style: str = ""
+
+
+def last_part(messages: Sequence[Message]) -> Iterator[Said]:
+    """The end of the conversation, and a line about what is before it."""
+    shown = [message for message in messages if message.role != "system"]
+    asked = [place for place, message in enumerate(shown) if message.role == "user"]
+    start = asked[-_EXCHANGES] if len(asked) > _EXCHANGES else 0
+    if start:
+        yield Said(f"    … {counted(start, 'earlier message')}: /messages shows them", "dim")
+    yield from whole(shown[start:], _LINES)
+
+
+def whole(messages: Sequence[Message], lines: int | None = None) -> Iterator[Said]:
+    """All of it, instructions aside; of each message so many lines, None for all."""
+    for message in messages:
+        if message.role != "system":
+            yield from _said(message, lines)
+
+
+def typed(message: Message) -> str:
+    """What a person has said, as a terminal shows it."""
+    first, *others = message.text.split("\n")
+    return "\n".join([f"> {first}", *(f"  {other}" for other in others)])
+
+
+def _said(message: Message, lines: int | None) -> Iterator[Said]:
+    if message.role == "user":
+        yield Said(_folded(typed(message), lines), "bold")
+    elif message.role == "tool":
+        yield Said(f"      → {one_line(message.text, 300)}", "dim")
+    elif message.text.strip():
+        yield Said(_folded(message.text, lines))
+    for call in message.tool_calls:
+        yield Said(f"    ✓ {short_call(call.name, call.arguments)}", "dim")
+    for part in message.parts:
+        if part.kind != "text":
+            yield Said(f"    [{part.kind}]", "dim")
+
+
+def _folded(text: str, lines: int | None) -> str:
+    all_lines = text.strip("\n").split("\n")
+    if lines is None or len(all_lines) <= lines:
+        return "\n".join(all_lines)
+    return "\n".join([*all_lines[: lines - 1], f"    … {counted(len(all_lines) - lines + 1, 'more line')}"])
+
+
+_ROOM = 8
+"""Lines of the terminal that are left to what is over, and to what is being typed."""
+
+
+class TurnView(View):
+    """Shows one event after another above the line to type in.
+
+    Args:
+        run_id: The run that is the turn.
+        model: The name of its model; "" when that is not known.
+        below: Shows what is under way.
+        is_shown: Whether a message that the run has read was typed here, and is shown already.
+    """
+
+    def __init__(
+        self, run_id: str, model: str, below: Callable[[list[Text]], None], is_shown: Callable[[str], bool]
+    ) -> None:
+        super().__init__(run_id, model)
+        self._show_below = below
+        self._turn.is_shown = is_shown
+
+    def _writer(self, run_id: str, model: str) -> WrittenTurn:
+        self._turn = WrittenTurn(run_id, model, self._under_way, FlowingText(self._console))
+        return self._turn
+
+    def show_output(self, output: object) -> None:
+        """Show the turn's output, unless it was shown while it was written."""
+        if not self.has_shown(output):
+            self.end_line()
+            text = output if isinstance(output, str) else to_json(output)
+            for line in text.split("\n"):
+                for part in (*self._turn.flow.add(line, ""), *self._turn.flow.end()):
+                    self._print(Line(part))
+
+    def _refresh(self) -> None:
+        self._show_below([] if self._pauses else self._lines())
+
+    def _stop(self) -> None:
+        self._show_below([])
+
+    def _room(self) -> int:
+        return max(self._console.height - _ROOM, 1)
+
+
+class WrittenTurn(Written):
+    """The lines of a turn: without heads of iterations, for the text is what matters."""
+
+    @property
+    def flow(self) -> FlowingText:
+        """The text on its way to the terminal."""
+        return self._flow
+
+    is_shown: Callable[[str], bool] = staticmethod(lambda text: False)
+    """Whether a message that the run has read is on the terminal already."""
+    _has_begun = False
+
+    def writers(self) -> Writers:
+        """With others where a conversation looks different."""
+        return _WRITERS
+
+    def _said_more(self, event: RunEvent) -> Iterator[Line]:
+        if event.run_id is None:
+            yield from self._flowing(event)
+
+    def _read(self, event: RunEvent) -> Iterator[Line]:
+        """What the run has read that was typed elsewhere."""
+        if event.run_id is not None:
+            return
+        said = [each for change in event.operations if isinstance(change, Append) for each in change.messages]
+        for message in said if self._has_begun else ():
+            if message.role == "user" and not self.is_shown(message.text):
+                yield Line(Text(visible(typed(message)), style="bold"), is_cut=False)
+        self._has_begun = True
+
+    def _head(self, event: RunEvent, figures: str = "") -> Iterator[Line]:
+        yield from ()
+
+
+_WRITERS: Writers = {
+    **WRITERS,
+    "token": WrittenTurn._said_more,
+    "thinking": WrittenTurn._said_more,
+    "messages_updated": WrittenTurn._read,
+}
+
+_HINT = "what you type now, the agent reads meanwhile; /queue TEXT waits for the next turn"
+
+
+class Following:
+    """Follows one session for one terminal."""
+
+    def __init__(self, server: Session, conversation: Conversation, *, on_stdout: bool = False) -> None:
+        self._on_stdout = on_stdout
+        self._server = server
+        self._conversation = conversation
+        self._screen: Screen | None = None
+        self._menu: Menu | None = None
+        self._begun = asyncio.Event()
+        self._over: set[str] = set()
+        """Temporal's ids of the runs that need not be shown."""
+        self.current: RunHandle | None = None
+        """The run that is shown."""
+        self.unfinished: str | None = None
+        """The id of a run that was shown, and whose end was not."""
+        self.shown: Counter[str] = Counter()
+        """What was typed here, and is shown already where a run reads it."""
+        self.is_closing = False
+        """Whether the session was closed here."""
+        self.left = asyncio.Event()
+        """Set when the person has decided to leave."""
+
+    def begun(self) -> None:
+        """The session has a run, or will have one: it was sent a message."""
+        self._begun.set()
+
+    async def skip_what_is_over(self) -> RunInput | None:
+        """Show no run that has ended; returns what the one under way has begun with, if there is one."""
+        self.begun()
+        described = await self._server.client.get_workflow_handle(self._conversation.id).describe()
+        under_way = run_under_way(described)
+        async for turn in self._turns(wait=False):
+            if turn.run_id == under_way:
+                return await self._input(turn)
+            self._over.add(turn.first_run_id)
+        return None
+
+    def interrupt(self) -> None:
+        """What Ctrl-C does while nothing is typed: asks what is to become of the run, if one is under way."""
+        if self._menu:
+            self._menu.interrupt()
+        elif self._screen:
+            self._screen.write("    Ctrl-D leaves, and the session stays; /help lists what can be typed", "dim")
+
+    async def follow(self, screen: Screen) -> None:
+        """Show one turn after the other until the person leaves, whether or not the server answers all the while."""
+        from temporalio.service import RPCError
+
+        from ...client.reading.watch import RETRY_SECONDS, is_away
+
+        self._screen = screen
+        while not self.left.is_set():
+            await self._begun.wait()
+            self._begun.clear()
+            try:
+                await self._follow_to_its_end(screen)
+            except RPCError as error:
+                if not is_away(error):
+                    raise
+                self._begun.set()
+                await asyncio.sleep(RETRY_SECONDS)
+
+    async def _follow_to_its_end(self, screen: Screen) -> None:
+        async for turn in self._turns(wait=True):
+            if turn.first_run_id not in self._over:
+                await self._show(turn, screen)
+                self._over.add(turn.first_run_id)
+        if not await self._server.has_ended(self._conversation.id):
+            self._begun.set()  # a new session of that id has begun meanwhile
+        elif self.is_closing:
+            self.left.set()
+        elif not self._begun.is_set():
+            screen.write(f"    Session {self._conversation.id} is closed. The next message begins a new one.", "dim")
+
+    async def _turns(self, *, wait: bool) -> AsyncIterator[Turn]:
+        from ...client.sessions.reading import turns
+
+        client, id = self._server.client, self._conversation.id
+        link = (await client.get_workflow_handle(id).describe()).run_id
+        async for turn in turns(client, id, link, wait=wait):
+            yield turn
+
+    async def _input(self, turn: Turn) -> RunInput:
+        from ...history.link import read_input
+
+        return await read_input(self._server.client, turn.run_id, turn.first_run_id)
+
+    async def _show(self, turn: Turn, screen: Screen) -> None:
+        from ...client import RunHandle
+
+        handle = RunHandle(self._server.client, turn.run_id, origin=turn.first_run_id)
+        input = await self._input(turn)
+        for message in opening(input):
+            if not self._is_shown(message.text):
+                screen.write(typed(message), "bold")
+        model = input.agent.model.id if input.agent.model else ""
+        view = TurnView(handle.id, model, lambda lines: screen.show_below(lines, _HINT), self._is_shown)
+        terminal = Terminal(view, screen)
+        self.current, self.unfinished, self._menu = handle, handle.id, Menu(handle, terminal)
+        try:
+            await self._until_end(handle, view, terminal, self._menu)
+            self.unfinished = self.unfinished if self.left.is_set() else None
+        finally:
+            self.current = None
+            view.end_line()
+            menu, self._menu = self._menu, None
+            await menu.close()
+            screen.show_below([])
+
+    def _is_shown(self, text: str) -> bool:
+        """Whether it is, the first time that this is asked."""
+        if not self.shown[text]:
+            return False
+        self.shown[text] -= 1
+        return True
+
+    async def _until_end(self, handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> None:
+        async with AsyncExitStack() as stack:
+            await stack.enter_async_context(alongside(view.animate()))
+            await stack.enter_async_context(alongside(mention_missing_worker(self._server, handle.id)))
+            try:
+                result = await _shown(handle, view, terminal, menu)
+            except Detached:
+                self.left.set()
+                return
+            except RunError as error:
+                view.end_line()
+                _say_failure(handle, error)
+                return
+            except Exception as error:
+                if (explained := explain(error)) is None:
+                    raise
+                view.end_line()
+                say(f"    {explained.text}", "bad")
+                return
+        _show_result(handle, result, view)
+        if self._on_stdout:
+            answer(result.output, exact=True)
+
+
+async def _shown(handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> RunResult:
+    """The result, after all that the turn has done: nothing is held back for a menu any more."""
+    try:
+        return await shown_to_the_end(handle, view, terminal, menu)
+    finally:
+        await menu.close()
+
+
+def _say_failure(handle: RunHandle, error: RunError) -> None:
+    if error.kind == "cancelled":
+        say(f"    {handle.id} was cancelled", "bad")
+        return
+    say(f"    {handle.id} ended without an answer ({error.kind}): {error}", "bad")
+    say(f"    what it did: {command_line('show', handle.id)}", "faint")
+
+
+def opening(input: RunInput) -> list[Message]:
+    """What the turn has begun with: what was said since the one before."""
+    said = [message for message in input.messages if message.role == "user"]
+    return said if input.beginning else said[-1:]
+
+
+def _show_result(handle: RunHandle, result: RunResult, view: TurnView) -> None:
+    view.show_output(result.output)
+    view.end_line()
+    say(f"    {handle.id}: {describe_spending(result)}", "faint")
+    if result.is_incomplete:
+        say("    reached a limit: this answer is incomplete", "bad")

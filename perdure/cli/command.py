@@ -1,0 +1,172 @@
+"""Runs a command's coroutine: signals, log output and the exit code."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import logging.config
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from datetime import UTC, datetime
+from typing import Any, Literal, TextIO, get_args
+
+import typer
+
+from ..text import visible
+from . import console
+from .problems import DONE, INTERRUPTED, UsageProblem
+
+Level = Literal["debug", "info", "warning", "error"]
+Format = Literal["text", "json"]
+LEVEL_VARIABLE = "PERDURE_LOG_LEVEL"
+FORMAT_VARIABLE = "PERDURE_LOG_FORMAT"
+ABOUT = ("run", "tool", "call", "attempt")
+"""What a record may say beside its text: which run, tool, call and attempt its line is about."""
+
+_OTHERS: dict[str, str] = {"debug": "DEBUG", "info": "WARNING", "warning": "WARNING", "error": "ERROR"}
+"""perdure's level → that of all other libraries."""
+_CORE: dict[str, str] = {"debug": "INFO", "info": "WARN", "warning": "WARN", "error": "ERROR"}
+"""perdure's level → that of Temporal's core."""
+
+
+class TextFormatter(logging.Formatter):
+    """A record as lines of text, in which control characters are escaped."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        return visible(super().format(record))
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as a JSON object on one line."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        fields: dict[str, Any] = {
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+        }
+        about = {name: value for name in ABOUT if (value := getattr(record, name, None)) not in (None, "")}
+        exception = {"exception": record.exc_text} if record.exc_text else {}
+        return console.to_json({**fields, **about, **exception}, indent=None)
+
+
+class StderrHandler(logging.StreamHandler[TextIO]):
+    """Writes to what stderr is at the time: while a run is shown on a terminal, that puts log lines above the view."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        """`sys.stderr`."""
+        return sys.stderr
+
+
+def configure(default: Level, *, metrics: str | None = None) -> None:
+    """Set up the log of this process as the environment says, which the options have written; `default` is the level.
+
+    `metrics` is where metrics are served, if they are. Raises `UsageProblem` for a level or a format that does not
+    exist, and `ConfigurationError` where no metrics can be served.
+    """
+    level = _chosen(LEVEL_VARIABLE, default, get_args(Level))
+    form = _chosen(FORMAT_VARIABLE, "text", get_args(Format))
+    handler = {
+        "()": "perdure.cli.command.StderrHandler",
+        "formatter": form,
+        "filters": ["without secrets"],
+    }
+    logging.config.dictConfig(
+        {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "filters": {"without secrets": {"()": "perdure.redaction.WithoutSecrets"}},
+            "formatters": {
+                "text": {"()": TextFormatter, "format": "%(asctime)s %(levelname)s %(name)s: %(message)s"},
+                "json": {"()": JsonFormatter},
+            },
+            "handlers": {"stderr": handler},
+            "loggers": {"perdure": {"level": level.upper()}},
+            "root": {"level": _OTHERS[level], "handlers": ["stderr"]},
+        }
+    )
+    say_as_configured()
+    _set_up_core(_CORE[level], metrics)
+
+
+def _chosen(variable: str, default: str, known: tuple[str, ...]) -> str:
+    value = os.environ.get(variable, "").lower() or default
+    if value not in known:
+        raise UsageProblem(f"{variable} is {value!r}, expected one of: {', '.join(known)}")
+    return value
+
+
+def _set_up_core(level: str, metrics: str | None) -> None:
+    """Let Temporal's core log here too, instead of writing to the console in its own way, and serve metrics."""
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
+    forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
+    filter = TelemetryFilter(core_level=level, other_level="ERROR")
+    logged = LoggingConfig(filter=filter, forwarding=forwarding)
+    if metrics is None:
+        runtime = Runtime(telemetry=TelemetryConfig(logging=logged))
+    else:
+        from ..worker.metrics import metrics_runtime
+
+        runtime = metrics_runtime(metrics, logging=logged)
+    Runtime.set_default(runtime, error_if_already_set=False)
+
+
+def say_as_configured() -> None:
+    """From now on, what a command says has the form of its log."""
+    if os.environ.get(FORMAT_VARIABLE, "").lower() == "json":
+        console.say_as(_spoken)
+
+
+def _spoken(text: str, tone: console.Tone) -> str:
+    """What a command says, in the form of its log; "" for an empty line."""
+    level = logging.ERROR if tone == "bad" else logging.INFO
+    record = logging.LogRecord("perdure.cli", level, "", 0, text.strip(), None, None)
+    return JsonFormatter().format(record) if text.strip() else ""
+
+
+def execute(command: Coroutine[Any, Any, int | None], *, is_service: bool = False, metrics: str | None = None) -> None:
+    """Run the coroutine and end the command with the exit code that it returns; None is 0.
+
+    SIGTERM ends it as Ctrl-C does: it is cancelled, cleans up, and the exit code is 130. A service has no other
+    end, so after SIGTERM its exit code is 0. Raises `typer.Exit` with any other code than 0.
+
+    `metrics` is the `HOST:PORT` where this process serves metrics, for Prometheus. Raises `ConfigurationError` when
+    that is not possible.
+
+    A service logs for its operator, begun and ended runs included; other commands tell their user themselves what they
+    do, and log errors.
+    """
+    try:
+        configure("info" if is_service else "error", metrics=metrics)
+        code = asyncio.run(_until_sigterm(command, DONE if is_service else INTERRUPTED))
+    except KeyboardInterrupt:
+        code = INTERRUPTED
+    finally:
+        command.close()
+    if code:
+        raise typer.Exit(code)
+
+
+async def _until_sigterm(command: Coroutine[Any, Any, int | None], code_on_sigterm: int) -> int:
+    task = asyncio.ensure_future(command)
+    terminated = asyncio.Event()
+
+    def terminate() -> None:
+        terminated.set()
+        task.cancel()
+
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, terminate)
+    try:
+        return await task or DONE
+    except asyncio.CancelledError:
+        if not terminated.is_set():
+            raise
+        return code_on_sigterm

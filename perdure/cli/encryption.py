@@ -1,0 +1,163 @@
+"""`perdure codec-server`: lets the Temporal UI and CLI show payloads that are encrypted or compressed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+from urllib.parse import urlsplit
+
+import typer
+
+from ..errors import ConfigurationError
+from . import run_options as options
+from .command import execute
+from .console import answer, say
+from .problems import UsageProblem
+
+if TYPE_CHECKING:
+    from ..client.embedded.server import LocalServer
+    from ..payloads.codec_server.app import Access
+
+LOOPBACK = ("127.0.0.1", "localhost")
+DEFAULT_PORT = 8234
+DEFAULT_UIS = ("http://localhost:8233", "http://127.0.0.1:8233")
+
+
+def codec_server(
+    host: Annotated[str, typer.Option(metavar="ADDRESS", help="The address to listen at.")] = LOOPBACK[0],
+    port: Annotated[int, typer.Option(help="The port; 0 is any free one.")] = DEFAULT_PORT,
+    ui_origin: Annotated[
+        list[str] | None,
+        typer.Option(metavar="URL", help="Where a browser has the Temporal UI; default: the embedded server's."),
+    ] = None,
+    allow_namespace: Annotated[
+        list[str] | None, typer.Option(metavar="NAME", help="Decode only payloads of this namespace; default: all.")
+    ] = None,
+    authorize: Annotated[
+        str | None,
+        typer.Option(metavar="MODULE:FUNCTION", help="Called with headers and namespace; what is true lets in."),
+    ] = None,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
+) -> None:
+    """Serve what the Temporal UI and CLI need to show payloads, until Ctrl-C.
+
+    It decrypts with the keys of PERDURE_ENCRYPTION_KEY, unpacks what perdure compresses, and fetches what
+    PERDURE_STORAGE has. Whoever may ask it may read: PERDURE_CODEC_TOKEN is a token that every request must bring, and
+    --authorize a function that decides. Without either it listens on this machine only.
+    """
+    from ..payloads.encryption import encryption_from_environment
+
+    access = _access(allow_namespace or (), authorize, host)
+    if encryption_from_environment() is None:
+        say("No keys (PERDURE_ENCRYPTION_KEY): payloads are unpacked and fetched, and stay encrypted if they are.")
+    origins = [_origin(url) for url in ui_origin or DEFAULT_UIS]
+    execute(_serve(host, port, origins, access), is_service=True)
+
+
+def _access(namespaces: Sequence[str], authorize: str | None, host: str) -> Access:
+    from .user_code import load_named
+
+    with _extra():
+        from ..payloads.codec_server.app import TOKEN_VARIABLE, Access
+    found: list[Any] = list(load_named("--authorize", [authorize]).values()) if authorize else [None]
+    if len(found) != 1 or (authorize and not callable(found[0])):
+        raise UsageProblem(f"--authorize {authorize!r}: expected module:function or file.py:function")
+    access = Access(namespaces=namespaces, token=os.environ.get(TOKEN_VARIABLE, ""), authorize=found[0])
+    if access.is_open and host not in LOOPBACK:
+        raise UsageProblem(
+            f"--host {host}: everybody who reaches it could read every payload. Expected --authorize or "
+            f"{TOKEN_VARIABLE} with it, or --host {LOOPBACK[0]}"
+        )
+    return access
+
+
+def _origin(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc:
+        raise UsageProblem(f"--ui-origin {url!r}: expected the UI's address, such as https://temporal.example.com")
+    return f"{parts.scheme}://{parts.netloc}"
+
+
+@contextmanager
+def _extra() -> Iterator[None]:
+    """While the block imports. Raises `ConfigurationError` where the packages of the extra are missing."""
+    try:
+        yield
+    except ImportError as error:
+        raise ConfigurationError(
+            f"the codec server needs packages that are not installed ({error}): pip install 'perdure[serve]'"
+        ) from error
+
+
+async def _serve(host: str, port: int, origins: Sequence[str], access: Access) -> None:
+    async with _served(host, port, origins, access) as url:
+        say(f"Codec server: {url}   (UI: settings, codec server; CLI: --codec-endpoint {url})", "strong")
+        say(f"for the UI at: {', '.join(origins)}")
+        await asyncio.Event().wait()
+
+
+@asynccontextmanager
+async def _served(host: str, port: int, origins: Sequence[str], access: Access) -> AsyncIterator[str]:
+    from ..payloads.converter import converter_from_environment
+
+    with _extra():
+        from ..payloads.codec_server.app import codec_app, serving
+    hosts = LOOPBACK if host in LOOPBACK and access.is_open else ("*",)
+    app = codec_app(converter_from_environment(), access, ui_origins=origins, hosts=hosts)
+    async with serving(app, host, port) as url:
+        yield url
+
+
+@asynccontextmanager
+async def codec_for_ui(server: LocalServer) -> AsyncIterator[None]:
+    """While the block runs, the embedded server's UI shows encrypted payloads, if the environment says to encrypt.
+
+    Says so where that is not possible. Raises `ConfigurationError` for keys that can't be used.
+    """
+    from ..payloads.encryption import is_configured
+
+    if not is_configured():
+        yield
+        return
+    async with AsyncExitStack() as stack:
+        try:
+            await stack.enter_async_context(_served_for(server))
+            say(f"codec server:    {server.state.codec_endpoint}   (for the UI, which shows payloads decrypted)")
+        except ConfigurationError as error:
+            say(f"The Temporal UI shows payloads encrypted: {error}")
+        yield
+
+
+@asynccontextmanager
+async def _served_for(server: LocalServer) -> AsyncIterator[None]:
+    with _extra():
+        from ..payloads.codec_server.app import Access
+    endpoint = server.state.codec_endpoint
+    if not endpoint:
+        raise ConfigurationError(
+            "its server was started without encryption. End the perdure processes that use it, then start it again"
+        )
+    origins = [server.ui_url, server.ui_url.replace(*LOOPBACK)]
+    async with _served(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, Access()):
+        yield
+
+
+def encryption_key(
+    id: Annotated[
+        str | None, typer.Argument(metavar="[KEYID]", help="The key's id, which everybody may see; default: the date.")
+    ] = None,
+) -> None:
+    """Print a new key for PERDURE_ENCRYPTION_KEY.
+
+    Clients and workers need the same keys. To change to a new one, put it before the old ones, with a comma: the first
+    encrypts, all decrypt.
+    """
+    from ..payloads.encryption.keys import new_key
+
+    answer(new_key(id or datetime.now(UTC).date().isoformat()))
+    say("Keep it secret, and keep it: without it nobody can read what it has encrypted.", "faint")

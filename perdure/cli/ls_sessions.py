@@ -1,0 +1,252 @@
+"""Lists the sessions of the server: `perdure ls --sessions`."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from ..commands import decision_command, denial_command
+from ..text import one_line, visible
+from .ask_person import local_time, times
+from .console import answer, describe_call, describe_seconds, in_columns, say
+from .problems import Failure, explain
+from .server_connection import Session, run_under_way
+from .user_code import CommandMemo, read_memo
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
+
+    from ..agents import Agent
+
+
+async def list_sessions(server: Session, query: str, limit: int, *, as_json: bool) -> None:
+    """Print the sessions that the query finds, the newest first. Raises `RPCError`."""
+    from ..client.connection import server_time
+
+    found = [each async for each in server.client.list_workflows(query, limit=limit)]
+    now = await server_time(server.client) if found else 0.0
+    rows = [await _row(server.client, session, now) for session in found]
+    if as_json:
+        answer(rows)
+        return
+    if not rows:
+        say(f"No such sessions on {server.place}. Begin one: perdure chat AGENT.prompty")
+        return
+    for line in in_columns([["ID", "AGENT", "STATUS", "TURNS", "STARTED", "AGE"], *map(_cells, rows)]):
+        answer(line)
+
+
+async def _row(client: Client, session: WorkflowExecution, now: float) -> dict[str, Any]:
+    from ..protocol.search_attributes import AGENT, TENANT
+
+    run = None
+    if session.close_time is None:
+        run = run_under_way(await client.get_workflow_handle(session.id, run_id=session.run_id).describe())
+    return {
+        "id": session.id,
+        "agent": session.typed_search_attributes.get(AGENT) or await _in_memo(session, "agent"),
+        "status": "closed" if session.close_time else await _status(client, run),
+        "run": run,
+        "turns": await _turns(client, session),
+        "started": session.start_time.isoformat(timespec="seconds"),
+        "age": round(now - session.start_time.timestamp(), 1),
+        "taskQueue": session.task_queue,
+        "tenant": session.typed_search_attributes.get(TENANT),
+        "user": await _in_memo(session, "user"),
+    }
+
+
+async def _in_memo(session: WorkflowExecution, name: str) -> Any:
+    """None also when the memo can't be decoded with this process's converter."""
+    try:
+        return (await session.memo()).get(name)
+    except Exception:
+        # Whatever a converter raises: one session that can't be read must not hide the others.
+        return None
+
+
+async def _status(client: Client, run: str | None) -> str:
+    from ..protocol.search_attributes import STATUS
+
+    if run is None:
+        return "idle"
+    described = await client.get_workflow_handle(run).describe()
+    return "waiting" if described.typed_search_attributes.get(STATUS) == "waiting" else "running"
+
+
+async def _turns(client: Client, session: WorkflowExecution) -> int | None:
+    """How many turns it has had: the number of its last run. None where the server can't tell.
+
+    A session of the same id that has begun later has runs of its own.
+    """
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from ..protocol.names import WORKFLOW
+    from ..protocol.search_attributes import ORIGIN, quoted
+
+    query = f"WorkflowType = {quoted(WORKFLOW)} AND {ORIGIN.name} = {quoted(session.id)}"
+    if session.close_time is not None:
+        query += f" AND StartTime <= {quoted(session.close_time.isoformat())}"
+    try:
+        # What is under way comes first, then what has ended last.
+        last = [run.id.rpartition("/")[2] async for run in client.list_workflows(query, limit=1)]
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT:
+            raise
+        return None
+    return int(last[0]) if last and last[0].isdecimal() else 0
+
+
+def _cells(row: dict[str, Any]) -> list[str]:
+    status = row["status"] + (f" ({row['run']})" if row["run"] else "")
+    started = local_time(datetime.fromisoformat(row["started"]).timestamp())
+    turns = "" if row["turns"] is None else str(row["turns"])
+    agent = visible(one_line(str(row["agent"] or "?")))
+    return [row["id"], agent, status, turns, started, describe_seconds(row["age"])]
+
+
+@dataclass(frozen=True)
+class FoundSession:
+    """A session as the server has it, open or closed."""
+
+    description: WorkflowExecutionDescription
+    memo: CommandMemo
+    agent: Agent
+    """The one that it has begun with."""
+
+    @property
+    def task_queue(self) -> str:
+        """The queue whose workers execute it and its runs."""
+        return self.description.task_queue
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is closed."""
+        return self.description.close_time is not None
+
+    @property
+    def endpoint(self) -> str:
+        """Where its agent expects the model; "" for the provider's own."""
+        connection = self.agent.model.connection if self.agent.model else None
+        return (connection and connection.endpoint) or ""
+
+
+async def find_session(server: Session, id: str) -> FoundSession | None:
+    """The latest session of that id; None when there is none. Raises `Failure` for the id of something else."""
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from ..protocol.names import SESSION_WORKFLOW
+
+    try:
+        found = await server.client.get_workflow_handle(id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return None
+    if found.workflow_type != SESSION_WORKFLOW:
+        raise Failure(f"{id!r} is the id of a run, expected that of a session: `perdure ls --sessions` lists them")
+    return FoundSession(found, await read_memo(found), await _agent(server.client, id, found.run_id))
+
+
+async def _agent(client: Client, id: str, link: str) -> Agent:
+    from ..history.events import decode
+    from ..history.link import read_start
+    from ..protocol.session import SessionInput
+
+    started = await read_start(client, id, link)
+    return (await decode(client, started.input.payloads, SessionInput)).setup.agent
+
+
+AT_ONCE = 20
+"""So many runs are asked at the same time."""
+
+
+async def list_waiting(session: Session, query: str, limit: int, *, as_json: bool) -> None:
+    """Print the calls that wait, by run, those of the newest run first; `query` says which open runs are asked.
+
+    Raises `RPCError`, also for a query that the server does not take.
+    """
+    rows = await _rows(session.client, query, limit)
+    if as_json:
+        answer(rows)
+        return
+    if not rows:
+        say(f"No run on {session.place} waits for a person.")
+    for row in rows:
+        if "error" in row:
+            answer(f"{row['id']}  can't be read: {one_line(row['error'], 200)}")
+        for pending in row["pending"]:
+            answer(_line(row, pending))
+            answer(f"  or {denial_command(*_named(row, pending))}")
+
+
+async def _rows(client: Client, query: str, limit: int) -> list[dict[str, Any]]:
+    """A row for each run that waits, or can't be read; several are asked at once, in the order of the list."""
+    rows: list[dict[str, Any]] = []
+    async for ids in _batches(_candidates(client, query)):
+        rows += [row for row in await asyncio.gather(*(_waiting_row(client, id) for id in ids)) if row]
+        if len(rows) >= limit:
+            break
+    return rows[:limit]
+
+
+async def _batches(ids: AsyncIterator[str]) -> AsyncIterator[list[str]]:
+    batch: list[str] = []
+    async for id in ids:
+        batch.append(id)
+        if len(batch) == AT_ONCE:
+            yield batch
+            batch = []
+    yield batch
+
+
+async def _waiting_row(client: Client, id: str) -> dict[str, Any] | None:
+    from ..client import get_run
+
+    try:
+        status = await get_run(client, id).status()
+    except Exception as error:
+        # Whatever a reader raises: one run that can't be read must not hide the others.
+        text = explained.text if (explained := explain(error)) else f"{type(error).__name__}: {error}"
+        return {"id": id, "pending": [], "error": text}
+    # What waits in a called run is listed with that run.
+    pending = [each for each in status.pending_approvals if each.run_id is None]
+    if not pending:
+        return None
+    return {
+        "id": id,
+        "pending": [each.model_dump(mode="json", by_alias=True) for each in pending],
+        "queueWithoutWorker": status.queue_without_worker,
+        "workersAreBusy": status.workers_are_busy,
+    }
+
+
+async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
+    """The runs whose status says that they wait; where the namespace does not know the status, all open runs."""
+    from temporalio.service import RPCError, RPCStatusCode
+
+    from ..protocol.search_attributes import STATUS
+
+    try:
+        async for run in client.list_workflows(f"{query} AND {STATUS.name} = 'waiting'"):
+            yield run.id
+    except RPCError as error:
+        if error.status is not RPCStatusCode.INVALID_ARGUMENT or STATUS.name not in error.message:
+            raise
+        async for run in client.list_workflows(query):
+            yield run.id
+
+
+def _line(row: dict[str, Any], pending: dict[str, Any]) -> str:
+    call = describe_call(pending["name"], pending["arguments"])
+    how = decision_command(*_named(row, pending), kind=pending["kind"])
+    queue = row["queueWithoutWorker"]
+    missed = f", the workers of {queue!r} are busy" if row["workersAreBusy"] else f", no worker on {queue!r}"
+    return f"{row['id']}  {call}  {times(pending)}{missed if queue else ''}: {how}"
+
+
+def _named(row: dict[str, Any], pending: dict[str, Any]) -> tuple[str, str, str | None]:
+    return row["id"], pending["call_id"], pending["digest"]

@@ -1,0 +1,191 @@
+"""`perdure status`: print where a run stands."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ..commands import command_line, decision_command, denial_command
+from ..text import counted, format_usd, one_line
+from . import run_options as options
+from .ask_person import local_time, times
+from .command import execute
+from .console import answer, describe_call, say, to_json, waiting_shown
+from .follow import follow as follow_run
+from .follow import follow_to_the_end
+from .ls import tell_encrypted
+from .problems import DONE, FAILED
+from .server_connection import Session, open_run
+from .user_code import CommandMemo, read_memo
+from .worker_inside import waiting_text
+
+if TYPE_CHECKING:
+    from ..client import RunHandle
+    from ..messages import Message
+
+
+def status(id: options.RunId, as_json: options.AsJson = False) -> None:
+    """Print where a run stands."""
+    execute(_status(id, as_json))
+
+
+async def _status(id: str, as_json: bool) -> None:
+    from ..client import session as session_of
+    from ..history.chain import Chain
+    from ..payloads.encryption import EncryptionError
+    from .show import failure_of
+
+    memo = CommandMemo()
+    async with open_run(id) as (session, handle):
+        run_id = handle.id
+        try:
+            found, fork = await handle.status(), await handle.fork_of()
+            failure = await failure_of(Chain(session.client, run_id)) if found.status == "failed" else {}
+        except EncryptionError as error:
+            await tell_encrypted(session, run_id, error, as_json=as_json)
+            return
+        standing = await session_of(session.client, None, id).status() if id != run_id else None
+        if found.queue_without_worker:
+            memo = await read_memo(await session.client.get_workflow_handle(run_id).describe())
+    if as_json:
+        of = {"fork_of": fork.model_dump(mode="json", by_alias=True)} if fork else {}
+        among = {"session": {"id": id, **standing.model_dump(mode="json", by_alias=True)}} if standing else {}
+        why = {"failure": failure} if failure else {}
+        answer({**found.model_dump(mode="json", by_alias=True), **why, **of, **among})
+        return
+    if standing:
+        queued = f", {counted(standing.queued, 'message')} queued" if standing.queued else ""
+        answer(f"session {id}: {standing.status}, {counted(standing.turn, 'turn')}{queued}. Its run {run_id}:")
+    if fork:
+        answer(f"a fork of run {fork.run}, before its iteration {fork.at}")
+    usage = found.usage
+    answer(f"{found.status}, iteration {found.iteration}, {counted(found.model_calls, 'model call')}")
+    if failure:
+        answer(f"{failure['kind']}: {one_line(failure['message'], 200)}")
+        answer(f"  what it did: {command_line('show', run_id)}    what was said: {command_line('messages', run_id)}")
+    answer(f"tokens: {usage.input_tokens} in, {usage.output_tokens} out")
+    if found.cost_usd is not None:
+        answer(f"cost: {format_usd(found.cost_usd, unpriced=found.unpriced_calls)}")
+    if found.missing:
+        what, queue, since = ", ".join(found.missing.what), found.missing.task_queue, local_time(found.missing.since)
+        answer(f"waits for a worker of the task queue {queue!r} that has {what}, since {since}")
+    if found.held_up:
+        until = local_time(found.held_up.until)
+        answer(f"the model call is made again at {until}, after {found.held_up.kind}: {found.held_up.why}")
+    if found.waits_for_rate:
+        answer(f"the next model call waits for a permit: calls of {found.waits_for_rate} have a rate")
+    for pending in found.pending_approvals:
+        call, what = describe_call(pending.name, pending.arguments), "an answer" if pending.question else "approval"
+        named = (pending.run_id or run_id, pending.call_id, pending.digest)
+        how = decision_command(*named, kind=pending.kind)
+        answer(f"{call} waits for {what} {times(pending.model_dump())}: {how}")
+        answer(f"  or {denial_command(*named)}")
+    if found.queue_without_worker:
+        answer(waiting_text(run_id, found.queue_without_worker, memo, is_polled=found.workers_are_busy))
+
+
+def result(
+    id: options.RunId,
+    as_json: options.AsJson = False,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Show what the run does, on stderr.")] = False,
+    call: Annotated[
+        str | None, typer.Option("--call", metavar="CALL", help="Print the result of this tool call instead, whole.")
+    ] = None,
+    iteration: Annotated[
+        int | None, typer.Option("--iteration", metavar="N", help="The call's iteration, if several have that id.")
+    ] = None,
+) -> None:
+    """Wait for a run and print its answer; or print the result of one of its tool calls."""
+    if call is not None:
+        execute(_tool_result(id, call, iteration, as_json=as_json))
+    elif iteration is not None:
+        raise typer.BadParameter("goes with --call", param_hint="--iteration")
+    else:
+        execute(_result(id, as_json=as_json, is_watched=follow))
+
+
+async def _result(run_id: str, *, as_json: bool, is_watched: bool) -> int:
+    async with open_run(run_id) as (session, handle):
+        if is_watched:
+            return await follow_to_the_end(session, handle, quiet=False, as_json=as_json)
+        return await follow_run(session, handle, quiet=True, as_json=as_json, tells_busy=True)
+
+
+async def _tool_result(run_id: str, call_id: str, iteration: int | None, *, as_json: bool) -> int:
+    async with open_run(run_id) as (_, handle):
+        with waiting_shown():
+            found = await handle.tool_result(call_id, iteration=iteration)
+    if as_json:
+        answer(found.model_dump(mode="json", by_alias=True))
+        return DONE
+    answer(found.text, exact=True)
+    if media := [part for part in found.parts if part.kind != "text"]:
+        say(f"{counted(len(media), 'part')} besides the text: --json has all", "faint")
+    return DONE
+
+
+def messages(id: options.RunId, as_json: options.AsJson = False) -> None:
+    """Print the conversation of a run.
+
+    Runs that have ended keep their conversation.
+    """
+    execute(_messages(id, as_json))
+
+
+async def _messages(run_id: str, as_json: bool) -> None:
+    async with open_run(run_id) as (_, handle):
+        with waiting_shown():
+            said = await handle.messages()
+    if as_json:
+        answer([message.model_dump(mode="json", by_alias=True) for message in said])
+        return
+    for message in said:
+        answer(_paragraph(message))
+    say(counted(len(said), "message"), "faint")
+
+
+def _paragraph(message: Message) -> str:
+    calls = "".join(f"\n  → {describe_call(call.name, call.arguments)}" for call in message.tool_calls)
+    others = "".join(f"\n  [{part.kind}]" for part in message.parts if part.kind != "text")
+    return f"[{message.role}] {message.text}{others}{calls}\n"
+
+
+def watch(id: options.RunId, as_json: options.AsJson = False) -> None:
+    """Show what a run does until it ends, and print its answer.
+
+    Any run, wherever its workers are; one that is under way or has ended is shown from its beginning. On a terminal,
+    waiting approvals and questions can be answered here, and Ctrl-C asks whether to detach, cancel or steer.
+
+    As JSON, its events, one per line, with those of the runs that it calls.
+    """
+    execute(_watch(id, as_json))
+
+
+async def _watch(run_id: str, as_json: bool) -> int:
+    async with open_run(run_id) as (session, handle):
+        if as_json:
+            return await _write_events(handle)
+        await _announce(session, handle)
+        return await follow_to_the_end(session, handle, quiet=False, as_json=False)
+
+
+async def _announce(session: Session, handle: RunHandle) -> None:
+    from .user_code import read_recorded
+
+    recorded = await read_recorded(session.client, handle.id)
+    agent, model = recorded.input.agent, recorded.input.agent.model
+    named = f"model {model.id} of {model.provider_key}" if model else "no model declared"
+    say(f"Run {handle.id}: agent {agent.name or 'without a name'}, {named}, {session.place}", "strong")
+
+
+async def _write_events(handle: RunHandle) -> int:
+    from ..events import TERMINAL_EVENTS, as_changes
+
+    code = FAILED
+    with waiting_shown():
+        async for event in handle.stream(children=True):
+            answer(to_json(as_changes(event), indent=None))
+            if event.run_id is None and event.type in TERMINAL_EVENTS:
+                code = DONE if event.type == "done" else FAILED
+    return code

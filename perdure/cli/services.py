@@ -1,0 +1,130 @@
+"""`perdure dev`: run the server, its UI and a reloading worker in one terminal."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from . import run_options as options
+from .command import execute
+from .console import answer, say
+from .encryption import codec_for_ui
+from .problems import FAILED
+from .run_options import chosen
+from .server_connection import Session, open_session
+from .worker_inside import DEFAULT_QUEUE
+
+if TYPE_CHECKING:
+    from ..client.connection import Registration
+    from ..client.embedded.server import LocalServer
+
+
+def server(port: options.Port = None, ui_port: options.UiPort = None, as_json: options.AsJson = False) -> None:
+    """Run the embedded server and its UI until Ctrl-C.
+
+    Its runs are kept in the data folder. It ends with the last perdure command that uses it.
+    """
+    execute(_serve(port, ui_port, as_json), is_service=True)
+
+
+async def _serve(port: int | None, ui_port: int | None, as_json: bool) -> None:
+    from ..client.embedded.server import LocalServer
+
+    async with LocalServer(port=port, ui_port=ui_port) as running:
+        say_where(running, as_json=as_json)
+        async with codec_for_ui(running):
+            await asyncio.Event().wait()
+
+
+def say_where(running: LocalServer, *, as_json: bool) -> None:
+    """Say where the server, its UI and its data are."""
+    say(f"Temporal server: {running.address}   (for other programs: TEMPORAL_ADDRESS={running.address})", "strong")
+    say(f"Temporal UI:     {running.ui_url}")
+    say(f"data folder:     {running.folder}")
+    if as_json:
+        answer({"address": running.address, "uiUrl": running.ui_url, "dataFolder": str(running.folder)})
+
+
+def dev(
+    tools: options.Tools = None,
+    guardrails: options.GuardrailNames = None,
+    compactor: options.Compactors = None,
+    credentials: options.Credentials = None,
+    task_queue: options.TaskQueue = DEFAULT_QUEUE,
+    prompt_root: options.PromptRoot = None,
+    mock: options.Mock = False,
+    watch: options.Watch = None,
+    port: options.Port = None,
+    ui_port: options.UiPort = None,
+    metrics_port: options.MetricsPort = None,
+    metrics_address: options.MetricsAddress = None,
+    log_level: options.LogLevel = None,
+    log_format: options.LogFormat = None,
+    as_json: options.AsJson = False,
+) -> None:
+    """Run the server, its UI and a reloading worker until Ctrl-C.
+
+    The server is the embedded one. The worker restarts when a file in a watched folder changes.
+    """
+    from .worker import named_code, worker_arguments
+
+    named = named_code(tools, guardrails, compactor, credentials)
+    metrics = chosen(metrics_port, metrics_address)
+    command = worker_arguments(named, task_queue, prompt_root, grace=5.0, metrics=metrics, mock=mock)
+    execute(_develop(command, watch or [Path.cwd()], port, ui_port, as_json), is_service=True)
+
+
+async def _develop(
+    command: list[str], folders: list[Path], port: int | None, ui_port: int | None, as_json: bool
+) -> None:
+    from ..client.embedded.server import LocalServer
+    from ..worker_limits import OPEN
+    from .worker import supervise
+
+    async with LocalServer(port=port, ui_port=ui_port) as server:
+        say_where(server, as_json=as_json)
+        async with codec_for_ui(server):
+            say("run an agent in another terminal: perdure run AGENT.prompty    stop: Ctrl-C")
+            await supervise(command, folders, {"TEMPORAL_ADDRESS": server.address, **OPEN.as_environment()})
+
+
+def setup(as_json: options.AsJson = False) -> None:
+    """Register what runs are found by (search attributes) in the server's namespace.
+
+    Needed once for each namespace, with the rights of an administrator; the embedded server has them. Exit code 1 when
+    one exists with another type.
+    """
+    execute(_set_up(as_json))
+
+
+async def _set_up(as_json: bool) -> int:
+    from ..client.connection import set_up_namespace
+
+    async with open_session() as session:
+        found = await set_up_namespace(session.client)
+        _tell(session, found, as_json)
+    return FAILED if found.mismatched else 0
+
+
+def _tell(session: Session, found: Registration, as_json: bool) -> None:
+    from ..client.connection import type_name
+    from ..protocol.search_attributes import ALL
+
+    namespace = session.client.namespace
+    expected = {key.name: type_name(int(key.indexed_value_type)) for key in ALL}
+    wrong = [{"name": name, "type": type, "expected": expected[name]} for name, type in found.mismatched.items()]
+    if as_json:
+        place = {"address": session.client.service_client.config.target_host, "namespace": namespace}
+        answer({**place, "existing": found.existing, "added": found.added, "mismatched": wrong})
+    else:
+        for name, type in expected.items():
+            state = "added" if name in found.added else "exists" if name in found.existing else "has another type"
+            answer(f"{name:<16} {type:<8} {state}")
+    for each in wrong:
+        say(
+            f"{each['name']} exists in the namespace {namespace!r} as {each['type']}, expected {each['expected']}: "
+            "runs leave it unset there. If nothing else uses it, type: temporal operator search-attribute remove "
+            f"--namespace {namespace} --name {each['name']} --yes, and then again: perdure setup",
+            "bad",
+        )

@@ -1,0 +1,118 @@
+"""The workers of a task queue: one inside this process, and whether any polls the queue."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from typing import TYPE_CHECKING
+
+from ..commands import command_line, shell_word
+from .console import say
+from .server_connection import Session
+from .user_code import CommandMemo, UserCode, read_memo
+
+if TYPE_CHECKING:
+    from temporalio.client import Client, WorkflowExecutionDescription
+
+DEFAULT_QUEUE = "perdure"
+_UNBEGUN = 2
+"""Events of a run that no worker has begun with: its start, and its first task."""
+
+
+@asynccontextmanager
+async def worker_inside(
+    session: Session, *, task_queue: str, code: UserCode, mock: bool = False
+) -> AsyncIterator[None]:
+    """Run a worker in this process, with a connection of its own, while the block runs."""
+    from ..trace.environment import exporting
+    from ..worker import create_worker
+    from ..worker_limits import OPEN
+
+    client = await session.connect_again()
+    async with (
+        exporting(say) as traces,
+        create_worker(
+            client,
+            task_queue=task_queue,
+            tools=code.tools,
+            registered_tools=not code.names_its_tools,
+            guardrails=code.guardrails,
+            compactors=code.compactors,
+            mock=mock,
+            credentials=code.credentials,
+            limits=OPEN,
+            graceful_shutdown_timeout=timedelta(seconds=2),
+            tracer_provider=traces,
+        ),
+    ):
+        session.works = True
+        yield
+
+
+async def mention_missing_worker(
+    session: Session, run_id: str, *, helps: bool = False, only_missing: bool = False
+) -> None:
+    """Say how to start a worker whenever nobody takes up what the run waits with; each time once.
+
+    With `only_missing`, not of workers that may merely be busy, nor of what this command does about a missing one.
+
+    One that `helps` becomes that worker, on the embedded server, for a run that none has begun with: one that was
+    begun may need tools that this process does not have.
+    """
+    from ..client.connection import PATIENCE_SECONDS, has_waited
+
+    said = False
+    while True:
+        await asyncio.sleep(PATIENCE_SECONDS)
+        if (run := await _described(session.client, run_id)) is None:
+            continue
+        waits = has_waited(run) and not session.works
+        is_polled = waits and await session.is_polled(run.task_queue)
+        if waits and not is_polled and helps and session.embedded and run.history_length <= _UNBEGUN:
+            if not only_missing:
+                say(f"No worker polls the task queue {run.task_queue!r} any more: this command executes run {run_id}")
+            async with worker_inside(session, task_queue=run.task_queue, code=UserCode()):
+                await asyncio.Event().wait()
+        if waits and not said and not (is_polled and only_missing):
+            memo = await read_memo(run)
+            say(waiting_text(run_id, run.task_queue, memo, is_polled=is_polled), "strong")
+        said = waits and not (is_polled and only_missing)
+
+
+async def _described(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
+    """The run; None while the server does not answer."""
+    from temporalio.service import RPCError
+
+    from ..client.reading.watch import is_away
+
+    try:
+        return await client.get_workflow_handle(run_id).describe()
+    except RPCError as error:
+        if not is_away(error):
+            raise
+        return None
+
+
+def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: bool = False) -> str:
+    """What to tell of a run that no worker takes up, and what to type."""
+    resume = f"{resume_command(run_id)} (with its own tools), or " if memo.has_code else ""
+    command = f"in another terminal: {resume}{worker_command(task_queue)}"
+    if is_polled:
+        return (
+            f"Run {run_id} waits: the workers on the task queue {task_queue!r} have not taken up its next step yet. "
+            f"They are busy, or ended a short while ago. Start another one {command}"
+        )
+    return f"Run {run_id} waits: a worker on the task queue {task_queue!r} is missing. Start one {command}"
+
+
+def resume_command(run_id: str) -> str:
+    """What to type to start a worker for one run, with the code that the run's own command was given."""
+    return command_line("resume", run_id)
+
+
+def worker_command(task_queue: str, code: UserCode | None = None) -> str:
+    """What to type to start a worker for the queue."""
+    queue = "" if task_queue == DEFAULT_QUEUE else f" --task-queue {shell_word(task_queue)}"
+    return f"perdure worker{queue}{code.as_options() if code else ' --tools module:functions'}"

@@ -1,0 +1,288 @@
+"""Reads a run together with the runs that it has called, and those that they have called in turn."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import re
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from ...errors import RunNotFound
+from ...events import TERMINAL_EVENTS, RunEvent
+from ...protocol.outcome import RunStatus
+
+_BRANCH = re.compile(r"\d{1,18}-\d{1,18}")
+
+
+@dataclass
+class Place:
+    """Where a reader stands in a run, and in those of its called runs that have begun and not ended there."""
+
+    own: str = "0"
+    called: dict[str, str] = field(default_factory=dict)
+    """The end of the run's id, such as `3-0` → the reader's position in it, which may be one of several runs too."""
+
+    @classmethod
+    def at(cls, after: int | str) -> Place:
+        """The place of a position. Raises ValueError for what is none; `own` is checked by whoever uses it."""
+        own, bracket, rest = str(after).partition("(")
+        if bracket and not rest.endswith(")"):
+            raise ValueError(f"{after!r} is no position in a run, expected the `position` of one of its events")
+        branches = dict(_branches(rest[:-1])) if bracket else {}
+        return cls(own, branches)
+
+    def __str__(self) -> str:
+        called = ",".join(f"{key}={position}" for key, position in sorted(self.called.items()))
+        return f"{self.own}({called})" if called else self.own
+
+    def moved(self, event: RunEvent, run: str | None) -> RunEvent:
+        """The event, of the run itself or of a called one, with the place after it."""
+        if run is not None:
+            self.called[branch_of(run)] = event.position
+            return event.model_copy(update={"position": str(self), "run_id": event.run_id or run})
+        self.own = event.position
+        return event.model_copy(update={"position": str(self)})
+
+
+def _branches(text: str) -> Iterator[tuple[str, str]]:
+    """`1-0=5,1-1=7(2-0=3)` in its parts. Raises ValueError."""
+    start = depth = 0
+    for end, character in enumerate(f"{text},"):
+        depth += (character == "(") - (character == ")")
+        if character == "," and depth == 0:
+            key, equals, position = text[start:end].partition("=")
+            if not equals or not _BRANCH.fullmatch(key):
+                raise ValueError(f"{text!r} is no position in called runs, expected the `position` of an event")
+            yield key, position
+            start = end + 1
+    if depth:
+        raise ValueError(f"{text!r} is no position in called runs: its brackets do not match")
+
+
+def branch_of(run: str) -> str:
+    """What tells a called run from the others of its caller: the end of its id."""
+    return run.rpartition("/")[2]
+
+
+logger = logging.getLogger("perdure")
+
+LATE_SECONDS = 5.0
+"""A called run that has ended is read to its end in this time, or is heard from."""
+AHEAD = 1000
+"""So many events are read before they are asked for."""
+
+
+class Readable(Protocol):
+    """What is needed of the handle on a run."""
+
+    id: str
+
+    def called(self, id: str, first_run_id: str | None = None) -> Readable:
+        """The handle on a run that this one has called."""
+
+    async def events(self, after: int | str = 0) -> list[RunEvent]: ...
+
+    def stream(self, after: int | str = 0) -> AsyncIterator[RunEvent]: ...
+
+    async def status(self) -> RunStatus: ...
+
+
+class Open:
+    """The called runs that have begun and not ended, as the caller's events tell."""
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[tuple[int, str | None], str]] = []
+        self.origins: dict[str, str] = {}
+        """Run → its first link."""
+
+    def __iter__(self) -> Iterator[str]:
+        return iter([run for _, run in self._runs])
+
+    def follow(self, event: RunEvent) -> str | None:
+        """Take note of an event of the caller; returns the run that it begins or ends, if any."""
+        call = (event.iteration, event.call_id)
+        if event.type == "child_started":
+            self._runs.append((call, event.data["run_id"]))
+            self.origins[event.data["run_id"]] = event.data["first_run_id"]
+            return self._runs[-1][1]
+        if event.type == "tool_result":
+            for number, (of, run) in enumerate(self._runs):
+                if of == call:
+                    del self._runs[number]
+                    return run
+        return None
+
+
+async def _open_at(handle: Readable, place: Place) -> Open:
+    """The called runs that are under way at that place of the caller."""
+    open = Open()
+    seq = int(re.match(r"\d{0,18}", place.own)[0] or 0)  # type: ignore[index]
+    for event in await handle.events() if seq else []:
+        if event.seq <= seq:
+            open.follow(event)
+    return open
+
+
+async def family_events(handle: Readable, after: int | str = 0) -> list[RunEvent]:
+    """The events after that position, of the run and of the runs that it has called.
+
+    The events of a called run stand between its `child_started` and its `tool_result`; those of several that ran
+    together are in the order of time. Raises ValueError for an `after` that is no position.
+    """
+    place = Place.at(after)
+    own = await handle.events(place.own)
+    open = await _open_at(handle, place)
+    ahead = {
+        run: await _called_events(handle.called(run, open.origins[run]), place.called.get(branch_of(run), "0"))
+        for run in open
+    }
+    place.called = {branch_of(run): place.called.get(branch_of(run), "0") for run in ahead}
+    told: list[RunEvent] = []
+
+    def tell(until: float | None, runs: Mapping[str, list[RunEvent]]) -> None:
+        """The next events of these runs, as long as they are not later."""
+        while due := [(events[0].time, called) for called, events in runs.items() if events]:
+            time, called = min(due)
+            if until is not None and time > until:
+                return
+            told.append(place.moved(runs[called].pop(0), called))
+
+    for event in own:
+        tell(event.time, ahead)
+        if event.type in TERMINAL_EVENTS:
+            tell(None, ahead)
+        if (run := open.follow(event)) is None:
+            pass
+        elif event.type == "child_started":
+            ahead[run] = await _called_events(handle.called(run, open.origins[run]), "0")
+            place.called[branch_of(run)] = "0"
+        else:
+            tell(None, {run: ahead.pop(run, [])})
+            place.called.pop(branch_of(run), None)
+        told.append(place.moved(event, None))
+    tell(None, ahead)
+    return told
+
+
+async def _called_events(called: Readable, after: str) -> list[RunEvent]:
+    try:
+        return await family_events(called, after)
+    except RunNotFound as error:
+        logger.warning("the events of a called run can't be read: %s", error)
+        return []
+
+
+async def family_stream(handle: Readable, after: int | str = 0) -> AsyncGenerator[RunEvent, None]:
+    """The same events as they come, until the terminal event of the run. Raises ValueError as `family_events` does."""
+    place = Place.at(after)
+    family = _Family(handle, place, await _open_at(handle, place))
+    try:
+        async for event in family.events():
+            yield event
+    finally:
+        await family.close()
+
+
+class _Family:
+    """One run and those that it has called, each followed by a task."""
+
+    def __init__(self, handle: Readable, place: Place, open: Open) -> None:
+        self._handle = handle
+        self._place = place
+        self._open = open
+        self._queue: asyncio.Queue[tuple[str | None, RunEvent] | None] = asyncio.Queue(AHEAD)
+        self._called: dict[str, asyncio.Task[None]] = {}
+        self._own: asyncio.Task[None] | None = None
+        self._given = 0
+        """How many events of called runs were read."""
+        self._ended: dict[int, str] = {}
+        """The number of the event that tells it → the called run that has ended."""
+
+    async def events(self) -> AsyncIterator[RunEvent]:
+        place = self._place
+        for run in self._open:
+            self._follow(run, place.called.setdefault(branch_of(run), "0"))
+        place.called = {branch_of(run): place.called[branch_of(run)] for run in self._open}
+        self._own = asyncio.create_task(self._follow_own(place.own))
+        while (news := await self._queue.get()) is not None:
+            of, event = news
+            if of is None and event.type == "child_started":
+                place.called[branch_of(event.data["run_id"])] = "0"
+            elif event.type == "tool_result" and of is None and (ended := self._ended.pop(event.seq, None)):
+                place.called.pop(branch_of(ended), None)
+            yield place.moved(event, of)
+        await self._own
+
+    async def _follow_own(self, after: str) -> None:
+        try:
+            async with aclosing(self._handle.stream(after)) as events:  # type: ignore[type-var]
+                async for event in events:
+                    await self._take(event)
+        except Exception:
+            await self._queue.put(None)
+            raise
+        await self._queue.put(None)
+
+    async def _take(self, event: RunEvent) -> None:
+        run = self._open.follow(event)
+        if run is not None and event.type == "tool_result":
+            self._ended[event.seq] = run
+            await self._end_of(run)
+        await self._queue.put((None, event))
+        if run is not None and event.type == "child_started":
+            self._follow(run, "0")
+
+    async def _end_of(self, run: str) -> None:
+        """Wait until all events of a called run are given. One that its caller has given up on may never end."""
+        task = self._called[run]
+        while not task.done():
+            given = self._given
+            await asyncio.wait([task], timeout=LATE_SECONDS)
+            if not task.done() and given == self._given and not self._queue.full():
+                logger.warning("the called run %s goes on, although its call has its result", run)
+                task.cancel()
+                return
+        task.result()
+
+    def _follow(self, run: str, after: str) -> None:
+        self._called[run] = asyncio.create_task(self._follow_called(run, after))
+
+    async def _follow_called(self, run: str, after: str) -> None:
+        try:
+            async with aclosing(family_stream(self._handle.called(run, self._open.origins[run]), after)) as events:
+                async for event in events:
+                    await self._queue.put((run, event))
+                    self._given += 1
+        except RunNotFound as error:
+            logger.warning("the events of a called run can't be read: %s", error)
+
+    async def close(self) -> None:
+        """Follow nothing any longer."""
+        tasks = [task for task in (self._own, *self._called.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def with_called(handle: Readable, status: RunStatus) -> RunStatus:
+    """The status with what waits for a person in the runs that this one has called; each names its run."""
+    found = await asyncio.gather(*(_status_of(handle.called(run)) for run in status.children))
+    waiting = [
+        pending.model_copy(update={"run_id": pending.run_id or run})
+        for run, of in zip(status.children, found, strict=True)
+        for pending in of.pending_approvals
+    ]
+    if not waiting:
+        return status
+    shown = "waiting_for_approval" if status.status == "running" else status.status
+    return status.model_copy(update={"status": shown, "pending_approvals": [*status.pending_approvals, *waiting]})
+
+
+async def _status_of(handle: Readable) -> RunStatus:
+    try:
+        return await handle.status()
+    except RunNotFound:
+        return RunStatus(status="running")

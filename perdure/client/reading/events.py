@@ -1,0 +1,229 @@
+"""Where a reader stands in a run's events: between two of them, or in the middle of a text that the model writes."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Collection, Generator, Iterator
+from dataclasses import dataclass, replace
+from hashlib import blake2b
+from typing import Any, Literal, NamedTuple
+
+from temporalio.api.enums.v1 import PendingActivityState
+from temporalio.api.workflow.v1 import PendingActivityInfo
+
+from ...event_data import EventType
+from ...events import RunEvent, progress_data
+from ...history.chain import Chain
+from ...protocol import activities
+from ...protocol.activities import StreamedText
+from ...tool_calls import ToolProgress, progress_of
+
+logger = logging.getLogger("perdure")
+
+_TOOLS = (activities.TOOL_PREFIX, activities.RUN_TOOL)
+
+
+class Speech(NamedTuple):
+    """What one attempt of a model call has said so far."""
+
+    call: str
+    """Names the attempt within its link: the activity's id, and which of the activity's attempts has said it."""
+    said: StreamedText
+
+
+class Heard(NamedTuple):
+    """What is being told in a link."""
+
+    speech: Speech | None = None
+    """None when no model call is under way, or none that has spoken."""
+    progress: tuple[ToolProgress, ...] = ()
+    """Of the tool calls under way that have told it."""
+
+
+async def listen(chain: Chain, run_id: str) -> Heard:
+    """What is being told in this link. Raises `RPCError` when the server can't be asked."""
+    pending = (await chain.handle(run_id).describe()).raw_description.pending_activities
+    telling = list(filter(_is_telling, pending))
+    speaking = next((each for each in telling if each.activity_type.name == activities.CALL_MODEL), None)
+    working = [each for each in telling if each.activity_type.name.startswith(_TOOLS)]
+    told = [await _progress(chain, each) for each in working]
+    return Heard(await _speech(chain, speaking) if speaking else None, tuple(filter(None, told)))
+
+
+async def _speech(chain: Chain, speaking: PendingActivityInfo) -> Speech:
+    (said,) = await chain.client.data_converter.decode(list(speaking.heartbeat_details.payloads), [StreamedText])
+    return Speech(f"{speaking.activity_id}-{said.attempt}", said)
+
+
+async def _progress(chain: Chain, working: PendingActivityInfo) -> ToolProgress | None:
+    try:
+        (told,) = await chain.client.data_converter.decode([working.heartbeat_details.payloads[-1]])
+    except Exception as error:
+        # The tool's own details, in whatever form.
+        logger.debug("what a tool tells can't be read: %r", error)
+        return None
+    return progress_of(told)
+
+
+def _is_telling(pending: PendingActivityInfo) -> bool:
+    """Whether it has told something and is not between two attempts."""
+    is_started = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
+    return is_started and bool(pending.heartbeat_details.payloads)
+
+
+_POSITION = re.compile(
+    r"(?P<seq>\d{1,18})"
+    r"(?:@(?P<iteration>\d{1,18})\.(?P<call>[\w-]{1,100})"
+    r"\.(?P<thinking>\d{1,18})\.(?P<text>\d{1,18})\.(?P<digest>[0-9a-f]{16})"
+    r"(?:-(?P<thought>[0-9a-f]{16}))?)?"
+)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """How much of what one attempt of a model call says the reader has."""
+
+    iteration: int
+    call: str
+    """The attempt, as `Speech.call` names it."""
+    thinking: int = 0
+    """Characters."""
+    text: int = 0
+    digest: str = ""
+    """Of the text that was shown: what another attempt says differs from it, sooner or later."""
+    thought: str = ""
+    """The same of the thinking; "" when none was shown."""
+
+    def begins(self, text: str) -> bool:
+        """Whether what was shown is the beginning of this text."""
+        return len(text) >= self.text and _digest(text[: self.text]) == self.digest
+
+    def begins_thinking(self, text: str) -> bool:
+        """Whether the thinking that was shown is the beginning of this one."""
+        return len(text) >= self.thinking and self.thought in ("", _digest(text[: self.thinking]))
+
+    def __str__(self) -> str:
+        thought = f"-{self.thought}" if self.thought else ""
+        return f"@{self.iteration}.{self.call}.{self.thinking}.{self.text}.{self.digest}{thought}"
+
+
+class Cursor:
+    """Gives a reader every event once, and every character of a text once.
+
+    `after` is the `position` or the `seq` of the last event that the reader has. Raises ValueError for anything else.
+    """
+
+    def __init__(self, after: int | str = 0) -> None:
+        self.seq, self._shown = _parsed(after)
+        self._told: tuple[ToolProgress, ...] = ()
+        self._thinking: RunEvent | None = None
+
+    @property
+    def position(self) -> str:
+        """Where the reader is, for another cursor to go on from."""
+        return f"{self.seq}{self._shown or ''}"
+
+    def recorded(self, event: RunEvent) -> Iterator[RunEvent]:
+        """What the reader gets for the next event of the log: not the text again that it was shown live."""
+        shown, self._shown = self._shown, None
+        if shown is None or event.iteration != shown.iteration or event.type == "llm_complete":
+            self.seq = event.seq
+            yield event
+        elif event.type == "thinking":
+            yield from self._whole_thinking(event, shown)
+        elif event.type != "token":
+            # The call is under way, or made again: the text is still on the reader's screen.
+            self.seq, self._shown = event.seq, shown
+            yield event.model_copy(update={"position": self.position})
+        else:
+            yield from self._whole(event, shown)
+
+    def live(self, speech: Speech) -> Iterator[RunEvent]:
+        """What the model has said since the last time; another attempt begins with `text_reset`."""
+        shown = self._shown
+        if shown is None or not _same(shown, speech):
+            self._shown = Shown(speech.said.iteration, speech.call, digest=_digest(""))
+            if shown and shown.iteration == speech.said.iteration and (shown.text or shown.thinking):
+                yield self._event("text_reset", speech.said.iteration)
+        yield from self._more("thinking", speech)
+        yield from self._more("token", speech)
+
+    def is_news(self, progress: Collection[ToolProgress]) -> bool:
+        """Whether the reader was not told of it yet."""
+        return any(each not in self._told for each in progress)
+
+    def progress(self, told: tuple[ToolProgress, ...]) -> Iterator[RunEvent]:
+        """What tools have told since the last time. It moves nothing: who goes on from there is told it again."""
+        before, self._told = self._told, told
+        for each in told:
+            if each not in before:
+                event = self._event("tool_progress", each.iteration, **progress_data(each))
+                yield event.model_copy(update={"call_id": each.call_id})
+
+    def _whole(self, event: RunEvent, shown: Shown) -> Iterator[RunEvent]:
+        """The recorded text, of which a part was shown, or a part of what an earlier attempt said."""
+        text = event.data["token"]
+        if shown.begins(text):
+            rest = text[shown.text :]
+        else:
+            yield from self._reset(shown, event.iteration)
+            rest = text
+            if self._thinking and self._thinking.iteration == event.iteration:
+                yield self._event("thinking", event.iteration, **self._thinking.data)
+        self.seq, self._shown = event.seq, None
+        if rest:
+            yield event.model_copy(update={"data": {"token": rest}})
+
+    def _whole_thinking(self, event: RunEvent, shown: Shown) -> Iterator[RunEvent]:
+        """The recorded thinking, of which a part was shown, or a part of what an earlier attempt thought."""
+        text, self._thinking = event.data["token"], event
+        if not shown.begins_thinking(text):
+            shown = yield from self._reset(shown, event.iteration)
+        rest = text[shown.thinking :]
+        self.seq, self._shown = event.seq, replace(shown, thinking=len(text), thought=_digest(text))
+        if rest:
+            yield event.model_copy(update={"data": {"token": rest}, "position": self.position})
+
+    def _reset(self, shown: Shown, iteration: int) -> Generator[RunEvent, None, Shown]:
+        """Say that what was shown is void; returns what has taken its place: nothing."""
+        self._shown = nothing = Shown(shown.iteration, shown.call, digest=_digest(""))
+        yield self._event("text_reset", iteration)
+        return nothing
+
+    def _more(self, type: Literal["thinking", "token"], speech: Speech) -> Iterator[RunEvent]:
+        assert self._shown is not None
+        said = speech.said.thinking if type == "thinking" else speech.said.text
+        known = self._shown.thinking if type == "thinking" else self._shown.text
+        if len(said) <= known:
+            return
+        if type == "thinking":
+            self._shown = replace(self._shown, thinking=len(said), thought=_digest(said))
+        else:
+            self._shown = replace(self._shown, text=len(said), digest=_digest(said))
+        yield self._event(type, speech.said.iteration, token=said[known:])
+
+    def _event(self, type: EventType, iteration: int, **data: Any) -> RunEvent:
+        return RunEvent(seq=self.seq + 1, type=type, iteration=iteration, data=data, position=self.position)
+
+
+def _same(shown: Shown, speech: Speech) -> bool:
+    """Whether it is what the reader has seen the beginning of; what is older than that says nothing new."""
+    if (shown.iteration, shown.call) != (speech.said.iteration, speech.call):
+        return False
+    return len(speech.said.text) < shown.text or shown.begins(speech.said.text)
+
+
+def _digest(text: str) -> str:
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _parsed(after: int | str) -> tuple[int, Shown | None]:
+    match = _POSITION.fullmatch(str(after))
+    if match is None:
+        raise ValueError(f"{after!r} is no position in a run, expected the `position` or `seq` of one of its events")
+    if match["call"] is None:
+        return int(match["seq"]), None
+    thinking, text = int(match["thinking"]), int(match["text"])
+    said, thought = match["digest"], match["thought"] or ""
+    return int(match["seq"]), Shown(int(match["iteration"]), match["call"], thinking, text, said, thought)

@@ -1,0 +1,217 @@
+"""Completes what the workflow returns by what only its history holds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from typing import Any
+
+from temporalio.client import Client
+from temporalio.exceptions import ApplicationError, CancelledError, TerminatedError, TimeoutError
+from temporalio.service import RPCError, RPCStatusCode
+from temporalio.workflow import NondeterminismError
+
+from ...conversation import Operation
+from ...errors import RUN_ERRORS, OutputError, RunCancelled, RunError, RunNotFound, UnknownCallError
+from ...events import RunEvent
+from ...history.chain import Chain, cancel_reason, closing_tail
+from ...history.link import RecordedLink
+from ...history.results import read_result
+from ...history.transcript import Transcript
+from ...loop.tool_round import CANCELLED_TEXT
+from ...messages import Message, ToolResult
+from ...payloads.encryption.keys import ENCRYPTION_ERROR
+from ...payloads.storage.files import STORAGE_ERROR
+from ...protocol.outcome import RunFailure, RunOutput, RunResult
+from ...tool_results import STORED, CallPlace, chosen
+from ...tools.results import to_result
+from .log import RunLog, replay
+from .status import StatusReader
+
+logger = logging.getLogger("perdure")
+
+
+async def complete_messages(chain: Chain, log: RunLog) -> list[Message]:
+    """Every message of the run, including those that were trimmed from the model's view.
+
+    An open run is asked through `log`, which knows what no history records yet. Raises `RPCError` when there is no such
+    run, and what `replay` raises.
+    """
+    transcript: Transcript | None = None
+    async for link in chain.links():
+        if link.is_open:
+            await log.refresh()
+            return list(log.transcript.messages)
+        if transcript is None:
+            transcript = Transcript(link.seed)
+        else:
+            transcript.begin_link(link.seed)
+        conversation = link.conversation()
+        transcript.follow(conversation.operations)
+        if link.next_run_id is None:
+            transcript.follow(await _last_operations(chain, link, conversation.version))
+    return transcript.messages if transcript else []
+
+
+async def _last_operations(chain: Chain, link: RecordedLink, version: int) -> Sequence[Operation]:
+    """What the end of the run's last link has added to the conversation since `version`."""
+    if tail := await closing_tail(chain.client, link):
+        return tail.operations
+    run = await replay(chain.workflow_id, link.history, chain.client.data_converter)
+    return run.operations_since(version)
+
+
+async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLink) -> list[Message]:
+    """The conversation as the model would see it next; `link` is the last one of a run that has ended.
+
+    Where its end can't be read, that is logged, and the conversation goes as far as the history records it.
+    """
+    tail = await closing_tail(client, link)
+    conversation = link.conversation()
+    if tail is not None:
+        conversation.follow(tail)
+        return conversation.messages
+    try:
+        return (await replay(workflow_id, link.history, client.data_converter)).conversation
+    except (NondeterminismError, ValueError) as error:
+        # Another version of perdure made this history, or the run failed before it began.
+        logger.warning("the end of the conversation of %s can't be read: %s", workflow_id, error)
+    return conversation.messages
+
+
+async def complete_result(chain: Chain, output: RunOutput) -> RunResult[Any]:
+    """The result of a run that ended well. Raises what `Chain.last` and `conversation_at_end` raise."""
+    messages = await _conversation(chain, output)
+    return RunResult[Any](
+        output=output.output,
+        iterations=output.iterations,
+        messages=messages,
+        usage=output.usage,
+        cost_usd=output.cost_usd,
+        unpriced_calls=output.unpriced_calls,
+        is_incomplete=output.is_incomplete,
+        unread_steering=[message.text for message in messages[len(messages) - output.unread_steering :]],
+    )
+
+
+async def _conversation(chain: Chain, output: RunOutput) -> list[Message]:
+    if output.messages is not None:
+        return output.messages
+    return await conversation_at_end(chain.client, chain.workflow_id, await chain.last())
+
+
+UNREADABLE = (STORAGE_ERROR, ENCRYPTION_ERROR)
+"""The types of the errors for values that are lost, changed or refused."""
+
+
+async def error_of_end(chain: Chain, status: StatusReader, cause: BaseException) -> RunError:
+    """How the run ended, as an error with its conversation, as far as that can be read; `cause` is Temporal's.
+
+    Raises what `Chain.last` and `StatusReader.read` raise.
+    """
+    try:
+        return await _complete_error(chain, status, cause)
+    except (ApplicationError, NondeterminismError) as error:
+        # A reader that is less strict than the worker was would not have refused what the worker did.
+        seen = cause if isinstance(error, NondeterminismError) else error
+        if not isinstance(cause, ApplicationError) or getattr(seen, "type", None) not in UNREADABLE:
+            raise
+        # What was said in the run is lost, in a storage or to whoever changed it: its last error is all that is left.
+        kind = cause.type or "failed"
+        return RUN_ERRORS.get(kind, RunError)(cause.message, kind=kind)
+
+
+async def _complete_error(chain: Chain, status: StatusReader, cause: BaseException) -> RunError:
+    link, id = await chain.last(), chain.workflow_id
+    messages = await conversation_at_end(chain.client, id, link)
+    if isinstance(cause, ApplicationError) and cause.details:
+        return _failed(cause.message, RunFailure.model_validate(cause.details[0]), messages)
+    iterations = (await status.read()).model_calls
+    if isinstance(cause, CancelledError):
+        reason = await cancel_reason(chain.client, link)
+        text = f"The run {id!r} was cancelled" + (f": {reason}" if reason else "")
+        return RunCancelled(text, reason=reason, messages=messages, iterations=iterations)
+    return RunError(f"The run {id!r} ended: {cause}", kind=_kind_of(cause), messages=messages, iterations=iterations)
+
+
+def _failed(text: str, failure: RunFailure, messages: list[Message]) -> RunError:
+    error_type = RUN_ERRORS.get(failure.kind, RunError)
+    error = error_type(text, kind=failure.kind, reason=failure.reason, messages=messages, iterations=failure.iterations)
+    if isinstance(error, OutputError):
+        error.text = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
+    return error
+
+
+def _kind_of(cause: BaseException) -> str:
+    kinds: dict[type, str] = {TerminatedError: "terminated", TimeoutError: "timed_out"}
+    return next((kind for type_, kind in kinds.items() if isinstance(cause, type_)), "failed")
+
+
+async def whole_result(chain: Chain, log: RunLog, call_id: str, iteration: int | None) -> ToolResult:
+    """The result that the call's execution has left in the history; for a call without one, what the model was told.
+
+    No execution was it that refused a call, and a lost worker has left none. Raises `UnknownCallError`, and what
+    `RunLog.refresh` and `read_result` raise.
+    """
+    await log.refresh()
+    told = dict(_results(log.events))
+    try:
+        place = chosen(told, call_id, iteration)
+    except UnknownCallError as unknown:
+        # Where a value can't be read, the events end there: then this raises what says so.
+        with suppress(UnknownCallError):
+            return await _kept(chain, call_id, iteration)
+        raise unknown from None
+    try:
+        return await _kept(chain, call_id, place.iteration)
+    except UnknownCallError:
+        return _as_told(log.events, told[place])
+
+
+async def _kept(chain: Chain, call_id: str, iteration: int | None) -> ToolResult:
+    link = await chain.describe()
+    as_result = partial(to_result, limits=STORED)
+    return await read_result(
+        chain.client, chain.workflow_id, link.run_id, call_id, iteration=iteration, to_result=as_result
+    )
+
+
+def _as_told(events: Iterable[RunEvent], told: RunEvent) -> ToolResult:
+    text, call = told.data["result"], (told.iteration, told.call_id)
+    if text == CANCELLED_TEXT:
+        return ToolResult.failure(text, kind="cancelled", status="cancelled")
+    if any(event.type == "error" and (event.iteration, event.call_id) == call for event in events):
+        return ToolResult.failure(text, kind="error")
+    return ToolResult.of_text(text)
+
+
+def _results(events: Iterable[RunEvent]) -> Iterable[tuple[CallPlace, RunEvent]]:
+    for event in events:
+        if event.type == "tool_result" and event.call_id is not None:
+            yield CallPlace(event.iteration, event.seq, event.call_id, event.data["name"]), event
+
+
+_HAS_ENDED = "already completed"
+
+
+@contextmanager
+def found(chain: Chain) -> Iterator[None]:
+    """Within it, Temporal's "not found" is raised as `RunNotFound`."""
+    try:
+        yield
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        raise RunNotFound(_explained(chain, error)) from error
+
+
+def _explained(chain: Chain, error: RPCError) -> str:
+    if _HAS_ENDED in error.message:
+        return f"the run {chain.workflow_id!r} has ended: it takes no more messages"
+    client = chain.client
+    return (
+        f"there is no run {chain.workflow_id!r} in the namespace {client.namespace!r} of the server at "
+        f"{client.service_client.config.target_host} ({error.message}). Expected an id that `perdure ls` lists"
+    )

@@ -1,0 +1,349 @@
+"""What the events of a session's history amount to: the same facts, in the same order, as its workflow has met them."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from temporalio.api.common.v1 import Payload
+from temporalio.api.enums.v1 import EventType
+from temporalio.api.failure.v1 import Failure
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import Client
+
+from ..conversation import Conversation, ConversationRef, DigestMismatchError, messages_of
+from ..errors import ConfigurationError
+from ..messages import Message
+from ..protocol import names
+from ..protocol.outcome import RunFailure, RunOutput
+from ..protocol.run import RunInput, SteeringMessage
+from ..protocol.session import HandedOver, SessionInput, SessionMessage, SessionNote, Taken
+from ..session_conversation import SessionConversation
+from .events import CLOSING_EVENTS, decode, loaded_pieces, seconds
+from .transcript import Transcript, beyond
+
+Ended = Literal["done", "failed", "cancelled", "terminated", "timed_out"]
+
+
+@dataclass
+class RecordedTurn:
+    """A turn of a session, as the session's history tells it."""
+
+    number: int
+    run_id: str
+    """The id of its run."""
+    messages: list[Message]
+    """Those that it was opened with; what an earlier turn has not read comes before them."""
+    since: float
+    """When it began, in seconds since the epoch."""
+    first_run_id: str = ""
+    """Temporal's id of the run's first link; "" while it has not begun."""
+    ended: Ended | None = None
+    until: float | None = None
+    output: RunOutput | None = None
+    """Of a turn that is done."""
+    said_before: int = 0
+    """How many messages the transcript had when it began."""
+
+
+@dataclass
+class RecordedMessage:
+    """A message that the session has taken."""
+
+    message: SessionMessage
+    taken: Taken | None
+    """What has become of it; None while that is open, and for one that was not taken after all."""
+    time: float
+
+
+@dataclass
+class RecordedNote:
+    """What somebody wanted to find among the session's events."""
+
+    note: SessionNote
+    time: float
+
+
+@dataclass
+class SessionLink:
+    """One link of a session, as its history records it."""
+
+    run_id: str
+    history: Sequence[HistoryEvent]
+    input: SessionInput
+    seed: list[Message]
+    """The conversation that the link started with."""
+    conversation: Conversation
+    """As the next turn would begin with it, but for what is not handed over yet."""
+    turns: list[RecordedTurn] = field(default_factory=list)
+    messages: list[RecordedMessage] = field(default_factory=list)
+    notes: list[RecordedNote] = field(default_factory=list)
+    transcript: list[Message] = field(default_factory=list)
+    """Everything that was said up to the end of this link, what trimming has dropped too.
+
+    From the first of the links on that were read one after the other."""
+
+    @property
+    def closing(self) -> HistoryEvent | None:
+        """The event that closed this link; None while it is open."""
+        return next((event for event in reversed(self.history) if event.event_type in CLOSING_EVENTS), None)
+
+    @property
+    def next_run_id(self) -> str | None:
+        """The link that follows, when this one was continued as new."""
+        closing = self.closing
+        if closing is None or closing.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
+            return None
+        return closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
+
+
+Value = TypeVar("Value", HandedOver, SessionNote)
+
+_CHILD = "child_workflow_execution_"
+_ENDS: dict[str, Ended] = {
+    "completed": "done",
+    "failed": "failed",
+    "canceled": "cancelled",
+    "terminated": "terminated",
+    "timed_out": "timed_out",
+}
+
+
+async def fold_session(client: Client, link: SessionLink, transcript: Transcript, until: int | None = None) -> None:
+    """Complete the link, and the transcript of those before it, by what its events say, up to that version.
+
+    Raises as `read_session_link` does.
+    """
+    fold = _Fold(client, link, transcript)
+    for event in link.history:
+        if until is not None and link.conversation.version == until:
+            break
+        await fold.look_at(event, until)
+    if until is None or link.conversation.version < until:
+        fold.settle()
+
+
+class _Fold:
+    """Goes through the events in order.
+
+    A turn's end counts when the next turn begins, or at the end of the history: the session may be about to steer the
+    turn when it ends.
+    """
+
+    def __init__(self, client: Client, link: SessionLink, transcript: Transcript) -> None:
+        self._client = client
+        self._link = link
+        self._session = SessionConversation(link.conversation)
+        self._transcript = transcript
+        transcript.begin_link(link.seed)
+        link.transcript = transcript.messages
+        self._turns: dict[int, RecordedTurn] = {}
+        self._steering: dict[int, str] = {}
+        self._updates: dict[str, RecordedMessage] = {}
+        self._ended = False
+        self._refusal: str | None = None
+        """Why the input guardrail has refused what the turn was sent; None where it has not."""
+        self._under_way = 0
+        self.is_open = False
+        """Whether a turn has begun whose end was not taken over."""
+
+    async def look_at(self, event: HistoryEvent, until: int | None) -> None:
+        kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
+        if kind == "start_child_workflow_execution_initiated":
+            await self._initiated(event)
+        elif kind == "start_child_workflow_execution_failed":
+            self._not_started(event)
+        elif kind.startswith(_CHILD):
+            await self._child(event, kind.removeprefix(_CHILD))
+        elif look := self._others.get(kind):
+            await look(event)
+
+    @property
+    def _others(self) -> dict[str, Callable[[HistoryEvent], Awaitable[None]]]:
+        return {
+            "workflow_execution_signaled": self._signaled,
+            "signal_external_workflow_execution_initiated": self._steers,
+            "external_workflow_execution_signaled": self._steered,
+            "workflow_execution_update_accepted": self._accepted,
+            "workflow_execution_update_completed": self._completed,
+        }
+
+    def settle(self) -> None:
+        """Take over what the last turn has left, if it has ended."""
+        if self.is_open and self._ended:
+            version, sent = self._link.conversation.version, self._session.sent
+            self._session.end()
+            if self._refusal is None:
+                self._follow(version, sent)
+            else:
+                self._follow(version)
+                handed = [said for each in self._link.conversation.since(version) for said in messages_of(each)]
+                self._transcript.add_refused(beyond(handed, sent), self._refusal)
+            self.is_open, self._ended, self._refusal = False, False, None
+
+    def _follow(self, version: int, sent: Sequence[Message] = ()) -> None:
+        self._transcript.follow(self._link.conversation.since(version), sent)
+        self._link.transcript = self._transcript.messages
+
+    async def _initiated(self, event: HistoryEvent) -> None:
+        initiated = event.start_child_workflow_execution_initiated_event_attributes
+        input = await decode(self._client, initiated.input.payloads, RunInput)
+        if input.beginning is None or input.session is None:
+            return
+        self.settle()
+        version, reference = self._link.conversation.version, input.beginning.reference
+        for operation in reference.operations[max(0, version - reference.base) :]:
+            self._link.conversation.apply(operation)
+        self._follow(version)
+        if self._link.conversation.digest != reference.digest:
+            raise DigestMismatchError(
+                f"the conversation of the session at turn {input.session.turn} has the digest "
+                f"{self._link.conversation.digest}, {reference.digest} was expected"
+            )
+        self._session.begin(input.messages)
+        self.is_open, self._ended, self._under_way = True, False, input.session.turn
+        time = seconds(event.event_time) or 0.0
+        self._turns[event.event_id] = RecordedTurn(
+            input.session.turn,
+            initiated.workflow_id,
+            list(input.messages),
+            time,
+            said_before=len(self._transcript.messages),
+        )
+
+    def _not_started(self, event: HistoryEvent) -> None:
+        failed = event.start_child_workflow_execution_failed_event_attributes
+        if self._turns.pop(failed.initiated_event_id, None):
+            self._session.begin([])
+            self.is_open = False
+
+    async def _child(self, event: HistoryEvent, kind: str) -> None:
+        attributes = getattr(event, f"{_CHILD}{kind}_event_attributes")
+        turn = self._turns.get(attributes.initiated_event_id)
+        if turn is None:
+            return
+        if kind == "started":
+            turn.first_run_id = attributes.workflow_execution.run_id
+            self._link.turns.append(turn)
+        elif kind in _ENDS:
+            turn.ended, turn.until = _ENDS[kind], seconds(event.event_time)
+            await self._take_end(event, turn)
+            self._ended = True
+
+    async def _take_end(self, event: HistoryEvent, turn: RecordedTurn) -> None:
+        told: RunOutput | RunFailure | None = None
+        if turn.ended == "done":
+            result = event.child_workflow_execution_completed_event_attributes.result
+            told = turn.output = await decode(self._client, result.payloads, RunOutput)
+        elif turn.ended == "failed":
+            told = await self._failure(event.child_workflow_execution_failed_event_attributes.failure)
+            if told and told.refused:
+                self._refusal = told.reason or ""
+        if told and told.handed_over:
+            self._session.hand_over(told.handed_over, is_last=True, unread=told.unread_steering)
+
+    async def _failure(self, failure: Failure) -> RunFailure | None:
+        while failure.HasField("cause") and not failure.HasField("application_failure_info"):
+            failure = failure.cause
+        payloads = failure.application_failure_info.details.payloads
+        try:
+            return await decode(self._client, payloads, RunFailure) if payloads else None
+        except ValueError:
+            return None  # somebody else's
+
+    async def _signaled(self, event: HistoryEvent) -> None:
+        signaled = event.workflow_execution_signaled_event_attributes
+        payloads = signaled.input.payloads
+        match signaled.signal_name:
+            case names.HAND_OVER:
+                self._take(await self._understood(payloads, HandedOver))
+            case names.NOTE:
+                note = await self._understood(payloads, SessionNote)
+                self._link.notes += [RecordedNote(note, seconds(event.event_time) or 0.0)] if note else []
+
+    async def _understood(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
+        """The one value that a signal should have; None for what the session has dropped, too."""
+        try:
+            return await decode(self._client, payloads, type_) if len(payloads) == 1 else None
+        except (ValueError, ConfigurationError):  # A session can't read what has no key here, either.
+            return None
+
+    def _take(self, part: HandedOver | None) -> None:
+        if part is not None and self.is_open and part.turn == self._under_way:
+            self._session.hand_over(part.reference, is_last=part.is_last, unread=part.unread_steering)
+
+    async def _steers(self, event: HistoryEvent) -> None:
+        initiated = event.signal_external_workflow_execution_initiated_event_attributes
+        if initiated.signal_name == names.STEER:
+            message = await decode(self._client, initiated.input.payloads, SteeringMessage)
+            self._steering[event.event_id] = message.text
+
+    async def _steered(self, event: HistoryEvent) -> None:
+        done = event.external_workflow_execution_signaled_event_attributes
+        if text := self._steering.pop(done.initiated_event_id, None):
+            self._session.steer(Message.user(text))
+
+    async def _accepted(self, event: HistoryEvent) -> None:
+        accepted = event.workflow_execution_update_accepted_event_attributes
+        request = accepted.accepted_request
+        if request.input.name != names.SEND:
+            return
+        message = await decode(self._client, request.input.args.payloads, SessionMessage)
+        self._updates[accepted.protocol_instance_id] = RecordedMessage(message, None, seconds(event.event_time) or 0.0)
+        self._link.messages.append(self._updates[accepted.protocol_instance_id])
+
+    async def _completed(self, event: HistoryEvent) -> None:
+        completed = event.workflow_execution_update_completed_event_attributes
+        update = self._updates.get(completed.meta.update_id)
+        if update is not None and completed.outcome.HasField("success"):
+            update.taken = await decode(self._client, completed.outcome.success.payloads, Taken)
+
+
+async def read_session_link(
+    client: Client, session: str, run_id: str, *, until: int | None = None, transcript: Transcript | None = None
+) -> SessionLink:
+    """Read one link of a session; a conversation that it has not loaded yet is read from the link before it.
+
+    With `until`, read no further than that version of the conversation; `transcript` is that of the links before it,
+    which this one continues. Raises `RPCError` when there is no such link,
+    `DigestMismatchError` when what it records does not fit together, and what `decode` raises.
+    """
+    handle = client.get_workflow_handle(session, run_id=run_id)
+    history = [event async for event in handle.fetch_history_events()]
+    if not history or history[0].event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
+        raise ValueError(f"the history of {session!r}, run {run_id!r}, does not begin with the start of a session")
+    started = history[0].workflow_execution_started_event_attributes
+    input = await decode(client, started.input.payloads, SessionInput)
+    seed = await _seed(client, session, input, history)
+    link = SessionLink(run_id, history, input, seed, _begun(input, seed))
+    await fold_session(client, link, transcript or Transcript(()), until)
+    return link
+
+
+async def session_conversation(client: Client, session: str, run_id: str, reference: ConversationRef) -> Conversation:
+    """The conversation of a session at exactly that version, as a link of it records it. Raises as above."""
+    conversation = (await read_session_link(client, session, run_id, until=reference.version)).conversation
+    conversation.follow(reference)
+    conversation.forget_operations()
+    return conversation
+
+
+async def _seed(client: Client, session: str, input: SessionInput, history: Sequence[HistoryEvent]) -> list[Message]:
+    if input.carried is None:
+        return input.setup.messages
+    told = input.carried.conversation
+    if not told.ends:
+        return told.messages
+    pieces = await loaded_pieces(client, history)
+    if len(pieces) >= told.ends[-1]:
+        return pieces
+    before = await read_session_link(client, session, told.run_id, until=told.reference.version)
+    return before.conversation.messages
+
+
+def _begun(input: SessionInput, seed: Sequence[Message]) -> Conversation:
+    if input.carried is None:
+        return Conversation.recorded(seed)
+    start = input.carried.conversation.reference
+    return Conversation.recorded(seed, version=start.version, digest=start.digest)

@@ -1,0 +1,282 @@
+"""What was said in a run, as the events that KAOS's memory would have of it, in its order."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import Any
+
+from temporalio.client import Client, WorkflowExecutionStatus
+
+from ...client import RunHandle
+from ...conversation import Append
+from ...events import RunEvent
+from ...history.chain import Chain
+from ...history.link import read_input
+from ...messages import Message, ToolCall
+from ...protocol.run import RunInput
+from ...settings.child_agents import DELEGATE, TASK
+from ...trace_ids import TraceIds
+
+EVENT_TYPES = (
+    "user_message",
+    "task_delegation_received",
+    "tool_call",
+    "tool_result",
+    "tool_error",
+    "delegation_request",
+    "delegation_response",
+    "delegation_error",
+    "agent_response",
+    "format_warning",
+    "error",
+)
+"""The types that a session's own events have. Those that `add_event` adds may have any."""
+
+
+@dataclass
+class MemoryEvent:
+    """One event, by KAOS's names."""
+
+    event_id: str
+    """`event_` and 8 hexadecimal digits; the same whenever the event is read."""
+    timestamp: datetime
+    event_type: str
+    content: Any
+    metadata: dict[str, Any] = field(default_factory=dict)
+    """`run_id`, and `trace_id` and `span_id` where they are known: those of the run's OpenTelemetry trace."""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The event as JSON, its time as ISO 8601."""
+        return {
+            "event_id": self.event_id,
+            "timestamp": self.timestamp.isoformat(),
+            "event_type": self.event_type,
+            "content": self.content,
+            "metadata": self.metadata,
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> MemoryEvent:
+        """The event that `to_dict` has written. Raises KeyError and ValueError for anything else."""
+        return cls(
+            data["event_id"],
+            datetime.fromisoformat(data["timestamp"]),
+            data["event_type"],
+            data["content"],
+            dict(data["metadata"]),
+        )
+
+
+@dataclass(frozen=True)
+class Said:
+    """One message, when it came into the conversation, and in which iteration; 0 where that is not known."""
+
+    message: Message
+    time: float
+    iteration: int = 0
+
+
+@dataclass(frozen=True)
+class RunMemory:
+    """What is known of one run."""
+
+    run_id: str
+    said: Sequence[Said]
+    """The messages that it was opened with, and those that it has added."""
+    seen: Sequence[RunEvent] = ()
+    """Its events; none for a run whose history is not kept any more."""
+    ids: TraceIds | None = None
+    failure: str = ""
+    """How it has ended, unless it is done or under way."""
+    until: float = 0.0
+    """When it has ended, in seconds since the epoch."""
+
+
+def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[Said]:
+    """The messages that the run was opened with, at `since`, and those that it has added, by its events."""
+    appended = [
+        Said(message, event.time, event.iteration)
+        for event in events
+        for operation in event.operations
+        if isinstance(operation, Append)
+        for message in operation.messages
+    ]
+    opened = [] if input.carried else [Said(message, since) for message in input.messages]
+    return opened + appended[_before(input) + len(opened) :]
+
+
+def _before(input: RunInput) -> int:
+    """How many messages there were before this link of the run: those of other runs, or of links that are gone."""
+    found = input.carried.conversation if input.carried else input.beginning
+    if found is None:
+        return len(input.messages) if input.carried else 0
+    return found.ends[-1] if found.ends else len(found.messages)
+
+
+@dataclass(frozen=True)
+class _Happened:
+    """An event that has no id yet."""
+
+    type: str
+    content: Any
+    time: float
+    span: int | None = None
+
+
+@dataclass
+class _Times:
+    """When the calls of tools began and ended, in the order of their events."""
+
+    began: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+    ended: defaultdict[str, deque[float]] = field(default_factory=lambda: defaultdict(deque))
+
+    @classmethod
+    def of(cls, run: RunMemory) -> _Times:
+        times = cls()
+        for event in run.seen:
+            if event.call_id is not None and event.type == "tool_call_start":
+                times.began[event.call_id].append(event.time)
+            elif event.call_id is not None and event.type == "tool_result":
+                times.ended[event.call_id].append(event.time)
+        return times
+
+    @staticmethod
+    def next(times: Mapping[str, deque[float]], call_id: str, otherwise: float) -> float:
+        return times[call_id].popleft() if times[call_id] else otherwise
+
+
+def events_of(run: RunMemory) -> list[MemoryEvent]:
+    """The run's events, in order: what it was told, its calls each with its result, its answer, and its failure."""
+    happened = [*_of_messages(run, _Times.of(run)), *_under_way(run), *_failure(run)]
+    numbers: Counter[str] = Counter()
+    return [_numbered(run, each, numbers) for each in happened]
+
+
+def _of_messages(run: RunMemory, times: _Times) -> Iterator[_Happened]:
+    said = deque(run.said)
+    while said:
+        each = said.popleft()
+        message, agent = each.message, run.ids.agent if run.ids else None
+        if message.role == "user":
+            type = "task_delegation_received" if message.is_delegated else "user_message"
+            yield _Happened(type, message.text, each.time, agent)
+        elif message.role == "assistant" and message.tool_calls:
+            results = [said.popleft() for _ in message.tool_calls if said and said[0].message.role == "tool"]
+            yield from _round(run, each, results, times)
+        elif message.role == "assistant":
+            yield _Happened("agent_response" if message.text else "format_warning", message.text, each.time, agent)
+
+
+def _round(run: RunMemory, asked: Said, results: list[Said], times: _Times) -> Iterator[_Happened]:
+    """Each call with its result."""
+    for index, call in enumerate(asked.message.tool_calls):
+        span = run.ids.tool(asked.iteration, index) if run.ids and asked.iteration else None
+        yield _called(call, times.next(times.began, call.id, asked.time), span)
+        if index < len(results):
+            answered = results[index]
+            yield _answered(call, answered.message, times.next(times.ended, call.id, answered.time), span)
+
+
+def _called(call: ToolCall, time: float, span: int | None) -> _Happened:
+    arguments = _read(call.arguments)
+    if call.name.startswith(DELEGATE):
+        task = arguments.get(TASK) if isinstance(arguments, Mapping) else arguments
+        return _Happened("delegation_request", {"agent": call.name.removeprefix(DELEGATE), "task": task}, time, span)
+    return _Happened("tool_call", {"tool": call.name, "arguments": arguments}, time, span)
+
+
+def _answered(call: ToolCall, message: Message, time: float, span: int | None) -> _Happened:
+    is_failure = message.metadata.get("status", "success") != "success"
+    if call.name.startswith(DELEGATE):
+        type, key = ("delegation_error", "error") if is_failure else ("delegation_response", "response")
+        return _Happened(type, {"agent": call.name.removeprefix(DELEGATE), key: message.text}, time, span)
+    type, key = ("tool_error", "error") if is_failure else ("tool_result", "result")
+    return _Happened(type, {"tool": call.name, key: message.text}, time, span)
+
+
+def _under_way(run: RunMemory) -> Iterator[_Happened]:
+    """The calls of a round that is not over: its messages come at its end."""
+    last = max((each.iteration for each in run.said), default=0)
+    calls: dict[str, ToolCall] = {}
+    for event in run.seen:
+        if event.iteration <= last or event.call_id is None:
+            continue
+        if event.type == "tool_call_start":
+            call = calls[event.call_id] = ToolCall(id=event.call_id, **event.data)
+            yield _called(call, event.time, None)
+        elif event.type == "tool_result" and event.call_id in calls:
+            yield _answered(calls[event.call_id], Message(role="tool", parts=event.data["result"]), event.time, None)
+
+
+def _failure(run: RunMemory) -> Iterator[_Happened]:
+    if run.failure:
+        text = f"Error processing message: {run.failure}"
+        yield _Happened("error", text, run.until, run.ids.agent if run.ids else None)
+
+
+def _numbered(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> MemoryEvent:
+    """The event with its id, which follows from what it says, and from how often that was said in this run before."""
+    what = json.dumps([run.run_id, happened.type, happened.content], sort_keys=True, default=str)
+    numbers[what] += 1
+    digest = blake2b(f"{what}{numbers[what]}".encode(errors="surrogatepass"), digest_size=4).hexdigest()
+    metadata: dict[str, Any] = {"run_id": run.run_id}
+    if run.ids is not None:
+        metadata["trace_id"] = f"{run.ids.trace_id:032x}"
+        if happened.span is not None:
+            metadata["span_id"] = f"{happened.span:016x}"
+    time = datetime.fromtimestamp(happened.time, UTC)
+    return MemoryEvent(f"event_{digest}", time, happened.type, happened.content, metadata)
+
+
+def _read(arguments: str) -> Any:
+    """The arguments as a value, or as the model wrote them."""
+    try:
+        return json.loads(arguments)
+    except (ValueError, RecursionError):
+        return arguments
+
+
+_CUT_OFF = {
+    WorkflowExecutionStatus.TERMINATED: "the run was terminated",
+    WorkflowExecutionStatus.TIMED_OUT: "the run timed out",
+}
+
+
+async def run_events(client: Client, run_id: str, first_run_id: str | None = None) -> list[MemoryEvent]:
+    """The events of one run, open or closed, by KAOS's names; `first_run_id` tells it from a later one of that id.
+
+    Raises `RunNotFound` when there is no such run, or its history is not kept any more.
+    """
+    return events_of(await read_run(client, run_id, first_run_id))
+
+
+async def read_run(client: Client, run_id: str, first_run_id: str | None = None) -> RunMemory:
+    """What is kept of the run. Raises as `run_events` does."""
+    seen = await RunHandle(client, run_id, origin=first_run_id).events()
+    chain = Chain(client, run_id, first_run_id)
+    described = await chain.describe()
+    input = await read_input(client, run_id, await chain.first_kept())
+    since = seen[0].time if seen else described.start_time.timestamp()
+    caller = input.lineage.trace if input.lineage else ""
+    return RunMemory(
+        run_id,
+        said_in(input, seen, since),
+        seen,
+        TraceIds.of(client.namespace, run_id, await chain.origin(), caller),
+        _failure_of_run(seen) or _CUT_OFF.get(described.status or WorkflowExecutionStatus.RUNNING, ""),
+        described.close_time.timestamp() if described.close_time else since,
+    )
+
+
+def _failure_of_run(seen: Sequence[RunEvent]) -> str:
+    match seen[-1:]:
+        case [RunEvent(type="failed", data=data)]:
+            return str(data["message"])
+        case [RunEvent(type="cancelled")]:
+            return "the run was cancelled"
+    return ""

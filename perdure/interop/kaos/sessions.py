@@ -1,0 +1,225 @@
+"""The events of a session: those of its runs, as far as they are kept, and the notes that somebody has added."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncIterator, Callable, Container, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from hashlib import blake2b
+from typing import NamedTuple
+
+from cachetools import LRUCache
+from temporalio.api.common.v1 import WorkflowExecution
+from temporalio.api.workflowservice.v1 import DeleteWorkflowExecutionRequest, GetWorkflowExecutionHistoryReverseRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from ...client.sessions.reading import Reader
+from ...errors import RunNotFound
+from ...history.session import RecordedNote, RecordedTurn
+from ...messages import Message
+from ...protocol.names import SESSION_WORKFLOW
+from ...protocol.search_attributes import quoted
+from ...trace_ids import TraceIds
+from .events import MemoryEvent, RunMemory, Said, events_of, read_run
+
+logger = logging.getLogger("perdure")
+
+AT_ONCE = 8
+"""So many runs are read at the same time."""
+MAX_BYTES = 32 * 1024 * 1024
+"""About how much memory the events of runs that have ended may take."""
+
+Enough = Callable[[list[MemoryEvent]], bool]
+
+
+class _Told(NamedTuple):
+    """The events of one run."""
+
+    events: list[MemoryEvent]
+    is_lost: bool = False
+
+
+@dataclass
+class Turns:
+    """What the session itself has of its turns, and the notes."""
+
+    turns: list[RecordedTurn] = field(default_factory=list)
+    notes: list[RecordedNote] = field(default_factory=list)
+    transcript: Sequence[Message] = ()
+
+    def said_in(self, place: int) -> list[Said]:
+        """The messages of the turn at that place, with the times of the turn: when it has begun, when it has ended."""
+        turn, later = self.turns[place], self.turns[place + 1 :]
+        end = later[0].said_before if later else len(self.transcript)
+        messages = self.transcript[turn.said_before : end]
+        return [Said(each, turn.since if each.role == "user" else turn.until or turn.since) for each in messages]
+
+
+class SessionEvents:
+    """Reads the events of sessions; those of runs that have ended are read once, as long as there is room for them."""
+
+    def __init__(self, client: Client) -> None:
+        self._client = client
+        self._ended: LRUCache[str, list[MemoryEvent]] = LRUCache(MAX_BYTES, getsizeof=_memory_bytes)
+
+    async def newest(self, session: str, limit: int, enough: Enough = lambda events: False) -> list[MemoryEvent]:
+        """The newest events of the session, at most `limit`, oldest first; no older ones are read once it is `enough`.
+
+        A run that is not kept any more has those that the session's own conversation tells, which a warning says.
+        Raises `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
+        """
+        recorded = await read_recorded(self._client, session)
+        events: list[MemoryEvent] = []
+        lost, place = 0, len(recorded.turns)
+        while place and len(events) < limit and not enough(events):
+            first = max(place - AT_ONCE, 0)
+            runs = await asyncio.gather(*(self._events(recorded, each) for each in range(first, place)))
+            events = [event for told in runs for event in told.events] + events
+            lost += sum(told.is_lost for told in runs)
+            place = first
+        if lost:
+            logger.warning(
+                "session %s: the histories of %d of its runs are not kept any more; what was said in them is known "
+                "from the session itself, with the times of the turns",
+                session,
+                lost,
+            )
+        return _with_notes(session, events, recorded.notes)[-limit:]
+
+    async def _events(self, recorded: Turns, place: int) -> _Told:
+        turn = recorded.turns[place]
+        if (known := self._ended.get(turn.first_run_id)) is not None:
+            return _Told(known)
+        try:
+            events = events_of(await read_run(self._client, turn.run_id, turn.first_run_id))
+        except RunNotFound:
+            return _Told(events_of(_lost_run(self._client, recorded, place)), is_lost=True)
+        if turn.ended is not None:
+            with suppress(ValueError):  # cachetools: "value too large"
+                self._ended[turn.first_run_id] = events
+        return _Told(events)
+
+
+async def read_recorded(client: Client, session: str) -> Turns:
+    """What the histories of the session have. Raises `RunNotFound` when there is no such session."""
+    recorded = Turns()
+    async for link in Reader(client, session).links():
+        recorded.turns += link.turns
+        recorded.notes += link.notes
+        recorded.transcript = link.transcript
+    return recorded
+
+
+def _lost_run(client: Client, recorded: Turns, place: int) -> RunMemory:
+    turn = recorded.turns[place]
+    has_failed = turn.ended not in (None, "done")
+    return RunMemory(
+        turn.run_id,
+        recorded.said_in(place),
+        ids=TraceIds.of(client.namespace, turn.run_id, turn.first_run_id),
+        failure=f"the run {str(turn.ended).replace('_', ' ')}; its history is not kept any more" if has_failed else "",
+        until=turn.until or turn.since,
+    )
+
+
+def _memory_bytes(events: list[MemoryEvent]) -> int:
+    return sum(1000 + 2 * len(str(event.content)) for event in events)
+
+
+def _with_notes(session: str, events: list[MemoryEvent], notes: Sequence[RecordedNote]) -> list[MemoryEvent]:
+    """Each note comes after the events that were there when it was added."""
+    for number, recorded in enumerate(notes):
+        note, time = recorded.note, datetime.fromtimestamp(recorded.time, UTC)
+        what = json.dumps([session, number, note.type, recorded.time])
+        id = f"event_{blake2b(what.encode(), digest_size=4).hexdigest()}"
+        place = next((place for place, event in enumerate(events) if event.timestamp > time), len(events))
+        events.insert(place, MemoryEvent(id, time, note.type, note.content, dict(note.metadata)))
+    return events
+
+
+class Stored(NamedTuple):
+    """A session that the server keeps."""
+
+    id: str
+    run_id: str
+    """Of its latest link."""
+    app_name: str
+    user_id: str
+    created_at: datetime
+    updated_at: datetime
+
+
+async def stored_sessions(
+    client: Client, *, without: Container[str], user: str | None = None, before: datetime | None = None
+) -> AsyncIterator[str]:
+    """The ids of the sessions, the newest first, `without` those of such run ids.
+
+    Those of one user, or begun `before` a time, where that is given. Raises `RPCError`.
+    """
+    query, seen = f"WorkflowType = '{SESSION_WORKFLOW}'", set[str]()
+    if before is not None:
+        query += f" AND StartTime < '{before.isoformat()}'"
+    async for execution in client.list_workflows(query):
+        if execution.id in seen or execution.run_id in without:
+            continue
+        seen.add(execution.id)
+        if user is None or (await execution.memo()).get("user") == user:
+            yield execution.id
+
+
+async def stored_session(client: Client, id: str) -> Stored | None:
+    """What the server tells of a session of that id; None when there is none. Raises `RPCError`."""
+    try:
+        described = await Reader(client, id).describe()
+    except RunNotFound:
+        return None
+    memo = await described.memo()
+    link = WorkflowExecution(workflow_id=id, run_id=described.run_id)
+    latest = await client.workflow_service.get_workflow_execution_history_reverse(
+        GetWorkflowExecutionHistoryReverseRequest(namespace=client.namespace, execution=link, maximum_page_size=1)
+    )
+    updated = latest.history.events[0].event_time.ToDatetime(UTC) if latest.history.events else described.start_time
+    return Stored(
+        id, described.run_id, str(memo.get("agent", "")), str(memo.get("user", "")), described.start_time, updated
+    )
+
+
+async def delete_session(client: Client, id: str) -> set[str]:
+    """Have the server remove the session, its runs and the runs that those have called; the run ids of all of them.
+
+    What is under way is terminated. The server takes its time for the rest. Raises `RPCError`.
+    """
+    executions = await _executions(client, id)
+    for execution in executions:
+        await _delete(client, execution)
+    return {execution.run_id for execution in executions}
+
+
+async def _executions(client: Client, id: str) -> list[WorkflowExecution]:
+    """The session first, so that it begins no further runs."""
+    found: dict[tuple[str, str], None] = {}
+    try:
+        async for link in Reader(client, id).links():
+            found[id, link.run_id] = None
+            found.update({(turn.run_id, turn.first_run_id): None for turn in link.turns})
+    except RunNotFound:
+        return []
+    async for each in client.list_workflows(f"RootWorkflowId = {quoted(id)}"):
+        if each.root_id == id:  # What is deleted is gone: this does not rely on the query alone.
+            found[each.id, each.run_id] = None
+    of_session = sorted(found, key=lambda key: key[0] != id)
+    return [WorkflowExecution(workflow_id=each, run_id=run_id) for each, run_id in of_session]
+
+
+async def _delete(client: Client, execution: WorkflowExecution) -> None:
+    request = DeleteWorkflowExecutionRequest(namespace=client.namespace, workflow_execution=execution)
+    try:
+        await client.workflow_service.delete_workflow_execution(request)
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise

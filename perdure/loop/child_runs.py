@@ -1,0 +1,73 @@
+"""Runs that are tool calls of another run: what they may do, and what becomes of how they end."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, TypeVar
+
+from ..agents import Agent
+from ..errors import RunCancelled, RunError
+from ..messages import ToolResult
+from ..options import RunOptions
+from ..settings.agent_file import called_options
+from .limits import Allowance, ChildEnd
+from .state import LoopState
+from .tool_round import CANCELLED_TEXT
+
+Options = TypeVar("Options", bound=RunOptions)
+_UNSAID = Agent()
+
+
+def child_options(
+    options: Options, allowance: Allowance, *, single: bool, caller: Agent = _UNSAID, called: Agent = _UNSAID
+) -> Options:
+    """The options of a called run: the caller's, and what the called agent's file says, within the allowance.
+
+    Not its own turn, and not `raw`: the caller's model reads the answer. Of a threshold of cost the caller tells, too.
+    One that is to be single makes one model call, with its whole prompt (§13.3). Raises LoadError for a setting of an
+    agent's file that is wrong.
+    """
+    allowed = options.model_copy(
+        update={
+            "turn": None,
+            "raw": False,
+            "max_total_tokens": allowance.total_tokens,
+            "max_tool_calls": allowance.tool_calls,
+            "max_seconds": allowance.seconds,
+            "max_cost_usd": allowance.cost_usd,
+            "warn_cost_usd": None,
+        }
+    )
+    own = called_options(allowed, caller, called)
+    once = {"max_iterations": 1, "tool_protocol": "native", "context_budget": None}
+    return own.model_copy(update=once) if single else own
+
+
+def too_deep(name: str, options: RunOptions, depth: int) -> ToolResult | None:
+    """The result of a call that would lead too deep; `depth` is how many runs are above the caller."""
+    if depth < options.max_depth:
+        return None
+    text = (
+        f"Error: Tool '{name}' failed: agents may call each other {options.max_depth} levels deep (max_depth), and "
+        "this one is at the last level: do the task yourself"
+    )
+    return ToolResult.failure(text, kind="limit")
+
+
+def answered(output: Any) -> ToolResult:
+    """The result of a call whose run has ended well: what it has answered, and nothing else of it."""
+    text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
+    return ToolResult.of_text(text)
+
+
+def ended(result: ToolResult, state: LoopState) -> ChildEnd:
+    """The end of a called run of this process."""
+    return ChildEnd(result, state.usage, state.tool_calls, state.cost_usd, state.unpriced_calls)
+
+
+def failed_run(name: str, error: RunError) -> ToolResult:
+    """The result of a call whose run has failed, or was cancelled."""
+    if isinstance(error, RunCancelled):
+        return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+    text = f"Error: Tool '{name}' failed: {error.kind}: {error}"
+    return ToolResult.failure(text, kind=error.kind)

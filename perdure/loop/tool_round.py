@@ -1,0 +1,385 @@
+"""One round of tool calls: each call is admitted, then executed (§13.7 step 8)."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from ..arguments import parse_with_repair
+from ..conversation import Conversation
+from ..errors import ToolArgumentError, ToolNotRegisteredError
+from ..event_data import (
+    ErrorData,
+    EventType,
+    LoggedData,
+    PermissionCompletedData,
+    PermissionRequestedData,
+    ProgressData,
+    StatusData,
+    ToolCallStartData,
+    ToolResultData,
+)
+from ..messages import Message, TextPart, ToolCall, ToolResult
+from ..options import RunOptions
+from ..settings.child_agents import DELEGATE, TASK
+from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
+from ..tool_calls import Approval, Asked, ChildRun, Question, ToolRequest, ToolSpec, read_question
+from ..tool_results import shortened, shown_bytes
+from .effects import Cancelled, Effects
+from .limits import LEAST_SHARE, Allowances, Spent
+from .state import LoopState
+from .verdicts import checked
+
+
+@dataclass(frozen=True)
+class Immediate:
+    """A call that is answered without an execution."""
+
+    result: ToolResult
+
+
+@dataclass(frozen=True)
+class Admitted:
+    """A call that may be executed."""
+
+    request: ToolRequest
+    is_edited: bool = False
+    """Whether a person has changed the model's arguments."""
+
+
+def refused(text: str, kind: str) -> Immediate:
+    """A call that can't be executed; the model is told why."""
+    return Immediate(ToolResult.failure(text, kind=kind))
+
+
+class Persons:
+    """Whoever decides about the tool calls of a run. Both methods wait, and raise `Cancelled` as effects do."""
+
+    def __init__(self, effects: Effects, state: LoopState) -> None:
+        self._effects = effects
+        self._state = state
+
+    async def approval(self, request: ToolRequest, spec: ToolSpec, reason: str | None) -> Immediate | Admitted:
+        """Wait until the call is approved or denied."""
+        approval = await self._decision(request, spec, Asked(reason or None, spec.approval_timeout))
+        if not approval.approved:
+            return Immediate(ToolResult.of_text(f"Tool denied: {approval.reason or 'no reason was given'}"))
+        if approval.arguments is None or approval.arguments == request.arguments:
+            return Admitted(request)
+        return Admitted(request.model_copy(update={"arguments": approval.arguments}), is_edited=True)
+
+    async def answer(self, request: ToolRequest, spec: ToolSpec, reason: str | None) -> Immediate:
+        """Wait for the answer to the question that the call's arguments ask."""
+        question = read_question(request.arguments)
+        if isinstance(question, str):
+            text = f"Error: Invalid arguments for tool '{request.name}': {question}"
+            return refused(text, "invalid_arguments")
+        self._state.tool_calls += 1
+        asked = Asked(reason or None, spec.approval_timeout, question=question)
+        decision = await self._decision(request, spec, asked)
+        if decision.approved and decision.answer is not None:
+            return Immediate(ToolResult.of_text(decision.answer))
+        return Immediate(ToolResult.of_text(f"Not answered: {decision.reason or 'no reason was given'}"))
+
+    async def _decision(self, request: ToolRequest, spec: ToolSpec, asked: Asked) -> Approval:
+        asked = asked.since(self._effects.now())
+        question = asked.question
+        requested = PermissionRequestedData(
+            name=request.name,
+            arguments=request.arguments,
+            kind="question" if question else "approval",
+            reason=asked.reason,
+            deadline=asked.deadline,
+            choices=question.choices if question else [],
+            description=spec.description,
+            schema=spec.parameters,
+            digest=request.digest,
+        )
+        self._emit("permission_requested", requested, request)
+        approval = await self._effects.approve(request, asked)
+        is_edited = approval.approved and approval.arguments != request.arguments
+        completed = PermissionCompletedData(
+            name=request.name,
+            approved=approval.approved,
+            by=approval.by,
+            reason=approval.reason,
+            arguments=approval.arguments if is_edited else None,
+            answer=approval.answer,
+            digest=request.digest,
+        )
+        self._emit("permission_completed", completed, request)
+        return approval
+
+    def _emit(self, type: EventType, data: LoggedData, request: ToolRequest) -> None:
+        self._effects.emit(type, self._state.iteration, data, call_id=request.call_id)
+
+
+class ShownResults:
+    """Shortens what is too long for the conversation; the whole result is kept elsewhere.
+
+    `limit` holds for tools without one of their own.
+    """
+
+    def __init__(self, tools: Mapping[str, ToolSpec], limit: int | None = None) -> None:
+        self._tools = tools
+        self._limit = limit
+        self._pager = next((spec.name for spec in tools.values() if spec.built_in == "read_result"), None)
+
+    def __call__(self, request: ToolRequest, result: ToolResult) -> ToolResult:
+        """The result as the conversation has it; `ToolResult.size` tells of one that was shortened."""
+        limit = shown_bytes(self._tools[request.name].max_result or self._limit, request.calls)
+        return shortened(result, limit, self._note(request))
+
+    def _note(self, request: ToolRequest) -> Note:
+        if self._pager in (None, request.name) or self._tools[request.name].local:
+            return left_out_here
+
+        def note(start: int, missing: int, whole: int) -> str:
+            where = json.dumps({"call_id": request.call_id, "iteration": request.iteration, "offset": start})
+            return f"{left_out_here(start, missing, whole)[:-2]}; {self._pager}({where}) reads on from here …]"
+
+        return note
+
+
+MAX_MESSAGE_BYTES = 8 * 1024
+MAX_BYTES = 64 * 1024
+"""Of all of them: what does not fit is left out, the oldest first."""
+
+
+def recent_messages(messages: Sequence[Message], count: int) -> list[Message]:
+    """The last `count` messages that are no instructions, as messages of a user and an assistant with text alone.
+
+    Tool calls and their results are told in words; of media there is only their kind.
+    """
+    found: list[Message] = []
+    left = MAX_BYTES
+    for message in reversed(messages):
+        if len(found) == count:
+            break
+        if message.instructs:
+            continue
+        text = cut_middle("\n".join(filter(None, _texts(message))), MAX_MESSAGE_BYTES)
+        left -= len(utf8(text))
+        if left < 0:
+            break
+        found.append(Message.assistant(text) if message.role == "assistant" else Message.user(text))
+    return found[::-1]
+
+
+def _texts(message: Message) -> Iterator[str]:
+    if message.role == "tool":
+        yield "Tool result:"
+    for part in message.parts:
+        yield part.value if isinstance(part, TextPart) else f"[{part.kind}]"
+    yield from (_action(call) for call in message.tool_calls)
+
+
+def _action(call: ToolCall) -> str:
+    """The call as a model writes it that knows no tools."""
+    try:
+        arguments: object = parse_with_repair(call.arguments)[0]
+    except ToolArgumentError:
+        arguments = call.arguments
+    if call.name.startswith(DELEGATE) and isinstance(arguments, dict) and isinstance(arguments.get(TASK), str):
+        return _json({"agent": call.name.removeprefix(DELEGATE), "task": arguments[TASK]})
+    return _json({"tool": call.name, "arguments": arguments})
+
+
+def _json(action: dict[str, object]) -> str:
+    return json.dumps(action, ensure_ascii=False)
+
+
+CANCELLED_TEXT = "[cancelled]"
+"""The result of a call that a cancelled run did not execute, or did not wait for."""
+MAX_SHOWN_ARGUMENTS = 8 * 1024
+"""Characters of edited arguments that the model is told; the event has them whole."""
+
+
+class ToolRound:
+    """Answers the tool calls of one reply; every call gets exactly one result, cancelled or not."""
+
+    def __init__(
+        self,
+        effects: Effects,
+        options: RunOptions,
+        state: LoopState,
+        tools: Mapping[str, ToolSpec],
+        guarded: bool,
+        conversation: Conversation,
+    ) -> None:
+        self._effects = effects
+        self._conversation = conversation
+        self._options = options
+        self._state = state
+        self._tools = tools
+        self._guarded = guarded
+        self._slots = asyncio.Semaphore(options.max_parallel_tools)
+        self._allowances = Allowances(options, state, lambda: effects.is_new(LEAST_SHARE))
+        self._shown = ShownResults(tools, options.max_result)
+
+    async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
+        """The tool messages, in the order of `calls`.
+
+        Raises `ToolNotRegisteredError` for a call of an unknown tool, when `RunOptions.unknown_tools` is "raise".
+        """
+        for call in calls:
+            if call.name not in self._tools and not call.fault and self._options.unknown_tools == "raise":
+                raise ToolNotRegisteredError(f"Tool not registered: {_shown(call)}")
+        if self._concurrent(calls):
+            self._allowances.expect(sum(self._is_run(call) for call in calls))
+            results = await self._answer_together(calls)
+        else:
+            results = [await self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
+        return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
+
+    def _is_run(self, call: ToolCall) -> bool:
+        """Whether the call is a run of another agent."""
+        return call.name in self._tools and isinstance(self._tools[call.name].execution, ChildRun)
+
+    async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
+        """All calls end before the first error is raised, so that none goes on running after it."""
+        answers = [self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
+        results: list[ToolResult] = []
+        for result in await asyncio.gather(*answers, return_exceptions=True):
+            if isinstance(result, BaseException):
+                raise result
+            results.append(result)
+        return results
+
+    def _concurrent(self, calls: Sequence[ToolCall]) -> bool:
+        if not self._options.parallel_tool_calls or len(calls) < 2:
+            return False
+        return all(self._tools[call.name].parallel_safe for call in calls if call.name in self._tools)
+
+    async def _answer(self, call: ToolCall, index: int, calls: int) -> ToolResult:
+        if self._effects.cancelled():
+            return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        self._emit("tool_call_start", ToolCallStartData(name=call.name, arguments=call.arguments), call)
+        try:
+            result = await self._execute(call, await self._admit(call, index, calls))
+        except Cancelled:
+            result = ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
+        if result.status in ("error", "timeout"):
+            self._emit("error", ErrorData(message=result.text), call)
+        data = ToolResultData(name=call.name, result=result.text)
+        if result.size is not None:
+            data |= {"isShortened": True, "size": result.size}
+        self._emit("tool_result", data, call)
+        return result
+
+    async def _admit(self, call: ToolCall, index: int, calls: int) -> Immediate | Admitted:
+        """Parse the arguments (§9.8), and find out whether the call may be executed."""
+        if call.fault:
+            return refused(call.fault, "invalid_call")
+        if call.name not in self._tools:
+            return refused(f"Error: {self._unknown(call)}", "unknown_tool")
+        try:
+            arguments, warning = parse_with_repair(call.arguments)
+        except ToolArgumentError as error:
+            return refused(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
+        if warning:
+            self._emit("status", StatusData(message=warning), call)
+        place = {"iteration": self._state.iteration, "index": index, "calls": calls}
+        request = ToolRequest(call_id=call.id, name=call.name, arguments=arguments, **place)
+        return await self._permit(request)
+
+    async def _permit(self, request: ToolRequest) -> Immediate | Admitted:
+        """Ask the guardrail (§13.4) and then, if the tool or the guardrail wants it, a person.
+
+        Nobody is asked about a call that can't be executed with its arguments.
+        """
+        ask: str | None = None
+        if self._guarded:
+            async with self._slots:
+                verdict = checked("tool", await self._effects.judge_tool(request))
+            if not verdict.allowed:
+                return Immediate(ToolResult.of_text(f"Tool denied by guardrail: {verdict.reason}"))
+            if verdict.rewrite is not None:
+                request.arguments = verdict.rewrite
+            ask = verdict.ask
+        spec = self._tools[request.name]
+        if isinstance(spec.execution, Question):
+            return await Persons(self._effects, self._state).answer(request, spec, ask)
+        if ask is None and spec.approval_check and not spec.needs_approval:
+            async with self._slots:
+                ask = (await self._effects.check_approval(request)).ask
+        if ask is None and not spec.needs_approval:
+            return Admitted(request)
+        if (problems := self._effects.misfits(request)) and self._effects.is_new("misfits-ask-nobody"):
+            text = f"Error: Invalid arguments for tool '{request.name}': {'; '.join(problems)}"
+            return refused(text, "invalid_arguments")
+        return await Persons(self._effects, self._state).approval(request, spec, ask)
+
+    async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
+        match step:
+            case Immediate(result=result):
+                if self._is_run(call):
+                    self._allowances.give_up()
+                return result
+            case Admitted(request=request, is_edited=is_edited):
+                async with self._slots:
+                    if self._effects.cancelled():
+                        raise Cancelled
+                    self._state.tool_calls += 1
+                    self._tell_progress(call)
+                    run = self._run_agent if self._is_run(call) else self._effects.run_tool
+                    result = self._shown(request, await run(self._with_context(request)))
+                return _of_edited(request, result) if is_edited else result
+
+    def _tell_progress(self, call: ToolCall) -> None:
+        if not self._options.progress:
+            return
+        data = ProgressData(
+            type="progress",
+            step=self._state.steps,
+            max_steps=self._options.max_iterations,
+            action="delegate" if call.name.startswith(DELEGATE) else "tool_call",
+            target=call.name.removeprefix(DELEGATE),
+        )
+        self._emit("progress", data, call)
+
+    def _with_context(self, request: ToolRequest) -> ToolRequest:
+        """With the messages before the model's reply, if the tool asks for some."""
+        if not (count := self._tools[request.name].context):
+            return request
+        return request.model_copy(update={"context": recent_messages(self._conversation.messages, count)})
+
+    async def _run_agent(self, request: ToolRequest) -> ToolResult:
+        try:
+            allowance = self._allowances.take(self._effects.now())
+        except Spent as spent:
+            text = f"Error: Tool '{request.name}' failed: too little is left of {spent} for another agent"
+            return ToolResult.failure(text, kind="limit")
+        end = await self._effects.run_agent(request, allowance)
+        self._allowances.settle(allowance, end)
+        return end.result
+
+    def _unknown(self, call: ToolCall) -> str:
+        """What was called, and what can be; a model that is told of agents in its prompt calls them by their names."""
+        name = _shown(call)
+        is_agent = self._state.prompted and name.startswith(DELEGATE)
+        if not is_agent or not self._effects.is_new("agents-by-their-names"):
+            return f"Tool not registered: {name}. {_listed('tools', self._tools)}"
+        agents = [tool.removeprefix(DELEGATE) for tool in self._tools if tool.startswith(DELEGATE)]
+        return f"No such agent: {name.removeprefix(DELEGATE)}. {_listed('agents', agents)}"
+
+    def _emit(self, type: EventType, data: LoggedData, call: ToolCall) -> None:
+        self._effects.emit(type, self._state.iteration, data, call_id=call.id)
+
+
+def _of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
+    """The result, and before it what ran: the model's own message keeps what the model wrote."""
+    shown = excerpt(json.dumps(request.arguments, ensure_ascii=False), MAX_SHOWN_ARGUMENTS)
+    note = TextPart(value=f"[executed with arguments that a person edited: {shown}]\n")
+    return result.model_copy(update={"parts": [note, *result.parts]})
+
+
+def _listed(kind: str, names: Collection[str]) -> str:
+    return f"Available {kind}: {', '.join(sorted(names))}" if names else f"There are no {kind}."
+
+
+def _shown(call: ToolCall) -> str:
+    """The name that the model wrote, which can be anything, in one short line."""
+    return excerpt(visible(call.name[:201]).replace("\n", "\\n").replace("\t", "\\t"), 200)

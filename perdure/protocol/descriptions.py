@@ -1,0 +1,43 @@
+"""What the Temporal UI shows of a run, whoever starts it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..agents import Agent
+from ..messages import Message
+from ..text import code, counted, excerpt, inert, one_line
+from .run import RunInput
+
+
+def shown_name(agent: Agent) -> str:
+    """The agent's name, or a word in its place."""
+    return agent.name or "agent"
+
+
+def summary_of(input: RunInput) -> str:
+    """The run in one line: its agent, and what it is asked."""
+    name, turn = shown_name(input.agent), input.options.turn
+    title = name if turn is None else f"{name}, turn {turn}"
+    return f"{title}: {_first_words(input.messages)}"
+
+
+def details_of(input: RunInput) -> str:
+    """The run's agent, model, tools and limits, and which run has called it, as Markdown."""
+    model = input.agent.model
+    lines = [excerpt(input.agent.description or "", 2000), ""]
+    if input.lineage is not None:
+        lines.append(f"- called by the run {code(input.lineage.parent)}, tool call {code(input.lineage.call_id)}")
+    if model:
+        lines.append(f"- model: {code(model.id)} ({model.provider_key}, {model.api_type})")
+    if tools := [tool.name for tool in input.agent.tools or []]:
+        lines.append(f"- tools: {', '.join(map(code, tools[:100]))}")
+    if input.options.turn is not None:
+        lines.append(f"- turn {input.options.turn} of a conversation")
+    lines.append(f"- at most {counted(input.options.max_iterations, 'iteration')}")
+    return "\n".join(lines).strip()
+
+
+def _first_words(messages: Sequence[Message]) -> str:
+    text = next((message.text for message in reversed(messages) if message.role == "user"), "")
+    return inert(one_line(text, 120))

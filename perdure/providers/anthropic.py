@@ -1,0 +1,350 @@
+"""Anthropic Messages: its requests and responses (§7.5, §8).
+
+https://docs.anthropic.com/en/api/messages
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ..declared_tools import CustomTool, Property
+from ..messages import AudioPart, FilePart, ImagePart, Message, Part, ProviderCall, TextPart, ToolCall, Usage
+from ..schema import CLOSED, object_schema
+from .base import BLOCK_SIZE, Delta, FunctionDefinition, StreamAssembler, provider_call
+from .errors import error_from_http
+from .memo import Memo
+from .sdks import anthropic_sdk
+from .tool_call_text import (
+    Call,
+    Taken,
+    arguments_object,
+    arguments_text,
+    base64_data,
+    call_id,
+    calls_of,
+    compact_json,
+    only_text,
+    sendable_parts,
+    wire_id,
+    wire_name,
+)
+from .wire_format import INSTRUCTION_ROLES, Answer, WireFormat, count, instructions_of, original_content
+
+_TEXT_DELTAS = {"text_delta": "text", "thinking_delta": "thinking", "signature_delta": "signature"}
+"""Type of a delta → the key of its text, in the delta as in the block that it continues."""
+
+
+class MessagesStream(StreamAssembler):
+    """Events open and continue blocks by their index; the usage at the end completes the one at the start."""
+
+    def __init__(self, provider: str) -> None:
+        self._provider = provider
+        self._message: dict[str, Any] = {}
+        self._blocks: dict[int, _Block] = {}
+
+    def add(self, event: Mapping[str, Any]) -> list[Delta]:
+        match event.get("type"):
+            case "message_start":
+                self._message = {**event["message"], "usage": _counts(event["message"].get("usage"))}
+            case "content_block_start":
+                self._blocks[event["index"]] = _Block(event["content_block"])
+                self.size += BLOCK_SIZE + len(compact_json(event["content_block"]))
+            case "content_block_delta":
+                return self._add_delta(self._blocks[event["index"]], event["delta"])
+            case "message_delta":
+                self._message |= event["delta"] | {"usage": self._message["usage"] | _counts(event.get("usage"))}
+            case "message_stop":
+                self.is_complete = True
+            case "error":
+                raise error_from_http(None, {}, event, provider=self._provider)
+        return []
+
+    def _add_delta(self, block: _Block, delta: Mapping[str, Any]) -> list[Delta]:
+        said = [value for key, value in delta.items() if key != "type"]
+        self.size += sum(len(value) if isinstance(value, str) else len(compact_json(value)) for value in said)
+        return block.add(delta)
+
+    def response(self) -> dict[str, Any]:
+        content = [self._blocks[index].whole() for index in sorted(self._blocks)]
+        return {**self._message, "content": content}
+
+
+class _Block:
+    """One content block and the pieces of it that have arrived."""
+
+    def __init__(self, opened: dict[str, Any]) -> None:
+        self._opened = opened
+        self._pieces: dict[str, list[str]] = {}
+        self._citations: list[Any] = []
+
+    def add(self, delta: Mapping[str, Any]) -> list[Delta]:
+        kind = delta["type"]
+        if kind == "input_json_delta":
+            self._pieces.setdefault("input", []).append(delta["partial_json"])
+        elif kind == "citations_delta":
+            self._citations.append(delta["citation"])
+        elif kind in _TEXT_DELTAS:
+            return self._add_text(_TEXT_DELTAS[kind], delta)
+        return []
+
+    def whole(self) -> dict[str, Any]:
+        block = dict(self._opened)
+        for key, pieces in self._pieces.items():
+            text = "".join(pieces)
+            block[key] = _input(text, block) if key == "input" else (block.get(key) or "") + text
+        if self._citations:
+            block["citations"] = [*(block.get("citations") or []), *self._citations]
+        return block
+
+    def _add_text(self, key: str, delta: Mapping[str, Any]) -> list[Delta]:
+        text = delta[key]
+        if not isinstance(text, str):
+            raise TypeError(f"expected text, got {text!r:.80}")
+        self._pieces.setdefault(key, []).append(text)
+        if key == "signature" or not text:
+            return []
+        return [Delta("thinking" if key == "thinking" else "text", text)]
+
+
+def _counts(usage: Any) -> dict[str, Any]:
+    """The counts that an event has; a later event leaves out, or sends as null, what has not changed."""
+    return {key: count for key, count in usage.items() if count is not None} if isinstance(usage, Mapping) else {}
+
+
+def _input(text: str, block: Mapping[str, Any]) -> Any:
+    """A tool's arguments; the plain text when they were cut off (§9.8 turns that into a tool result)."""
+    if not text:
+        return block.get("input") or {}
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+DEFAULT_MAX_TOKENS = 4096
+"""The API requires a limit (§7.5)."""
+
+Block = dict[str, Any]
+Turn = dict[str, Any]
+
+_THINKING = ("thinking", "redacted_thinking")
+_CUT_SHORT = frozenset({"max_tokens", "refusal", "model_context_window_exceeded", "pause_turn"})
+
+
+class AnthropicMessages(WireFormat):
+    """`provider: anthropic`."""
+
+    api = "anthropic"
+    expected = "a message with a list `content` of blocks"
+    path = "/v1/messages"
+    title = "Anthropic"
+    media = {
+        "image": Taken(url=True, types=("image/png", "image/jpeg", "image/gif", "image/webp")),
+        "file": Taken(url=True, types=("application/pdf", "text/")),
+    }
+    defaults = {"max_tokens": DEFAULT_MAX_TOKENS}
+    options = {
+        "max_output_tokens": "max_tokens",
+        "temperature": "temperature",
+        "top_p": "top_p",
+        "top_k": "top_k",
+        "stop_sequences": "stop_sequences",
+    }
+    merged = frozenset({"output_config"})
+    has_strict_tools = False
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.sdk = anthropic_sdk(key)
+
+    def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
+        request: dict[str, Any] = {"messages": _turns(messages)}
+        if system := instructions_of(messages):
+            request["system"] = system
+        return request
+
+    def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
+        """Declares the functions in any case: the API refuses a conversation that mentions undeclared tools."""
+        declared = super().tools(functions, may_call_tools=True)
+        return declared if may_call_tools else {**declared, "tool_choice": {"type": "none"}}
+
+    def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
+        described = {"description": definition.description} if definition.description else {}
+        return {"name": definition.name, **described, "input_schema": definition.parameters}
+
+    def provider_tool(self, tool: CustomTool) -> dict[str, Any]:
+        return {"name": tool.name, **super().provider_tool(tool)}
+
+    def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
+        return {"output_config": {"format": {"type": "json_schema", "schema": object_schema(outputs, CLOSED)}}}
+
+    def read(self, response: Mapping[str, Any]) -> Answer:
+        blocks = response["content"]
+        text, calls = _said(blocks, response.get("id"))
+        stop_reason = response.get("stop_reason")
+        return Answer(
+            text=text,
+            tool_calls=[ToolCall(**call._asdict()) for call in calls],
+            usage=_usage(response.get("usage")),
+            finish_reason=stop_reason,
+            cut_short=stop_reason in _CUT_SHORT,
+            provider_calls=_provider_calls(blocks),
+            original=list(blocks) if blocks != _rebuilt(text, calls) else None,
+        )
+
+    def assembler(self) -> StreamAssembler:
+        return MessagesStream(self.key)
+
+
+def _turn(message: Message) -> list[Turn]:
+    """The turn of one message; none for a message without content, because the API refuses blank text."""
+    blocks = [] if message.role in INSTRUCTION_ROLES else _blocks(message)
+    return [{"role": "assistant" if message.role == "assistant" else "user", "content": blocks}] if blocks else []
+
+
+def _join(turns: list[Turn], more: list[Turn]) -> None:
+    """Keeps user and assistant turns alternating, and the tool results of a user turn before anything else."""
+    if not (turns and more and turns[-1]["role"] == more[0]["role"]):
+        turns += more
+        return
+    content, blocks = turns[-1]["content"], more[0]["content"]
+    end = _end_of_results(content) if blocks[0]["type"] == "tool_result" else len(content)
+    turns[-1] = {"role": turns[-1]["role"], "content": [*content[:end], *blocks, *content[end:]]}
+
+
+_turns = Memo[Message, Turn](_turn, _join)
+
+
+def _end_of_results(content: Sequence[Block]) -> int:
+    end = len(content)
+    while end and content[end - 1]["type"] != "tool_result":
+        end -= 1
+    return end
+
+
+def _blocks(message: Message) -> list[Block]:
+    if message.role == "tool":
+        return [_tool_result(message)]
+    if message.role != "assistant":
+        return _content(_sendable(message))
+    original = original_content(message, "anthropic")
+    if original is not None:
+        return _restored(message, original)
+    text = only_text(message.parts)
+    return _rebuilt(message.text if text is None else text, calls_of(message))
+
+
+def _sendable(message: Message) -> list[Part]:
+    return sendable_parts(message, AnthropicMessages.media, AnthropicMessages.title)
+
+
+def _content(parts: Sequence[Part]) -> list[Block]:
+    return [_part(part) for part in parts if not (isinstance(part, TextPart) and _is_blank(part.value))]
+
+
+def _part(part: Part) -> Block:
+    match part:
+        case TextPart():
+            return {"type": "text", "text": part.value}
+        case ImagePart():
+            return {"type": "image", "source": _source(part, "image/png")}
+        case FilePart():
+            titled = {"title": part.filename} if part.filename else {}
+            return {"type": "document", "source": _source(part, "application/pdf"), **titled}
+        case AudioPart():
+            raise AssertionError("`media` has no audio")
+
+
+def _source(part: ImagePart | FilePart, media_type: str) -> dict[str, str]:
+    content = base64_data(part)
+    if content is None:
+        return {"type": "url", "url": part.source}
+    if content.media_type and content.media_type.startswith("text/"):
+        text = base64.b64decode(content.data).decode(errors="replace")
+        return {"type": "text", "media_type": "text/plain", "data": text}
+    return {"type": "base64", "media_type": content.media_type or media_type, "data": content.data}
+
+
+def _tool_result(message: Message) -> Block:
+    """All texts are one string (§9.5); a result other than a success is marked as an error."""
+    parts = _sendable(message)
+    text = only_text(parts)
+    block: Block = {
+        "type": "tool_result",
+        "tool_use_id": wire_id(message.metadata.get("tool_call_id") or ""),
+        "content": _content(parts) if text is None else text,
+    }
+    if message.metadata.get("status", "success") != "success":
+        block["is_error"] = True
+    return block
+
+
+def _restored(message: Message, original: Sequence[Block]) -> list[Block]:
+    """The original blocks, unless the text or the calls have changed; then the thinking, and what is said now.
+
+    Blank text is left out: the API may send it, but refuses it in a request.
+    """
+    calls = calls_of(message)
+    is_cut_off = any(isinstance(block.get("input"), str) for block in original)
+    if is_cut_off or _said(original, None) != (message.text, calls):
+        return [block for block in original if block["type"] in _THINKING] + _rebuilt(message.text, calls)
+    kept = (block for block in original if not (block["type"] == "text" and _is_blank(block["text"])))
+    asked = iter(calls)
+    return [block | _acceptable(next(asked)) if block["type"] == "tool_use" else block for block in kept]
+
+
+def _acceptable(call: Call) -> Block:
+    return {"id": wire_id(call.id), "name": wire_name(call.name)}
+
+
+def _rebuilt(text: str, calls: Sequence[Call]) -> list[Block]:
+    spoken: list[Block] = [] if _is_blank(text) else [{"type": "text", "text": text}]
+    return spoken + [
+        {"type": "tool_use", **_acceptable(call), "input": arguments_object(call.arguments)} for call in calls
+    ]
+
+
+def _is_blank(text: str) -> bool:
+    return not text or text.isspace()
+
+
+def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
+    """All text blocks, concatenated (§18-13), and the tool calls."""
+    text = "".join(block["text"] for block in blocks if block["type"] == "text")
+    used = [block for block in blocks if block["type"] == "tool_use"]
+    return text, [
+        Call(call_id(block.get("id"), index, response_id), block["name"], arguments_text(block.get("input")))
+        for index, block in enumerate(used)
+    ]
+
+
+def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
+    """Each `server_tool_use` and `mcp_tool_use`, with what came of it: a block `…_tool_result`."""
+    results = {block["tool_use_id"]: block.get("content") for block in blocks if "tool_use_id" in block}
+    calls = []
+    for block in blocks:
+        if block["type"] in ("server_tool_use", "mcp_tool_use"):
+            name, id = block.get("name") or block["type"], block.get("id") or ""
+            came = results.get(id)
+            failure = came.get("error_code") if isinstance(came, Mapping) else None
+            details = {"input": block.get("input"), "error": failure, "found": None if failure else came}
+            calls.append(provider_call(name, id, "failed" if failure else "completed", details))
+    return calls
+
+
+def _usage(usage: Any) -> Usage:
+    """The API counts cached tokens separately from the input; `Usage` counts them as part of it."""
+    cached, kept = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
+    read = count(usage, "input_tokens") + cached + kept
+    written = count(usage, "output_tokens")
+    return Usage(
+        input_tokens=read,
+        output_tokens=written,
+        total_tokens=read + written,
+        cached_input_tokens=cached,
+        reasoning_tokens=count(usage, "output_tokens_details", "thinking_tokens"),
+        cache_write_tokens=kept,
+    )

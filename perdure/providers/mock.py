@@ -1,0 +1,129 @@
+"""Stands in for a provider whose model is not asked: gives an answer that the run has recorded (`perdure.mocks`)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ..agents import Agent
+from ..errors import ConfigurationError
+from ..messages import Message, ModelReply, ToolCall
+from ..options import DEFAULT_ANSWER_BYTES
+from ..settings.mocks import VARIABLE
+from ..text import counted
+from .base import Delta, Provider
+from .structured import read_answer
+from .tool_call_text import arguments_text
+
+_WORD = re.compile(r"\s*\S+\s*|\s+")
+_SEQUENCES = (
+    f"Expected in {VARIABLE} one answer for each call: with `toolProtocol: json`, an action for each step, then "
+    '"{}", then the text, such as ["{\\"tool\\": \\"echo\\", \\"arguments\\": {}}", "{}", "Done"]; with native calls, '
+    '{"tool_calls": […]} for each step, then the text'
+)
+
+
+class MockedModel(Provider):
+    """Gives one recorded answer.
+
+    Args:
+        answers: All that the run has.
+        place: Which one is given, from 1.
+        reads_calls: Whether an answer may be JSON that asks for tools. False where the model does that in its text,
+            which is then read as any model's.
+
+    Raises ConfigurationError when there are fewer answers.
+    """
+
+    def __init__(self, answers: Sequence[str], place: int, *, reads_calls: bool) -> None:
+        super().__init__("mock")
+        if place > len(answers):
+            raise ConfigurationError(
+                f"the run has {counted(len(answers), 'mock answer')}, and this is model call {place}. {_SEQUENCES}"
+            )
+        self._text = answers[place - 1]
+        self._place = place
+        self._reads_calls = reads_calls
+
+    def to_request(
+        self,
+        agent: Agent,
+        messages: Sequence[Message],
+        *,
+        extra_tools: Sequence[Mapping[str, Any]] = (),
+        may_call_tools: bool = True,
+    ) -> dict[str, Any]:
+        """Nothing: nobody is asked."""
+        return {}
+
+    async def call(
+        self,
+        agent: Agent,
+        request: Mapping[str, Any],
+        *,
+        timeout: float,
+        on_delta: Callable[[Delta], None] | None = None,
+        stream: bool = False,
+        max_bytes: int = DEFAULT_ANSWER_BYTES,
+    ) -> dict[str, Any]:
+        """The answer, of which `on_delta` is told one word after the other."""
+        if on_delta is not None and not self._calls():
+            for word in _WORD.findall(self._text):
+                on_delta(Delta("text", word))
+        return {"text": self._text}
+
+    def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
+        """The answer in the response: a list of calls, the structured value, or the text."""
+        reply = self.reply(agent, response)
+        return reply.message.tool_calls or (reply.output if agent.outputs else reply.message.text)
+
+    def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
+        """The answer as a message; no tokens are used, and nothing is paid."""
+        if calls := self._calls():
+            said = json.loads(self._text).get("content")
+            message = Message.assistant(said if isinstance(said, str) else "", calls)
+            return ModelReply(message=message, finish_reason="tool_calls", cost_usd=0.0)
+        output, faults = read_answer(self._text, agent.outputs) if agent.outputs else (None, [])
+        return ModelReply(
+            message=Message.assistant(self._text),
+            finish_reason="stop",
+            output=output,
+            faults=faults,
+            cost_usd=0.0,
+            warnings=[self._no_action] if self._reads_calls and _is_action(self._text) else [],
+        )
+
+    def _calls(self) -> list[ToolCall]:
+        asked = _object(self._text).get("tool_calls") if self._reads_calls else None
+        return [
+            ToolCall(
+                id=each["id"] if isinstance(each.get("id"), str) else f"mock_{self._place}_{index}_{each['name']}",
+                name=each["name"],
+                arguments=arguments_text(each.get("arguments", {})),
+            )
+            for index, each in enumerate(asked if isinstance(asked, list) else ())
+            if isinstance(each, dict) and isinstance(each.get("name"), str)
+        ]
+
+    @property
+    def _no_action(self) -> str:
+        return (
+            f"Mock answer {self._place} is an action of the JSON protocol, and this agent calls tools natively: it is "
+            "taken as text. The agent's file may say `metadata: {perdure: {toolProtocol: json}}`"
+        )
+
+
+def _is_action(text: str) -> bool:
+    value = _object(text)
+    return text.strip() == "{}" or isinstance(value.get("tool"), str) or isinstance(value.get("agent"), str)
+
+
+def _object(text: str) -> dict[str, Any]:
+    """The JSON object that the text is; {} for any other text."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -1,0 +1,58 @@
+"""How many model calls a second the workers of a task queue make together, by provider or model."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+
+from ..errors import ConfigurationError
+
+_UNITS = {"s": 1.0, "min": 60.0}
+_RATE = re.compile(r"(?P<name>[^=]+)=(?P<number>[^/]+)/(?P<unit>s|min)")
+
+
+def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
+    """Calls per second by name, of texts such as `openai=50/s` and `openai/gpt-4o=300/min`.
+
+    Raises `ConfigurationError` for a text of another form, and for two rates of one name.
+    """
+    rates: dict[str, float] = {}
+    for text in texts:
+        match = _RATE.fullmatch(text.strip())
+        number = _number(match["number"]) if match else None
+        if match is None or number is None:
+            raise ConfigurationError(f"{text!r} is no rate: expected PROVIDER=N/s, PROVIDER/MODEL=N/s, or N/min")
+        name = match["name"].strip()
+        if name in rates:
+            raise ConfigurationError(f"there are two rates for {name!r}: give one")
+        rates[name] = number / _UNITS[match["unit"]]
+    return require_rates(rates)
+
+
+def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
+    """The same rates. Raises `ConfigurationError` for one that is no number above 0, or that names nothing."""
+    for name, rate in rates.items():
+        if not isinstance(rate, int | float) or not math.isfinite(rate) or rate <= 0:
+            raise ConfigurationError(f"the rate of {name!r} is {rate!r}: expected calls per second, above 0")
+        if not all(name.split("/", 1)):
+            raise ConfigurationError(f"{name!r} has a rate and names no provider or model, as `openai/gpt-4o` does")
+    return dict(rates)
+
+
+def rate_name(rates: Iterable[str], provider: str, model: str | None) -> str | None:
+    """The name of the rate that holds for a model: its own, else its provider's; None where there is none."""
+    known = set(rates)
+    return next((name for name in (f"{provider}/{model}", provider) if name in known), None)
+
+
+def shown_rate(rate: float) -> str:
+    """Such as `50/s` and `30/min`."""
+    return f"{rate:g}/s" if rate >= 1 else f"{rate * 60:g}/min"
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,205 @@
+"""What an agent's file says of its runs: in `metadata.perdure`, or in the names of the system it comes from. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar, get_args
+
+from pydantic.alias_generators import to_camel
+
+from ..agents import Agent
+from ..argument_types import options_of
+from ..errors import ConfigurationError, LoadError
+from ..options import MAX_SECONDS, MIN_SECONDS, RunOptions
+from .foreign import KAOS_USUAL, kaos_context_messages, kaos_environment, read_kaos, read_octopus
+from .values import MAX_NAME, Place, Problem, Settings, read_map, require_set, unknown
+
+OF_THE_START = frozenset({"raw", "turn", "stream", "guardrails", "compactor", "missing_tool_grace"})
+"""Options that are no matter of an agent's file: who starts a run says how it is watched, and what its workers have."""
+OPTION_NAMES: Mapping[str, str] = {to_camel(name): name for name in RunOptions.model_fields if name not in OF_THE_START}
+"""The name of a setting of `metadata.perdure` → the field of `RunOptions`."""
+BUDGETS = ("max_total_tokens", "max_tool_calls", "max_seconds", "max_cost_usd")
+"""Options of which a called run has a share of its caller's."""
+
+OF_A_SESSION = ("idleTimeout", "whileBusy")
+"""The settings of `metadata.perdure.session`."""
+WhileBusy = Literal["steer", "queue", "reject"]
+_NOT_SAID: Mapping[str, str] = {}
+Options = TypeVar("Options", bound=RunOptions)
+
+
+@dataclass
+class SessionSettings:
+    """What an agent's file says of its sessions; None for what it does not say."""
+
+    idle_timeout: float | None = None
+    """Seconds."""
+    while_busy: WhileBusy | None = None
+
+
+def options_for(
+    agent: Agent,
+    options: RunOptions | Mapping[str, Any] | None = None,
+    environment: Mapping[str, str] = _NOT_SAID,
+) -> RunOptions:
+    """The options of a run of the agent: those that the caller has set, and then what the agent's file says.
+
+    After the file comes the environment, where the system that the agent comes from has names in it, and at last what
+    is usual there. Raises LoadError for a setting that is wrong, ConfigurationError for an environment variable, and
+    what `options_of` raises.
+    """
+    options = options_of(options) or RunOptions()
+    settings = settings_of(agent)
+    found = {**settings.usual, **_environment(settings, environment), **settings.chosen}
+    new = {name: value for name, value in found.items() if name not in options.model_fields_set}
+    return options.model_copy(update=new) if new else options
+
+
+def called_options(options: Options, caller: Agent, called: Agent) -> Options:
+    """The options of a run that the caller's has called: the caller's `options`, and what the called agent's file says.
+
+    What the caller's own file says is the caller's alone, but for budgets, depth and grace, of which the lesser counts.
+    Raises LoadError as `options_for` does.
+    """
+    of_caller, own = _said(caller), _said(called)
+    fields = RunOptions.model_fields
+    update = {name: fields[name].get_default() for name, value in of_caller.items() if getattr(options, name) == value}
+    update.update(own)
+    for name in BUDGETS:
+        update[name] = least(getattr(options, name), own.get(name))
+    for name in ("max_depth", "cancel_grace"):
+        update[name] = least(getattr(options, name), own.get(name))
+    return options.model_copy(update=update)
+
+
+def least(*limits: float | None) -> Any:
+    """The lowest of the limits; None, which stands for no limit, when there is none."""
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def session_settings(agent: Agent) -> SessionSettings:
+    """What the agent's file says of its sessions. Raises LoadError for a setting that is wrong."""
+    session = SessionSettings()
+    _require_none(_read(agent.metadata, session))
+    return session
+
+
+def context_messages(agent: Agent, environment: Mapping[str, str] = _NOT_SAID) -> int:
+    """How many messages of the conversation an agent that this one calls is told of, after KAOS's rules.
+
+    Raises as `options_for` does.
+    """
+    settings = settings_of(agent)
+    if settings.context_messages is not None:
+        return settings.context_messages
+    with_variable = _of_environment(lambda: kaos_context_messages(environment))
+    return int(with_variable)
+
+
+def settings_of(agent: Agent) -> Settings:
+    """All that the agent's file says of the options of its runs. Raises LoadError for a setting that is wrong."""
+    settings = _read(agent.metadata, SessionSettings())
+    _require_none(settings)
+    return settings
+
+
+def setting_problems(metadata: object) -> Iterator[Problem]:
+    """What is wrong with the settings in the metadata of a file, or has no effect."""
+    if isinstance(metadata, Mapping):
+        yield from _read(metadata, SessionSettings()).problems
+        for name in metadata:
+            # A name of one word may be anybody's.
+            if name in OPTION_NAMES and name != name.lower():
+                yield Problem(("metadata", name), f"has no effect there: write metadata.perdure.{name}", is_fatal=False)
+
+
+def _said(agent: Agent) -> dict[str, Any]:
+    settings = settings_of(agent)
+    return {**settings.usual, **settings.chosen}
+
+
+def _require_none(settings: Settings) -> None:
+    for problem in settings.problems:
+        if problem.is_fatal:
+            raise LoadError(f"{'.'.join(problem.place)}: {problem.text}")
+
+
+def _read(metadata: Mapping[str, Any] | None, session: SessionSettings) -> Settings:
+    settings, blocks = Settings(), metadata or {}
+    both = [name for name in ("octopus", "kaos") if name in blocks]
+    if len(both) > 1:
+        settings.refuse(("metadata", both[1]), "the agent has settings of Octopus too: expected those of one system")
+        return settings
+    for name, read in (("octopus", read_octopus), ("kaos", read_kaos)):
+        if name in blocks:
+            read(blocks[name] if blocks[name] is not None else {}, ("metadata", name), settings)
+    if blocks.get("perdure") is not None:
+        _read_own(blocks["perdure"], settings, session)
+    if settings.chosen.get("tool_protocol", "native") != "native":
+        settings.is_kaos = settings.is_kaos or not settings.is_octopus
+    if settings.is_kaos:
+        settings.usual.update(KAOS_USUAL)
+    return settings
+
+
+def _read_own(value: object, settings: Settings, session: SessionSettings) -> None:
+    """The settings under our own names. Those of called agents are read where such tools are declared."""
+    known: dict[str, Callable[[Any, Place], None]] = {
+        "agents": lambda value, place: None,
+        "session": lambda value, place: _read_session(value, place, settings, session),
+        **{name: _own_option(settings, option) for name, option in OPTION_NAMES.items()},
+    }
+    for option in OF_THE_START:
+        known[to_camel(option)] = _refused
+    if isinstance(value, Mapping):
+        shown = [name for name in known if known[name] is not _refused]
+        for name in value:
+            if name not in known:
+                place = ("metadata", "perdure", str(name)[:MAX_NAME])
+                in_session = f"expected in metadata.perdure.session: {{{name}: …}}" if name in OF_A_SESSION else ""
+                settings.refuse(place, in_session or unknown(str(name), shown))
+        value = {name: entry for name, entry in value.items() if name in known}
+    read_map(value, ("metadata", "perdure"), known, settings)
+
+
+def _own_option(settings: Settings, option: str) -> Callable[[Any, Place], None]:
+    return lambda value, place: settings.choose(place, option, value)
+
+
+def _refused(value: object, place: Place) -> None:
+    raise ValueError("no setting of an agent's file: whoever starts a run says it (RunOptions, or the command line)")
+
+
+def _read_session(value: object, place: Place, settings: Settings, session: SessionSettings) -> None:
+    def idle(value: Any, place: Place) -> None:
+        require_set(value)
+        text = f"{value!r:.80}: expected seconds, {MIN_SECONDS} to {MAX_SECONDS} (ten years)"
+        try:
+            seconds = float(value)
+        except (TypeError, ValueError):
+            raise ValueError(text) from None
+        if isinstance(value, bool) or not MIN_SECONDS <= seconds <= MAX_SECONDS:
+            raise ValueError(text)
+        session.idle_timeout = seconds
+
+    def busy(value: Any, place: Place) -> None:
+        if str(value) not in get_args(WhileBusy):
+            raise ValueError(f"{value!r:.80}: expected {', '.join(get_args(WhileBusy))}")
+        session.while_busy = value
+
+    read_map(value, place, dict(zip(OF_A_SESSION, (idle, busy), strict=True)), settings)
+
+
+def _environment(settings: Settings, environment: Mapping[str, str]) -> dict[str, Any]:
+    return _of_environment(lambda: kaos_environment(environment)) if settings.is_kaos else {}
+
+
+Found = TypeVar("Found")
+
+
+def _of_environment(read: Callable[[], Found]) -> Found:
+    try:
+        return read()
+    except ValueError as error:
+        raise ConfigurationError(str(error)) from None

@@ -1,0 +1,60 @@
+"""The agents that an agent calls: how it names their files, and what a run records of them (requirement §9.6)."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from pathlib import PureWindowsPath
+
+from ..agents import Agent
+from ..declared_tools import PromptyTool
+from ..errors import LoadError
+
+SUFFIX = "..prompty"
+DELEGATE = "delegate_to_"
+"""Before an agent's name: the name of the tool that delegates to it."""
+TASK = "task"
+DELEGATION_FAILED = "[Delegation failed: "
+"""How the result begins of a task that a remote agent has not answered."""
+
+
+def child_tools(agent: Agent) -> Iterator[PromptyTool]:
+    """The tools of the agent that are other agents."""
+    return (tool for tool in agent.tools or () if isinstance(tool, PromptyTool))
+
+
+def key_of(written: str, folder: str = "") -> str:
+    """The path of a file relative to the run's agent, as a key; `folder` is where the file that names it lies.
+
+    Nothing is looked up. Raises LoadError for a path that is not relative, or not that of a `.prompty` file.
+    """
+    if "\\" in written or not written.isprintable():
+        raise LoadError(f"{written!r} is no path of another agent: expected one with '/' between its folders")
+    if posixpath.isabs(written) or PureWindowsPath(written).drive or written.startswith("~") or "://" in written:
+        raise LoadError(f"{written!r} is no relative path: write it relative to the file that names it")
+    if not written.endswith(SUFFIX):
+        raise LoadError(f"{written!r} is no path of another agent: expected a {SUFFIX} file")
+    return posixpath.normpath(posixpath.join(folder, written))
+
+
+def with_keys(agent: Agent, key: str) -> Agent:
+    """A copy of the agent of that key whose tools name other agents by their keys. Raises LoadError as `key_of`."""
+    folder = posixpath.dirname(key)
+    tools = [
+        tool.model_copy(update={"path": key_of(tool.path, folder)}) if isinstance(tool, PromptyTool) else tool
+        for tool in agent.tools or ()
+    ]
+    return agent.model_copy(update={"tools": tools}) if tools else agent
+
+
+def agents_for(agent: Agent, agents: Mapping[str, Agent]) -> dict[str, Agent]:
+    """Those of the agents that this one can reach, which names them by their keys."""
+    reached: dict[str, Agent] = {}
+    ahead = [agent]
+    while ahead:
+        for tool in child_tools(ahead.pop()):
+            key = key_of(tool.path)
+            if key in agents and key not in reached:
+                reached[key] = agents[key]
+                ahead.append(agents[key])
+    return dict(sorted(reached.items()))

@@ -1,0 +1,238 @@
+"""The agents that an agent delegates to (`metadata.perdure.agents`): each of them becomes a tool `delegate_to_NAME`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic.alias_generators import to_camel
+
+from ..agents import Agent
+from ..declared_tools import MAX_CONTEXT, Connection, CustomTool, McpTool, PromptyTool, Property, Tool, ToolPolicy
+from ..errors import ConfigurationError, LoadError
+from ..options import MAX_SECONDS, MIN_SECONDS
+from ..text import did_you_mean
+from .agent_file import context_messages, settings_of
+from .child_agents import DELEGATE, SUFFIX, TASK
+
+REMOTE = "delegate"
+"""The kind of the tools that delegate to remote agents."""
+_NO_VARIABLES: Mapping[str, str] = {}
+_WHERE = "metadata.perdure.agents"
+_FORM = "{name, path, description}, or {name, url, description} for a remote agent"
+_ELSEWHERE = ("protocol", "model", "retries", "headers", "api_key", "allowed_hosts")
+
+
+class _Entry(BaseModel):
+    """One agent, as the file names it."""
+
+    model_config = ConfigDict(alias_generator=to_camel, populate_by_name=True, extra="forbid")
+
+    name: str = Field(pattern=r"^[A-Za-z0-9_-]{1,52}$")
+    path: str | None = None
+    """Of its file; else it is elsewhere, at `url`."""
+    url: str | None = None
+    card_url: str | None = None
+    """The same, by the name that KAOS has for it."""
+    description: str | None = None
+    protocol: Literal["auto", "a2a", "openai"] = "auto"
+    model: str | None = None
+    context: int | None = Field(default=None, ge=0, le=MAX_CONTEXT)
+    timeout: float | None = Field(default=None, ge=MIN_SECONDS, le=MAX_SECONDS)
+    retries: int | None = Field(default=None, ge=0, le=100)
+    headers: dict[str, str] | None = None
+    api_key: str | None = Field(default=None, repr=False)
+    allowed_hosts: list[str] | None = None
+
+    @model_validator(mode="after")
+    def _require_one_place(self) -> _Entry:
+        given = [to_camel(key) for key in ("path", "url", "card_url") if getattr(self, key) is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"expected either path (of a {SUFFIX} file) or url; it has {' and '.join(given) or 'none'}"
+            )
+        if self.path is not None and (wrong := [key for key in _ELSEWHERE if key in self.model_fields_set]):
+            raise ValueError(f"{to_camel(wrong[0])} is for a remote agent, and this one has a path")
+        return self
+
+
+def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES) -> Agent:
+    """A copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
+
+    Such a tool takes a task, which is said to the agent of that name. The environment may say how much of the
+    conversation goes along, of an agent of KAOS. Raises LoadError for an entry that is wrong, and ConfigurationError
+    for an environment variable.
+    """
+    entries = list(_entries(agent))
+    if not entries:
+        return agent
+    tools = list(agent.tools or ())
+    known = {tool.name for tool in tools}
+    usual = context_messages(agent, environment) if settings_of(agent).is_kaos else None
+    new = [_delegate(entry, usual if entry.context is None else entry.context) for entry in entries]
+    for tool in new:
+        if tool.name in known:
+            raise LoadError(f"{_WHERE}: there is a tool {tool.name!r} already")
+        known.add(tool.name)
+    return agent.model_copy(update={"tools": [*tools, *new]})
+
+
+def is_delegate(tool: Tool) -> bool:
+    """Whether the tool stands for an entry of `metadata.perdure.agents`."""
+    if not tool.name.startswith(DELEGATE):
+        return False
+    return tool.kind == REMOTE or (tool.kind == "prompty" and tool.perdure is not None and tool.perdure.message == TASK)
+
+
+def _entries(agent: Agent) -> Iterator[_Entry]:
+    settings = (agent.metadata or {}).get("perdure")
+    entries = settings.get("agents") if isinstance(settings, Mapping) else None
+    if entries is None:
+        return
+    if not isinstance(entries, list):
+        raise LoadError(f"{_WHERE}: expected a list of {_FORM}, got {entries!r:.80}")
+    # A run records its agent with these tools: that one is not expanded once more.
+    declared = {tool.name for tool in agent.tools or () if is_delegate(tool)}
+    for index, entry in enumerate(entries):
+        if not (isinstance(entry, Mapping) and f"{DELEGATE}{entry.get('name')}" in declared):
+            yield _entry(agent, entry, f"/metadata/perdure/agents/{index}")
+
+
+def _entry(agent: Agent, value: Any, place: str) -> _Entry:
+    if not isinstance(value, Mapping):
+        raise LoadError(f"{_WHERE}: {value!r:.80}: expected {_FORM}")
+    written = _as_written(agent, value, place)
+    try:
+        return _Entry.model_validate(written)
+    except ValidationError as error:
+        [first, *_] = error.errors(include_url=False)
+        where = ".".join(map(str, first["loc"]))
+        raise LoadError(f"{_WHERE}: {value.get('name')!r:.80}: {where and f'{where}: '}{_why(where, first)}") from None
+
+
+def _why(where: str, error: Mapping[str, Any]) -> str:
+    if error["type"] == "extra_forbidden":
+        known = [to_camel(name) for name in _Entry.model_fields]
+        return f"is unknown{did_you_mean(where, known)}. Expected {', '.join(known)}"
+    text = error["msg"].removeprefix("Value error, ")
+    # Of what may be a secret, and of the whole entry, nothing is shown.
+    shown = f"{error['input']!r:.80}: " if where in _SHOWN else ""
+    return _EXPECTED.get(where) or f"{shown}{text[:1].lower() if shown else text[:1]}{text[1:]}"
+
+
+_SHOWN = ("protocol", "context", "timeout", "retries")
+_EXPECTED = {"name": "expected a name of at most 52 letters, digits, '_' and '-'"}
+
+
+def _as_written(agent: Agent, value: Any, place: str) -> Any:
+    """The value with the file's references to the environment: those travel, and workers resolve them."""
+    if isinstance(value, Mapping):
+        return {key: _as_written(agent, child, f"{place}/{key}") for key, child in value.items()}
+    reference = agent._references.get(place)
+    return reference.text if reference is not None and reference.value == value else value
+
+
+def _delegate(entry: _Entry, context: int | None) -> PromptyTool | CustomTool:
+    name = f"{DELEGATE}{entry.name}"
+    if entry.path is None:
+        return _remote(name, entry, context)
+    task = Property(name=TASK, kind="string", required=True, description="What the agent is to do, in full")
+    return PromptyTool(
+        name=name,
+        path=entry.path,
+        mode="agentic",
+        description=entry.description,
+        parameters=[task],
+        perdure=ToolPolicy(message=TASK, context=context, timeout=entry.timeout),
+    )
+
+
+def _remote(name: str, entry: _Entry, context: int | None) -> CustomTool:
+    options = {
+        "protocol": entry.protocol,
+        "model": entry.model or entry.name,
+        "timeout": entry.timeout,
+        "headers": entry.headers,
+        "allowedHosts": entry.allowed_hosts,
+    }
+    return CustomTool(
+        name=name,
+        kind=REMOTE,
+        description=entry.description,
+        connection=Connection(endpoint=entry.url or entry.card_url, api_key=entry.api_key),
+        options={key: value for key, value in options.items() if value is not None},
+        perdure=ToolPolicy(context=context, retries=entry.retries),
+    )
+
+
+SUB_AGENTS = "AGENT_SUB_AGENTS"
+"""`NAME:URL,…`; comes before `PEER_AGENTS`."""
+PEERS = "PEER_AGENTS"
+"""`NAME,…`; the URL of each is in `PEER_AGENT_NAME_CARD_URL`."""
+MCP_SERVERS = "MCP_SERVERS"
+"""`NAME,…` or `[NAME,…]`; the URL of each is in `MCP_SERVER_NAME_URL`."""
+
+
+def as_started(agent: Agent, environment: Mapping[str, str]) -> Agent:
+    """The agent with all that it may delegate to as tools. Raises as `with_peers` and `with_delegates` do."""
+    return with_delegates(with_peers(agent, environment), environment)
+
+
+def with_peers(agent: Agent, environment: Mapping[str, str]) -> Agent:
+    """A copy of a KAOS agent that also has what the environment names; any other agent itself.
+
+    An agent or a tool that the file has under the same name stays as it is. Raises ConfigurationError, which names
+    the variable, and LoadError as `settings_of` does.
+    """
+    if not any(environment.get(name) for name in (SUB_AGENTS, PEERS, MCP_SERVERS)) or not settings_of(agent).is_kaos:
+        return agent
+    known = {tool.name for tool in agent.tools or ()}
+    servers: list[Tool] = [tool for tool in _servers(environment) if tool.name not in known]
+    copy = agent.model_copy(update={"tools": [*(agent.tools or []), *servers] or None})
+    peers = [{"name": name, "cardUrl": url} for name, url in _peers(environment)]
+    return _with_entries(copy, peers) if peers else copy
+
+
+def _with_entries(agent: Agent, peers: list[dict[str, Any]]) -> Agent:
+    metadata = dict(agent.metadata or {})
+    own = dict(metadata.get("perdure") or {})
+    entries = own.get("agents") or []
+    known = {entry.get("name") for entry in entries if isinstance(entry, Mapping)}
+    own["agents"] = [*entries, *(peer for peer in peers if peer["name"] not in known)]
+    return agent.model_copy(update={"metadata": {**metadata, "perdure": own}})
+
+
+def _peers(environment: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Name and URL of each agent."""
+    if direct := environment.get(SUB_AGENTS, "").strip():
+        for written in _names(direct):
+            name, colon, url = written.partition(":")
+            if not (colon and name.strip() and "://" in url):
+                text = f"environment variable {SUB_AGENTS}: {written!r:.80}: expected NAME:URL"
+                raise ConfigurationError(f"{text}, such as researcher:http://researcher:8000")
+            yield name.strip(), url.strip()
+        return
+    for name in _names(environment.get(PEERS, "")):
+        variable = f"PEER_AGENT_{name.upper().replace('-', '_')}_CARD_URL"
+        yield name, _url(environment, variable, f"{PEERS} names the agent {name!r}")
+
+
+def _servers(environment: Mapping[str, str]) -> Iterator[McpTool]:
+    written = environment.get(MCP_SERVERS, "").strip()
+    if written.startswith("[") and written.endswith("]"):
+        written = written[1:-1]
+    for name in _names(written):
+        url = _url(environment, f"MCP_SERVER_{name}_URL", f"{MCP_SERVERS} names the server {name!r}").rstrip("/")
+        endpoint = url if url.endswith("/mcp") else f"{url}/mcp"
+        yield McpTool(name=name, connection=Connection(kind="anonymous", endpoint=endpoint))
+
+
+def _url(environment: Mapping[str, str], variable: str, why: str) -> str:
+    if url := environment.get(variable, "").strip():
+        return url
+    raise ConfigurationError(f"environment variable {variable} is not set: expected a URL, because {why}")
+
+
+def _names(written: str) -> list[str]:
+    return [name.strip().strip("\"'") for name in written.split(",") if name.strip()]

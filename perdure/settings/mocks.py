@@ -1,0 +1,53 @@
+"""Answers that stand for a model's, as KAOS takes them from the environment: for tests of an agent in its place."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+
+from ..errors import ConfigurationError
+from ..text import valid_text
+
+VARIABLE = "DEBUG_MOCK_RESPONSES"
+"""The environment variable with the answers. With `_` and an agent's name behind it, it has those of that agent."""
+MAX_BYTES = 256 * 1024
+"""Of all answers of one run, which records them."""
+
+
+def mock_responses(environment: Mapping[str, str], agent: str, *, is_called: bool = False) -> list[str] | None:
+    """The answers for an agent of that name, in order; None where its model is to be asked.
+
+    An agent that another one has called takes only those that its own variable has: the others are for its caller.
+    Raises ConfigurationError for answers that are too large to be recorded.
+    """
+    own = variable_of(agent)
+    names = [own] if is_called else [own, VARIABLE]
+    name = next((each for each in names if environment.get(each)), None)
+    if name is None:
+        return None
+    answers = [valid_text(each) for each in read_responses(environment[name])]
+    size = sum(len(each.encode()) for each in answers)
+    if size > MAX_BYTES:
+        raise ConfigurationError(f"{name} has {size:,} bytes of answers, at most {MAX_BYTES:,} are possible")
+    return answers
+
+
+def variable_of(agent: str) -> str:
+    """The variable that has the answers of one agent alone, such as `DEBUG_MOCK_RESPONSES_RESEARCHER`."""
+    return f"{VARIABLE}_{re.sub(r'[^A-Z0-9]', '_', agent.upper())}"
+
+
+def is_set(environment: Mapping[str, str]) -> bool:
+    """Whether there are answers for any agent."""
+    return any(value and (name == VARIABLE or name.startswith(f"{VARIABLE}_")) for name, value in environment.items())
+
+
+def read_responses(text: str) -> list[str]:
+    """The answers that the variable's text has: a JSON list of them, one JSON value, or text that is no JSON at all."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return [text]
+    items = value if isinstance(value, list) else [value]
+    return [item if isinstance(item, str) else json.dumps(item, ensure_ascii=False) for item in items]

@@ -1,0 +1,227 @@
+"""Shortens texts for the people who look at a run, and takes from them what would act on a terminal."""
+
+from __future__ import annotations
+
+import codecs
+import difflib
+import re
+from collections.abc import Callable, Iterable
+from typing import Any
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters except tab and line feed, and those that reorder what is shown."""
+
+
+Note = Callable[[int, int, int], str]
+"""What stands in the place of what is left out, given its first character, its bytes, and those of the whole."""
+
+
+def excerpt(text: str, limit: int) -> str:
+    """The text, or its first characters and `…`; at most `limit` characters."""
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+def one_line(text: str, limit: int = 100) -> str:
+    """The text on one line, every run of white space as one blank; at most `limit` characters."""
+    return excerpt(" ".join(text.split()), limit)
+
+
+def visible(text: str) -> str:
+    """The text with control characters escaped as Python writes them, so that a terminal shows them; lines stay."""
+    return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
+
+
+def visible_json(text: str) -> str:
+    """JSON text with what would act on a terminal escaped as JSON does; the value is the same."""
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def counted(number: float, noun: str) -> str:
+    """The number with its noun, such as `1 day` and `1.5 days`."""
+    return f"{number:g} {noun}" if number == 1 else f"{number:,.10g} {noun}s"
+
+
+def left_out_here(start: int, missing: int, whole: int) -> str:
+    """The note for those who can do nothing about it."""
+    return f"[… {missing:,} of {whole:,} bytes left out here …]"
+
+
+def cut_middle(text: str, limit: int, note: Note = left_out_here) -> str:
+    """The text in at most `limit` bytes of UTF-8; a note, which comes in addition, replaces what is cut out.
+
+    Three quarters of what stays are the beginning of the text, one quarter is its end.
+    """
+    if len(text) <= limit and text.isascii():
+        return text
+    encoded = utf8(text)
+    if len(encoded) <= limit:
+        return encoded.decode()
+    head, tail = limit * 3 // 4, limit - limit * 3 // 4
+    start = encoded[:head].decode(errors="ignore")
+    end = encoded[len(encoded) - tail :].decode(errors="ignore")
+    return f"{start}\n{note(len(start), len(encoded) - limit, len(encoded))}\n{end}"
+
+
+def utf8(text: str) -> bytes:
+    """The text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8 can't encode."""
+    return text.encode("utf-8", errors="replace")
+
+
+def utf8_bytes(text: str) -> int:
+    """How many bytes the text takes in UTF-8."""
+    return len(text) if text.isascii() else len(utf8(text))
+
+
+MAX_TEXT_BYTES = 8 * 1024
+"""For what a stranger's text may add to a failure."""
+
+_HALF = re.compile("[\ud800-\udfff]")
+_LONGEST_WORD = 1024
+_LAST_WORD = re.compile(r"\S+\Z")
+
+
+def valid_text(text: str) -> str:
+    """The text with halves of a surrogate pair that belong together joined, and any other one as U+FFFD."""
+    if text.isascii() or not _HALF.search(text):
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def valid_json(value: Any) -> Any:
+    """A copy of the JSON value in which all text is valid, keys included; a tuple becomes a list, as it would in JSON.
+
+    Raises RecursionError for a value that is nested hundreds of levels deep.
+    """
+    if isinstance(value, str):
+        return valid_text(value)
+    if isinstance(value, dict):
+        return {valid_json(key): valid_json(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [valid_json(item) for item in value]
+    return value
+
+
+def bounded_text(text: str, limit: int = MAX_TEXT_BYTES) -> str:
+    """The text, valid; of a longer one so much of the beginning that it takes at most `limit` bytes with a notice.
+
+    The word at the cut goes too: half of a secret is one that no redaction finds.
+    """
+    if len(text) * 4 <= limit:
+        return valid_text(text)
+    encoded = valid_text(text).encode()
+    if len(encoded) <= limit:
+        return encoded.decode()
+    notice = f" [… cut: {len(encoded):,} bytes]"
+    head = encoded[: max(0, limit - len(notice.encode()))].decode(errors="ignore")
+    return (head[:-_LONGEST_WORD] + _LAST_WORD.sub("", head[-_LONGEST_WORD:])).rstrip() + notice
+
+
+class TextPieces:
+    """Makes the pieces of one text valid, where a character may be cut in two between pieces."""
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def add(self, piece: str) -> str:
+        """The piece; without a half at its end, which comes with the next piece."""
+        text = self._half + piece
+        self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
+        return valid_text(text[:-1] if self._half else text)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """A hint to append to a message, with the known word that is most like `word`; "" when none is."""
+    near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
+    return f" (did you mean {near[0]!r}?)" if near else ""
+
+
+_SAFE = b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.!~*'()"
+_NOT_IN_CODE = str.maketrans({"`": "ˋ", "|": "¦"})
+"""A backtick would end the code, and a bar the table's cell: there is no way to escape them that all renderers know."""
+_INERT = re.compile(r"[<>`]|(?<=\])(?=[(\[:])|(?<=:)(?=//)|(?<=www)(?=\.)", re.IGNORECASE)
+_INSTEAD = {"<": "‹", ">": "›", "`": "ˋ"}
+_JOINER = "\u2060"
+
+
+def code(text: str, limit: int = 100) -> str:
+    """The text as code on one line, in a table too; at most `limit` characters, fewer of those that a URL encodes."""
+    shown = visible(one_line(text[: 10 * limit], limit)).translate(_NOT_IN_CODE)
+    while url_chars(shown) > 3 * limit:
+        shown = excerpt(shown, len(shown) * 2 // 3)
+    return f"`{shown}`" if shown else ""
+
+
+def inert(text: str) -> str:
+    """The text as it is read, in which Markdown finds no HTML, no image and no link."""
+    return _INERT.sub(lambda match: _INSTEAD.get(match[0], _JOINER), visible(text))
+
+
+def link(text: str, path: str) -> str:
+    """A link to a path on the same host, whose parts are encoded by `url_part`."""
+    return f"[{code(text)}]({path})"
+
+
+def url_part(text: str) -> str:
+    """The text as one part of a URL's path."""
+    return re.sub(rb"[^A-Za-z0-9_.~-]", lambda match: b"%%%02X" % match[0][0], utf8(text)).decode()
+
+
+def url_chars(text: str) -> int:
+    """How long the text is in the query of a URL."""
+    encoded = utf8(text)
+    return len(encoded) + 2 * len(encoded.translate(None, _SAFE))
+
+
+DIGITS = 10
+"""Decimal places that sums are rounded to, so that adding floats leaves no dust."""
+
+
+def format_usd(amount: float | None, *, unpriced: int = 0) -> str:
+    """The amount in US dollars, such as `$0.031`; "" when nothing is known.
+
+    From one dollar on it has cents, below two significant digits. `unpriced` is how many model calls it lacks, because
+    their price is not known: then it is a least amount.
+    """
+    if amount is None:
+        return ""
+    text = f"${amount:,.2f}" if amount >= 1 or amount == 0 else f"${_digits(amount)}"
+    return f"at least {text}" if unpriced else text
+
+
+def _digits(amount: float) -> str:
+    places = 2
+    while places < DIGITS and round(amount, places) < 10 ** (1 - places):
+        places += 1
+    return f"{amount:.{places}f}"
+
+
+UTF_8 = "utf-8"
+_LONGEST = 40
+_DECODED = frozenset(
+    {
+        *(UTF_8, "utf-8-sig", "utf-16", "utf-16-le", "utf-16-be", "utf-32", "ascii", "koi8-r", "koi8-u", "mac-roman"),
+        *(f"iso8859-{part}" for part in (*range(1, 12), *range(13, 17))),
+        *(f"cp{page}" for page in (437, 850, 852, 866, 874, *range(1250, 1259))),
+        *("shift_jis", "cp932", "euc_jp", "iso2022_jp", "gb2312", "gbk", "gb18030", "big5", "euc_kr", "cp949"),
+    }
+)
+"""By the names that Python gives them."""
+
+
+def charset_in(content_type: str) -> str:
+    """The charset that a `Content-Type` names; UTF-8 where it names none, or one that is not decoded."""
+    for each in content_type[:1000].split(";")[1:]:
+        name, _, value = each.partition("=")
+        if name.strip().lower() == "charset":
+            return _known(value.strip().strip("\"'"))
+    return UTF_8
+
+
+def _known(name: str) -> str:
+    if not name.isascii() or len(name) > _LONGEST:
+        return UTF_8
+    try:
+        found = codecs.lookup(name).name
+    except (LookupError, ValueError):
+        return UTF_8
+    return found if found in _DECODED else UTF_8

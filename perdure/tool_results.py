@@ -1,0 +1,110 @@
+"""The results of a run's tool calls, whole, however long; and how one of them is named."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from .errors import UnknownCallError
+from .messages import Part, TextPart, ToolResult
+from .text import Note, cut_middle, one_line, utf8_bytes, visible
+
+MAX_NAMED = 20
+"""How many calls an error names at most."""
+
+
+@dataclass(frozen=True, order=True)
+class CallPlace:
+    """Names one tool call of a run. Models reuse ids, so an id alone may name several."""
+
+    iteration: int
+    index: int
+    """The call's place in the model's reply, from 0."""
+    call_id: str
+    name: str
+    """The tool's name."""
+
+
+class KeptResults(Protocol):
+    """Finds the whole result of one call of the run."""
+
+    async def __call__(self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
+        """The result of the last call of that id, or of the one in that iteration; not of tools that are `ignored`.
+
+        Raises UnknownCallError.
+        """
+
+
+def chosen(places: Iterable[CallPlace], call_id: str, iteration: int | None) -> CallPlace:
+    """The last of the calls that has the id, in that iteration if one is given. Raises UnknownCallError."""
+    known = sorted(places)
+    fitting = [place for place in known if place.call_id == call_id and iteration in (None, place.iteration)]
+    if fitting:
+        return fitting[-1]
+    wanted = f"{call_id!r:.100}" if iteration is None else f"{call_id!r:.100} in iteration {iteration}"
+    raise UnknownCallError(f"no tool call {wanted} has a result in this run: {_named(known)}")
+
+
+def _named(known: Sequence[CallPlace]) -> str:
+    if not known:
+        return "there is none yet"
+    shown = [
+        f"{one_line(visible(place.call_id))} ({place.name}, iteration {place.iteration})"
+        for place in known[-MAX_NAMED:]
+    ]
+    before = f"{len(known) - len(shown)} earlier ones, " if len(known) > len(shown) else ""
+    return f"there are {before}{', '.join(shown)}"
+
+
+KIB, MIB = 1024, 1024 * 1024
+SHOWN_BYTES = 64 * KIB
+"""Of the text of one result, for tools that do not say otherwise (`maxResult`)."""
+SHOWN_TOGETHER_BYTES = 4 * MIB
+"""Of the text of all results of one reply: with more than 64 calls, each is shown less."""
+
+
+@dataclass(frozen=True)
+class SizeLimits:
+    """How large one tool result may be, so that it fits into a Temporal payload (2 MB) and a history (50 MB)."""
+
+    text_bytes: int = MIB
+    """Bytes of all text together, in UTF-8."""
+    media_bytes: int = MIB
+    """Bytes of all images, audio and files together, as they are sent (base64)."""
+    together_text_bytes: int = 4 * MIB
+    """Bytes of the text of all results of one reply."""
+    together_media_bytes: int = 10 * MIB
+    """Bytes of the media of all results of one reply."""
+
+    def for_one_of(self, calls: int) -> SizeLimits:
+        """The limits for each result of a reply with so many calls."""
+        return SizeLimits(
+            text_bytes=min(self.text_bytes, self.together_text_bytes // calls),
+            media_bytes=min(self.media_bytes, self.together_media_bytes // calls),
+        )
+
+
+STORED = SizeLimits(text_bytes=16 * MIB, together_text_bytes=64 * MIB)
+"""Where large values are stored outside Temporal (`PERDURE_STORAGE`)."""
+
+
+def shown_bytes(limit: int | None, calls: int) -> int:
+    """How much text of one result the model is shown; `limit` is what the tool itself says."""
+    return min(limit or SHOWN_BYTES, SHOWN_TOGETHER_BYTES // calls)
+
+
+def text_bytes(parts: Sequence[Part]) -> int:
+    """The bytes of all text together, in UTF-8."""
+    return sum(utf8_bytes(part.value) for part in parts if isinstance(part, TextPart))
+
+
+def shortened(result: ToolResult, limit: int, note: Note) -> ToolResult:
+    """The result with at most `limit` bytes of text, and the note in addition; itself when it has no more."""
+    kept = text_bytes(result.parts)
+    if kept <= limit:
+        return result
+    lost = 0 if result.size is None else result.size - kept
+    text = cut_middle(result.text, limit, lambda start, missing, whole: note(start, missing + lost, whole + lost))
+    media = [part for part in result.parts if not isinstance(part, TextPart)]
+    return result.model_copy(update={"parts": [TextPart(value=text), *media], "size": kept + lost})

@@ -1,0 +1,181 @@
+"""What one built-in tool is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from ..declared_tools import Tool
+from ..errors import UnknownCallError
+from ..messages import TextPart
+from ..text import counted, did_you_mean, utf8, utf8_bytes
+from ..tool_calls import Question
+from ..tool_results import SHOWN_BYTES
+from .kind import Asking, KindCall, Offering, ToolKind
+
+
+class BuiltInTool:
+    """Base of each built-in tool; `kind.py` has the table of them."""
+
+    offering: ClassVar[Offering]
+    """What the model is offered."""
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        """What is wrong with a declaration besides what holds of all of them, a sentence each."""
+        return ()
+
+    async def execute(self, call: KindCall) -> Any:
+        """Execute one call, unless `offering.execution` says who does. Raises what becomes the tool's error."""
+        raise NotImplementedError
+
+
+class AskUser(BuiltInTool):
+    offering = Offering(
+        name="ask_user",
+        description=(
+            "Ask the user a question and wait for the answer. Use it when you can't go on without a decision or a "
+            "piece of information that only the user has."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "question": {"type": "string", "description": "The question, complete in itself."},
+                "choices": {
+                    "type": "array",
+                    "items": {"type": "string"},
+                    "description": "Answers to choose from, if there are any.",
+                },
+                "allow_other": {
+                    "type": "boolean",
+                    "description": "False if the answer must be one of the choices; true if absent.",
+                },
+            },
+            "required": ["question"],
+        },
+        idempotent=False,
+        execution=Question(),
+    )
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        if tool.perdure and tool.perdure.approval == "always":
+            return ["perdure.approval is 'always': leave it out, because a person answers every question anyway"]
+        return ()
+
+    async def execute(self, call: KindCall) -> Any:
+        raise NotImplementedError("the run itself asks, and waits for the answer")
+
+
+HEAD_BYTES = 512
+"""Kept free for what is said about the part that is shown."""
+LEAST_BYTES = 256
+"""Of the part itself, however small the limit is."""
+MAX_MATCHES = 20
+AROUND_MATCH = 150
+"""Characters shown before and after each place that was found."""
+
+
+class ReadResult(BuiltInTool):
+    """Shows a part of a result of an earlier call of this run, or the places of a text in it."""
+
+    offering = Offering(
+        name="read_result",
+        description=(
+            "Read a part of the result of an earlier tool call that was too long to be shown whole, or search in it."
+        ),
+        parameters={
+            "type": "object",
+            "properties": {
+                "call_id": {"type": "string", "description": "The id of the tool call, as the shortened result says."},
+                "iteration": {"type": "integer", "description": "The call's iteration, if several have that id."},
+                "offset": {"type": "integer", "minimum": 0, "description": "The first character; 0 if absent."},
+                "length": {"type": "integer", "minimum": 1, "description": "How many characters, at most."},
+                "search": {
+                    "type": "string",
+                    "minLength": 1,
+                    "description": "Show the places, from the offset on, that have this text, in any case.",
+                },
+            },
+            "required": ["call_id"],
+        },
+    )
+
+    async def execute(self, call: KindCall) -> Any:
+        """Raises UnknownCallError, with the calls that there are."""
+        asked, find = call.arguments, call.context.kept_results
+        if find is None:
+            raise UnknownCallError("no results are kept here")
+        result = await find(asked["call_id"], asked.get("iteration"), ignored=[call.name])
+        text, offset = result.text, asked.get("offset", 0)
+        if "search" in asked:
+            return _places(text, asked["search"], offset)
+        policy = call.tool.perdure
+        most = (policy and policy.max_result) or call.context.max_result or SHOWN_BYTES
+        limit = max(most, HEAD_BYTES + LEAST_BYTES) - HEAD_BYTES
+        others = [part.kind for part in result.parts if not isinstance(part, TextPart)]
+        return _page(text, offset, min(asked.get("length", limit), limit), limit, others)
+
+
+def _page(text: str, offset: int, length: int, limit: int, others: Sequence[str]) -> str:
+    """At most `length` characters, and at most `limit` bytes of them, under a line that says what they are."""
+    piece = text[offset : offset + length]
+    if utf8_bytes(piece) > limit:
+        piece = utf8(piece)[:limit].decode(errors="ignore")
+    end = offset + len(piece)
+    if not piece:
+        return f"[the result has {counted(len(text), 'character')}: nothing begins at {offset:,}]"
+    more = f"; the rest begins at offset {end}" if end < len(text) else ", which is its end"
+    media = f"; besides, it has {', '.join(others)}" if others else ""
+    return f"[characters {offset:,} to {end:,} of {len(text):,}{more}{media}]\n{piece}"
+
+
+def _folded(text: str) -> str:
+    """The text without a difference between upper and lower case, and of the same length."""
+    return text.replace("\u0130", "i").lower().replace("\u03c2", "\u03c3")
+
+
+def _starts(text: str, sought: str, offset: int) -> Iterator[int]:
+    # An expression would take a time that grows with the product of the lengths.
+    while (offset := text.find(sought, offset)) >= 0:
+        yield offset
+        offset += max(1, len(sought))
+
+
+def _places(text: str, sought: str, offset: int) -> str:
+    """The first places of the text, each with what is around it."""
+    found = list(_starts(_folded(text), _folded(sought), offset))
+    if not found:
+        return f"[not found in the {len(text):,} characters, from offset {offset:,} on]"
+    shown = found[:MAX_MATCHES]
+    places = [
+        f"offset {start}: …{text[max(0, start - AROUND_MATCH) : start + len(sought) + AROUND_MATCH]}…"
+        for start in shown
+    ]
+    rest = f"; search on from offset {found[MAX_MATCHES]}" if len(found) > MAX_MATCHES else ""
+    return "\n\n".join([f"[found in {counted(len(found), 'place')}{rest}]", *places])
+
+
+BUILT_IN_TOOLS: Mapping[str, BuiltInTool] = {tool.offering.name: tool for tool in [AskUser(), ReadResult()]}
+"""Name → tool."""
+
+
+class BuiltInTools(ToolKind):
+    """The model is offered a built-in tool where the file declares one, and not otherwise."""
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        found = BUILT_IN_TOOLS.get(tool.name)
+        if found is None:
+            names = ", ".join(BUILT_IN_TOOLS)
+            return [
+                f"{tool.name!r} is no built-in tool{did_you_mean(tool.name, BUILT_IN_TOOLS)}: expected one of {names}"
+            ]
+        if getattr(tool, "parameters", None):
+            return ["a built-in tool has parameters of its own: leave out `parameters`"]
+        return found.problems(tool)
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        offering = BUILT_IN_TOOLS[tool.name].offering
+        return [replace(offering, description=tool.description or offering.description)]
+
+    async def execute(self, call: KindCall) -> Any:
+        return await BUILT_IN_TOOLS[call.tool.name].execute(call)

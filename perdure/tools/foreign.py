@@ -1,0 +1,330 @@
+"""The two kinds: how a file declares them, and what the model is offered. The workflow executes their calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, ClassVar, Literal
+
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, model_validator
+
+from ..declared_tools import CustomTool, Node, Property, Tool
+from ..options import MAX_SECONDS, MIN_SECONDS
+from ..schema import object_schema
+from ..text import did_you_mean
+from ..tool_calls import ChildWorkflow, Execution, ForeignActivity
+from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
+from .signature import InvalidArguments
+from .validation import MAX_PROBLEMS, find_problems, without_absent
+
+DEFAULT_WAIT = 60.0
+"""Seconds that a call waits for a worker of its queue."""
+MAX_NAME_BYTES = 1000
+"""Temporal's limit for the names of queues, types and workflows."""
+
+_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
+_DURATION = re.compile(rf"(?:{_PART.pattern})+")
+_PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]*)\s*\}\}")
+
+
+def seconds(value: Any) -> float:
+    """A duration of the file: a number of seconds, or a text such as `30s`, `5m`, `1h30m`, `500ms`.
+
+    Raises ValueError for anything else, and for less than a millisecond and more than ten years.
+    """
+    found: float | None = None
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        found = float(value)
+    elif isinstance(value, str) and _DURATION.fullmatch(value.strip()):
+        found = sum(float(number) * _UNITS[unit] for number, unit in _PART.findall(value))
+    if found is None or not MIN_SECONDS <= found <= MAX_SECONDS:
+        text = "expected a number of seconds or a text such as '30s', '5m', '1h30m', from 0.001 s to ten years"
+        raise ValueError(text)
+    return found
+
+
+def _name(value: str) -> str:
+    if not value.strip() or len(value.encode(errors="replace")) > MAX_NAME_BYTES or not value.isprintable():
+        raise ValueError(f"expected a name, of at most {MAX_NAME_BYTES} bytes")
+    if value.startswith("/_sys/"):
+        raise ValueError("expected a name that does not begin with '/_sys/', which Temporal keeps for itself")
+    return value
+
+
+Duration = Annotated[float, BeforeValidator(seconds)]
+Name = Annotated[str, AfterValidator(_name)]
+
+
+class RetryOptions(Node):
+    """Temporal's retry policy, under the names that its SDKs have."""
+
+    maximum_attempts: int | None = Field(default=None, ge=1, le=1000)
+    initial_interval: Duration = 1.0
+    backoff_coefficient: float = Field(default=2.0, ge=1, le=100)
+    maximum_interval: Duration | None = None
+    non_retryable_error_types: list[str] = []
+
+    @model_validator(mode="after")
+    def _check_intervals(self) -> RetryOptions:
+        if self.maximum_interval is not None and self.maximum_interval < self.initial_interval:
+            raise ValueError("expected a maximumInterval that is not shorter than initialInterval")
+        return self
+
+
+class CallOptions(Node):
+    """What activities and workflows have in common."""
+
+    arguments: Literal["object", "positional"] = "object"
+    """How the call's arguments travel: as one JSON object, or one after the other in the order of `parameters`."""
+    schedule_to_start_timeout: Duration = DEFAULT_WAIT
+    """How long a call waits for a worker."""
+    retry_policy: RetryOptions | None = None
+    parameters: list[Property] = []
+    """Those that the tool declares, bound ones included. Not an option of the file."""
+    hidden: list[str] = []
+    """The names of those that are bound, which the model neither sees nor gives. Not an option of the file."""
+    bound: dict[str, Any] = {}
+    """The values of those whose inputs the run has. Not an option of the file."""
+
+
+class ActivityOptions(CallOptions):
+    """The `options` of a tool of `kind: activity`."""
+
+    activity: Name
+    task_queue: Name
+    start_to_close_timeout: Duration | None = None
+    """For one attempt."""
+    schedule_to_close_timeout: Duration | None = None
+    """For all attempts together."""
+    heartbeat_timeout: Duration | None = None
+
+
+class WorkflowOptions(CallOptions):
+    """The `options` of a tool of `kind: workflow`."""
+
+    workflow: Name
+    task_queue: Name | None = None
+    """None for the queue of the run itself."""
+    id: Name | None = None
+    """May have `{{NAME}}` for arguments; None derives it from the run, the iteration and the call."""
+    id_reuse_policy: Literal["allowDuplicate", "allowDuplicateFailedOnly", "rejectDuplicate"] = "allowDuplicate"
+    parent_close_policy: Literal["requestCancel", "terminate", "abandon"] = "requestCancel"
+    execution_timeout: Duration | None = None
+    run_timeout: Duration | None = None
+    task_timeout: Annotated[float, BeforeValidator(seconds), Field(le=120)] | None = None
+
+    def filled_id(self, arguments: Mapping[str, Any]) -> str | None:
+        """The id with arguments in their places; None when it is to be derived.
+
+        Raises ValueError for an argument that is absent, or no text or number, and for an id that can't be one.
+        """
+        if self.id is None:
+            return None
+        return _name(_PLACEHOLDER.sub(lambda found: _id_part(found[1], arguments), self.id))
+
+
+def placeholders(id: object) -> list[str]:
+    """The names of the arguments that a workflow's id is made of."""
+    return _PLACEHOLDER.findall(id) if isinstance(id, str) else []
+
+
+def _id_part(name: str, arguments: Mapping[str, Any]) -> str:
+    value = arguments.get(name)
+    if isinstance(value, bool) or not isinstance(value, str | int) or value == "":
+        raise ValueError(f"'{name}' must be a text or a whole number, because it is a part of the workflow's id")
+    return str(value)
+
+
+NOT_IN_FILES = ("parameters", "hidden", "bound")
+
+
+def option_problems(type_: type[CallOptions], options: Mapping[str, Any]) -> Iterator[str]:
+    """What is wrong with a file's options, a sentence each. Values that the environment will give are not looked at."""
+    known = [key for key in type_.file_keys() if key not in NOT_IN_FILES]
+    for key in options:
+        if key not in known:
+            yield f"options.{key} is no option of this kind{did_you_mean(key, known)}. Expected: {', '.join(known)}"
+    retries = options.get("retryPolicy")
+    if isinstance(retries, Mapping):
+        known = RetryOptions.file_keys()
+        for key in retries:
+            if key not in known:
+                text = f"options.retryPolicy.{key} is no option{did_you_mean(key, known)}"
+                yield f"{text}. Expected: {', '.join(known)}"
+    try:
+        type_.model_validate({key: value for key, value in options.items() if key not in NOT_IN_FILES})
+    except ValidationError as error:
+        for problem in error.errors():
+            if "${" not in repr(problem["input"]) or problem["type"] == "missing":
+                yield _sentence(problem)
+
+
+def _sentence(problem: Any) -> str:
+    place = ".".join(["options", *map(str, problem["loc"])])
+    if problem["type"] == "missing":
+        return f"{place} is missing"
+    text = problem["msg"].removeprefix("Value error, ")
+    return f"{place} is {problem['input']!r:.100}: {text[:1].lower()}{text[1:]}"
+
+
+class _ForeignKind(ToolKind):
+    """Base of both."""
+
+    options_type: ClassVar[type[CallOptions]]
+    example: ClassVar[str]
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        """What is wrong with the declaration, a sentence each."""
+        return list(self._problems(tool))
+
+    def _problems(self, tool: Tool) -> Iterator[str]:
+        options = getattr(tool, "options", None)
+        if not options:
+            yield f"options is missing: expected {self.example}"
+        else:
+            yield from option_problems(self.options_type, options)
+        yield from _parameter_problems(tool)
+        if tool.perdure and tool.perdure.local:
+            yield "perdure.local is true: expected false, because another worker executes the tool"
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        """One function, by the tool's name.
+
+        Raises ToolOfferError for options that the environment has made wrong, and for a required parameter that is
+        bound to an input which the run does not have.
+        """
+        assert isinstance(tool, CustomTool)
+        parameters = tool.parameters or []
+        given = {
+            **(tool.options or {}),
+            "parameters": parameters,
+            "hidden": list(tool.bindings or {}),
+            "bound": _bound(tool, parameters, asking),
+        }
+        try:
+            options = self.options_type.model_validate(given)
+        except ValidationError as error:
+            found = option_problems(self.options_type, tool.options or {})
+            raise ToolOfferError("; ".join(found) or str(error)) from error
+        return [
+            Offering(
+                name=tool.name,
+                description=tool.description,
+                parameters=object_schema(parameters),
+                timeout=getattr(options, "start_to_close_timeout", None),
+                idempotent=False,
+                execution=self.execution(options),
+            )
+        ]
+
+    async def execute(self, call: KindCall) -> Any:
+        """Only where there is no Temporal, such as in `InProcessRun`. Raises RuntimeError."""
+        raise RuntimeError(
+            f"kind {call.tool.kind} needs a Temporal server; to test without one, give a function {call.name!r}"
+        )
+
+    def execution(self, options: Any) -> Execution:
+        """How the workflow executes a call."""
+        raise NotImplementedError
+
+
+class ActivityKind(_ForeignKind):
+    """`kind: activity`: a call is an activity, by its type and task queue."""
+
+    options_type = ActivityOptions
+    example = "{activity: TYPE, taskQueue: QUEUE}"
+
+    def execution(self, options: ActivityOptions) -> ForeignActivity:
+        """The activity."""
+        return ForeignActivity(activity=options.activity, task_queue=options.task_queue, options=_recorded(options))
+
+
+class WorkflowKind(_ForeignKind):
+    """`kind: workflow`: a call is a child workflow, by its type and task queue."""
+
+    options_type = WorkflowOptions
+    example = "{workflow: TYPE, taskQueue: QUEUE}"
+
+    def _problems(self, tool: Tool) -> Iterator[str]:
+        yield from super()._problems(tool)
+        names = [prop.name for prop in getattr(tool, "parameters", None) or []]
+        options = getattr(tool, "options", None) or {}
+        for name in placeholders(options.get("id")):
+            if name not in names:
+                yield f"options.id has {{{{{name}}}}}: expected one of the parameters ({', '.join(names) or 'none'})"
+
+    def execution(self, options: WorkflowOptions) -> ChildWorkflow:
+        """The child workflow."""
+        return ChildWorkflow(workflow=options.workflow, task_queue=options.task_queue, options=_recorded(options))
+
+
+def _bound(tool: Tool, parameters: Sequence[Property], asking: Asking) -> dict[str, Any]:
+    """The values of the bound parameters."""
+    bindings = tool.bindings or {}
+    for prop in parameters:
+        binding = bindings.get(prop.name)
+        if binding and binding.input not in asking.inputs and prop.required and prop.default is None:
+            text = f"its parameter {prop.name!r} is bound to the input {binding.input!r}, which the run does not have"
+            raise ToolOfferError(text)
+    return {name: asking.inputs[binding.input] for name, binding in bindings.items() if binding.input in asking.inputs}
+
+
+def _recorded(options: CallOptions) -> dict[str, Any]:
+    return options.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def _parameter_problems(tool: Tool) -> Iterator[str]:
+    parameters = getattr(tool, "parameters", None)
+    if parameters is None:
+        yield "parameters is missing: expected a list of them, since nobody else says what the model gives; [] for none"
+        return
+    names = [prop.name for prop in parameters]
+    if "" in names:
+        yield "parameters has one without a name: expected {name: …, kind: …}"
+    yield from (f"parameters has {name!r} twice" for name in dict.fromkeys(names) if names.count(name) > 1)
+    yield from (
+        f"bindings has {name!r}, which is not among the parameters ({', '.join(names) or 'none'})"
+        for name in tool.bindings or {}
+        if name not in names
+    )
+    try:
+        object_schema(parameters)
+    except ValueError as error:
+        yield str(error)
+
+
+def complete_arguments(options: CallOptions, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What the model wrote, checked, with the bound parameters and the defaults of those that it left out.
+
+    Raises InvalidArguments.
+    """
+    visible = [prop for prop in options.parameters if prop.name not in options.hidden]
+    written = without_absent(visible, {name: value for name, value in given.items() if name not in options.hidden})
+    if problems := [*_unknown(visible, written), *find_problems(visible, written)]:
+        raise InvalidArguments(problems)
+    defaults = {prop.name: prop.default for prop in options.parameters if prop.default is not None}
+    return {**defaults, **written, **options.bound}
+
+
+def _unknown(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
+    names = [prop.name for prop in parameters]
+    known = ", ".join(names) or "there are none"
+    return [f"'{name:.100}' is not a parameter ({known})" for name in arguments if name not in names][:MAX_PROBLEMS]
+
+
+def as_sent(options: CallOptions, arguments: Mapping[str, Any]) -> list[Any]:
+    """The arguments of the activity or workflow; none at all for a tool without parameters.
+
+    One by one, those in the middle that are absent are null, and those at the end are left out.
+    """
+    if not options.parameters:
+        return []
+    if options.arguments == "object":
+        return [dict(arguments)]
+    values = [arguments.get(prop.name) for prop in options.parameters]
+    given = [prop.name in arguments for prop in options.parameters]
+    while given and not given[-1]:
+        values.pop()
+        given.pop()
+    return values

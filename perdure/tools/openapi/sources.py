@@ -1,0 +1,199 @@
+"""Reads specifications from files: where a run is started, to be recorded, or under a worker's prompt_root."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urldefrag, urlsplit
+
+from ...agents import Agent
+from ...arguments import Place, deeper_than
+from ...declared_tools import OpenApiTool
+from ...errors import LoadError
+from ...messages import JsonObject
+from ...prompty.asset_file import read_text
+from ...prompty.references import contained_path
+from ...prompty.shorthands import map_strings
+from ...redaction import looks_secret, redact, redactor
+from ..kind import Offering
+from .document import MAX_BYTES, Documents, SpecificationError, read_document
+from .http import Http, HttpFailure
+from .operations import Selection, offered_by, option_problems
+from .request import Content, HttpRequest
+from .security import Credentials, Origin, origin_of
+
+ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
+
+
+async def offered_at(url: str, options: Mapping[str, Any], http: Http, credentials: Credentials) -> list[Offering]:
+    """What the specification at the URL offers; `credentials` are sent with each request.
+
+    Raises SpecificationError and HttpFailure.
+    """
+    url = urldefrag(url).url
+    try:
+        origin = origin_of(url)
+    except ValueError as error:
+        raise SpecificationError(f"its URL can't be asked: {error}") from None
+    fetch = _Fetch(http, credentials)
+    documents = await asyncio.to_thread(Documents, url, await fetch.value(url))
+    while missing := documents.missing():
+        for uri in missing:
+            await _add(documents, uri, origin, fetch)
+    variables = options.get("variables") or {}
+    return await asyncio.to_thread(offered_by, documents, Selection.of(options), variables, url)
+
+
+class _Fetch:
+    """Fetches the documents of one specification, which share a limit."""
+
+    def __init__(self, http: Http, credentials: Credentials) -> None:
+        self._http = http
+        self._headers = [("Accept", ACCEPT), *((name, value.encode()) for name, value in credentials.headers)]
+        self._left = MAX_BYTES
+
+    async def value(self, url: str) -> Any:
+        """What the document at the URL says. Raises SpecificationError and HttpFailure."""
+        answer = await self._http.send(HttpRequest("GET", url, self._headers, Content()), limit=self._left)
+        self._left -= len(answer.body)
+        if answer.status != 200:
+            raise SpecificationError(f"{origin_of(url)} answered {answer.status} {answer.reason} where it should be")
+        if not answer.is_whole:
+            raise SpecificationError(f"it has more than {MAX_BYTES:,} bytes, together with documents it came with")
+        try:
+            text = answer.body.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise SpecificationError("it is not UTF-8 text") from None
+        return await asyncio.to_thread(read_document, text, "the document")
+
+
+async def _add(documents: Documents, uri: str, origin: Origin, fetch: _Fetch) -> None:
+    try:
+        if origin_of(uri) != origin:
+            raise SpecificationError(f"{uri[:200]!r} is not on {origin}")
+        await asyncio.to_thread(documents.add, uri, await fetch.value(uri))
+    except (SpecificationError, HttpFailure, ValueError) as error:
+        documents.give_up(uri, str(error))
+
+
+_MAX_LEVELS = 100
+"""So deep is nothing that `as_text` writes, whose schemas are bounded."""
+
+
+def as_text(offered: Sequence[Offering], agent: Agent | None = None) -> str:
+    """The functions as JSON. What looks like a secret in a specification, such as an example key, is not in it."""
+    known = redactor(agent)
+
+    def clean(place: Place, text: str) -> str:
+        text = known.text(text)
+        return redact(text, agent) if "://" in text or looks_secret(text) else text
+
+    operations = map_strings([asdict(each) for each in offered], clean)
+    return json.dumps({"operations": operations}, ensure_ascii=False, separators=(",", ":"))
+
+
+def from_text(text: str) -> list[Offering]:
+    """The functions that `as_text` has written. Raises SpecificationError for any other text."""
+    try:
+        operations: list[JsonObject] = json.loads(text)["operations"]
+        if not deeper_than(operations, _MAX_LEVELS):
+            return [Offering(**each) for each in operations]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        pass
+    raise SpecificationError("its field `recorded` is not what perdure writes there: leave it out")
+
+
+def is_url(specification: str) -> bool:
+    """Whether it is the URL of a specification, rather than a path."""
+    return specification.lower().startswith(("http://", "https://"))
+
+
+def with_specifications(agent: Agent) -> Agent:
+    """A copy in which tools of `kind: openapi` have what their files offer, so that the run does without the files.
+
+    What is not there stays a path: a worker may have it. Raises LoadError for a file that is wrong, and for one outside
+    the folders that the agent was loaded with.
+    """
+    tools = [_recorded(tool, agent) if isinstance(tool, OpenApiTool) else tool for tool in agent.tools or []]
+    if all(new is old for new, old in zip(tools, agent.tools or [], strict=True)):
+        return agent
+    return agent.model_copy(update={"tools": tools})
+
+
+def _recorded(tool: OpenApiTool, agent: Agent) -> OpenApiTool:
+    path, folder = tool.specification or "", agent._base_dir
+    if tool.recorded or not path or folder is None or is_url(path) or any(option_problems(tool.options)):
+        return tool
+    try:
+        roots = [Path(folder).resolve(), *(Path(root).resolve() for root in agent._file_roots)]
+        if not contained_path(path, Path(folder), roots).exists():
+            return tool
+        offered = offered_in_file(path, Path(folder), tool.options or {}, roots)
+    except (LoadError, SpecificationError) as error:
+        raise LoadError(f"tool {tool.name!r}: {error}", field="specification") from None
+    return tool.model_copy(update={"recorded": as_text(offered, agent)})
+
+
+def offered_in_file(path: str, folder: Path, options: Mapping[str, Any], roots: Sequence[Path] = ()) -> list[Offering]:
+    """What the specification at a path that starts at a folder offers; it lies there, or in one of `roots`.
+
+    Raises LoadError and SpecificationError.
+    """
+    roots = roots or [folder.resolve()]
+    file = contained_path(path, folder.resolve(), roots)
+    documents = Documents(file.as_uri(), _read(file))
+    while missing := documents.missing():
+        for uri in missing:
+            try:
+                documents.add(uri, _read(_file_of(uri, roots)))
+            except (LoadError, SpecificationError) as error:
+                documents.give_up(uri, str(error))
+    try:
+        return offered_by(documents, Selection.of(options), options.get("variables") or {}, None)
+    except SpecificationError as error:
+        raise SpecificationError(f"{path}: {error}") from None
+
+
+def mistakes_in_file(path: str, folder: Path) -> list[str]:
+    """What the specification at a path in a folder has against the schema of OpenAPI documents.
+
+    Raises SpecificationError for a file that can't be read, and ImportError without the extra `openapi`.
+    """
+    from openapi_spec_validator import OpenAPIV30SpecValidator, OpenAPIV31SpecValidator
+
+    try:
+        file = contained_path(path, folder.resolve(), [folder.resolve()])
+        documents = Documents(file.as_uri(), _read(file))
+    except LoadError as error:
+        raise SpecificationError(str(error)) from None
+    validators = {"3.0": OpenAPIV30SpecValidator, "3.1": OpenAPIV31SpecValidator}
+    validator = validators.get(str(documents.root["openapi"])[:3])
+    if validator is None:
+        return []
+    # By the schema alone: the validator itself would fetch what the document refers to, from anywhere.
+    errors = validator(documents.root).schema_validator.iter_errors(documents.root)
+    try:
+        return [
+            f"{'/'.join(map(str, error.absolute_path)) or 'the document'}: {error.message:.200}" for error in errors
+        ]
+    except RecursionError:
+        return ["it is nested too deeply to be checked"]
+
+
+def _file_of(uri: str, roots: Sequence[Path]) -> Path:
+    parts = urlsplit(uri)
+    if parts.scheme != "file" or parts.netloc:
+        raise SpecificationError(f"{uri[:200]!r} is no file: a specification in a file refers to files in its folder")
+    return contained_path(unquote(parts.path), None, roots)
+
+
+def _read(file: Path) -> Any:
+    if not file.exists():
+        raise SpecificationError(f"there is no file {str(file)!r}")
+    if file.is_file() and file.stat().st_size > MAX_BYTES:
+        raise SpecificationError(f"{file.name} has more than {MAX_BYTES:,} bytes")
+    return read_document(read_text(file), file.name)

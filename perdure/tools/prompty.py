@@ -1,0 +1,208 @@
+"""The kind `prompty`: what the model is offered of another agent, and how a run of that agent begins."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+from ..agents import Agent
+from ..declared_tools import RICH_KINDS, PromptyTool, Property, Tool
+from ..errors import ConfigurationError, LoadError
+from ..messages import Message
+from ..payloads.failures import require_recordable
+from ..prompty.load import load
+from ..prompty.portable import portable
+from ..prompty.prepare import first_messages
+from ..prompty.references import contained_path
+from ..schema import object_schema
+from ..settings.agent_file import settings_of
+from ..settings.child_agents import child_tools, key_of, with_keys
+from ..settings.delegates import with_delegates
+from ..tool_calls import ChildRun, PreparedRun
+from .binding import bound_inputs
+from .files import with_files
+from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
+
+MAX_NESTING = 8
+MAX_AGENTS = 100
+
+
+def recorded_agents(agent: Agent) -> dict[str, Agent]:
+    """What a run of the agent records of the others that it can reach: all that lie where its own file says.
+
+    Those that are absent there are left to the workers. Raises as `AgentFiles.find` does.
+    """
+    if agent._others:
+        return dict(agent._others)
+    if agent._base_dir is None or not any(child_tools(agent)):
+        return {}
+    files = AgentFiles(agent._base_dir, agent._file_roots)
+    files.find(agent)
+    return files.found
+
+
+class AgentFiles:
+    """Finds agents by their paths, in one folder and those below it; `roots` are further folders to read in.
+
+    `known` are agents that need not be read any more.
+    """
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str] | None,
+        roots: Sequence[str | os.PathLike[str]] = (),
+        known: Mapping[str, Agent] | None = None,
+    ) -> None:
+        self._folder = None if folder is None else Path(folder).absolute()
+        self._roots = [Path(root).resolve() for root in (self._folder, *roots) if root is not None]
+        self._known = dict(known or {})
+        self._heights: dict[str, int] = {}
+        self.found: dict[str, Agent] = {}
+        """Path relative to the run's agent → agent without secrets, ready to be recorded."""
+        self.absent: dict[str, str] = {}
+        """The same for files that do not exist → the path as it is written."""
+
+    def find(self, agent: Agent, trail: tuple[str, ...] = ()) -> int:
+        """Find all that the agent can reach, and return how many levels they are; `trail` is what leads to it.
+
+        Raises LoadError for a path or a file that is wrong, for agents that call each other in a circle and for more
+        than `MAX_NESTING` levels, and ConfigurationError for a literal secret.
+        """
+        levels = 0
+        for tool in child_tools(agent):
+            key = key_of(tool.path)
+            path = (*trail, key)
+            if key in trail and tool.mode == "agentic":
+                raise LoadError(f"agents call each other in a circle: {' → '.join(path)}")
+            child = self._agent(key, tool.path)
+            if child is None:
+                continue
+            if tool.mode == "agentic" and key not in self._heights:
+                _require_levels(path, 1)
+                self._heights[key] = self.find(child, path)
+            height = 1 + (self._heights[key] if tool.mode == "agentic" else 0)
+            _require_levels(path, height)
+            levels = max(levels, height)
+        return levels
+
+    def _agent(self, key: str, written: str) -> Agent | None:
+        if key not in self.found and key not in self.absent:
+            agent = self._known.get(key) or self._read(key)
+            if agent is None:
+                self.absent[key] = written
+            else:
+                self.found[key] = agent
+            if len(self.found) > MAX_AGENTS:
+                raise LoadError(f"the agent reaches more than {MAX_AGENTS} others")
+        return self.found.get(key)
+
+    def _read(self, key: str) -> Agent | None:
+        """The agent of a file, as it is recorded; None when there is no such file."""
+        if self._folder is None:
+            return None
+        path = contained_path(key, self._folder, self._roots)
+        if not path.exists():
+            return None
+        loaded = load(path, allowed_file_roots=self._roots, defer_environment=True)
+        try:
+            settings_of(loaded)
+            return with_keys(portable(with_files(with_delegates(loaded))), key)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{path}: {error}") from error
+        except LoadError as error:
+            raise LoadError(f"{path}: {error}") from error
+
+
+def _require_levels(path: tuple[str, ...], height: int) -> None:
+    if len(path) - 1 + height > MAX_NESTING:
+        raise LoadError(f"agents call each other more than {MAX_NESTING} levels deep: {' → '.join(path)} …")
+
+
+class PromptyKind(ToolKind):
+    """Another agent as a tool. The call's activity renders its prompt; its run is a child of the run that calls it."""
+
+    asks_others: ClassVar[bool] = True
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        assert isinstance(tool, PromptyTool)
+        found: list[str] = []
+        try:
+            key_of(tool.path)
+        except LoadError as error:
+            found.append(f"path: {error}")
+        if tool.perdure and tool.perdure.retries:
+            found.append("perdure.retries: an agent is not run again; its model calls are (RunOptions.max_llm_retries)")
+        return found
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        """One function, whose parameters are the agent's inputs unless the tool declares its own.
+
+        The agent is the one that was recorded when the run was started; only a file that was absent there is read in
+        the worker's folder for prompts. Raises `ToolOfferError`.
+        """
+        assert isinstance(tool, PromptyTool)
+        try:
+            files = await asyncio.to_thread(_find, tool, asking)
+            child = files.found[key_of(tool.path)]
+            parameters = object_schema(_parameters(tool, child))
+        except (ConfigurationError, ValueError, OSError) as error:
+            raise ToolOfferError(str(error)) from error
+        own = {key: agent for key, agent in files.found.items() if key not in asking.agents}
+        return [
+            Offering(
+                name=tool.name,
+                description=tool.description or child.description,
+                parameters=parameters,
+                execution=ChildRun(path=key_of(tool.path), mode=tool.mode, agents=own),
+                takes_context=True,
+            )
+        ]
+
+    async def execute(self, call: KindCall) -> PreparedRun:
+        """How the run of the agent begins. Raises what `prepare` raises, and `PayloadTooLargeError`."""
+        assert isinstance(call.tool, PromptyTool)
+        child = call.agent._others[key_of(call.tool.path)]
+        return await asyncio.to_thread(_prepared, call.tool, child, call.arguments, call.context.conversation)
+
+
+def _find(tool: PromptyTool, asking: Asking) -> AgentFiles:
+    files = AgentFiles(asking.prompt_root, known=asking.agents)
+    files.find(Agent(tools=[tool]))
+    for path in files.absent.values():
+        where = "and the worker has no folder for prompts (create_worker(prompt_root=…), perdure worker --prompt-root)"
+        if asking.prompt_root is not None:
+            where = f"nor under the worker's folder for prompts, {str(asking.prompt_root)!r}"
+        raise LoadError(f"the agent's file {path!r} was not there when the run was started, {where}")
+    return files
+
+
+def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
+    """What the model may say. Raises LoadError for an input that the agent needs and nobody can give."""
+    bound = tool.bindings or {}
+    if tool.parameters is not None:
+        return [prop for prop in tool.parameters if prop.name not in bound]
+    inputs = [prop for prop in child.inputs or [] if prop.name not in bound]
+    for prop in inputs:
+        if prop.kind in RICH_KINDS and prop.required and prop.default is None:
+            raise LoadError(
+                f"the agent {tool.path!r} requires the input {prop.name!r} of kind {prop.kind}, which no model can "
+                f"write: bind it to an input (bindings: {{{prop.name}: {{input: …}}}})"
+            )
+    plain = [prop for prop in inputs if prop.kind not in RICH_KINDS]
+    return [prop.model_copy(update={"required": prop.required and prop.default is None}) for prop in plain]
+
+
+def _prepared(tool: PromptyTool, child: Agent, arguments: Mapping[str, Any], before: Sequence[Message]) -> PreparedRun:
+    said, inputs = tool.perdure.message if tool.perdure else None, dict(arguments)
+    messages: list[Message] = []
+    if said is not None and all(prop.name != said for prop in child.inputs or []):
+        messages = [Message.user(str(inputs.pop(said, "")))]
+    messages = [*first_messages(child, inputs), *messages]
+    at = len(messages) - (1 if messages and not messages[-1].instructs else 0)
+    messages[at:at] = before
+    run = PreparedRun(messages=messages, inputs=bound_inputs(child, inputs))
+    require_recordable(run, f"What the agent {tool.path!r} is to begin with")
+    return run

@@ -1,0 +1,1 @@
+"""Remote agents as tools: `kind: a2a` and `kind: delegate`."""

@@ -1,0 +1,162 @@
+"""Reads the card of a remote agent: what it is for, where its requests go, how they are let in."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Literal
+
+import httpx
+from a2a.client.card_resolver import parse_agent_card
+from a2a.types import AgentCard, AgentInterface, SecurityScheme
+from a2a.utils.constants import TransportProtocol
+from google.protobuf.json_format import MessageToDict, ParseDict
+
+from ...messages import JsonObject
+from ...text import cut_middle
+from ..kind import ToolOfferError
+from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, bare, fault_of, http_client, refusal
+from .a2a_settings import Settings
+
+CARD_PATHS = ("agent-card.json", "agent.json", "agent")
+"""Below `/.well-known/`: A2A's since 0.3, A2A's before that, and that of KAOS."""
+_TRANSPORTS = ("supportedInterfaces", "preferredTransport", "additionalInterfaces")
+
+Form = Literal["a2a", "kaos", "kaos-tasks"]
+"""`kaos` has a list of capabilities; `kaos-tasks` came after it, with a JSON-RPC that is not A2A's."""
+
+
+def form_of(document: Mapping[str, Any]) -> Form:
+    """The form of a card."""
+    if isinstance(document.get("capabilities"), list):
+        return "kaos"
+    if "supportedProtocols" in document and not any(key in document for key in _TRANSPORTS):
+        return "kaos-tasks"
+    return "a2a"
+
+
+BINDINGS = (TransportProtocol.JSONRPC.value, TransportProtocol.HTTP_JSON.value)
+MAX_DESCRIPTION_BYTES = 8 * 1024
+_HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
+_VERSION = re.compile(r"(?:(?:0\.3|[1-9]\d{0,3}\.\d{1,4})(?:\.\d{1,4})?)?")
+"""Those that the official client speaks, and none: some cards leave it out."""
+_NOT_FOR_KEYS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
+
+
+async def fetch_card(settings: Settings) -> AgentCard:
+    """The card at the endpoint's well-known path.
+
+    Raises ToolOfferError when it can't be had in time, or says nothing that perdure can call.
+    """
+    seconds = settings.options.discovery_timeout
+    try:
+        async with asyncio.timeout(seconds), http_client(settings, settings.credentials({})) as client:
+            return await _found(client, settings.endpoint)
+    except TimeoutError:
+        why = f"no answer within {seconds:g} seconds ('options.discoveryTimeout')"
+    except FAULTS as error:
+        why = fault_of(error).text
+    raise ToolOfferError(f"the agent's card at {_place(settings.endpoint, CARD_PATHS[0])} can't be read: {why}")
+
+
+async def _found(client: httpx.AsyncClient, endpoint: str) -> AgentCard:
+    """The card, wherever it is. Raises ToolOfferError for one of another protocol, and one of `FAULTS`."""
+    missing: httpx.HTTPStatusError | None = None
+    for path in CARD_PATHS:
+        answer = await client.get(f"{endpoint}/.well-known/{path}", timeout=ANSWER_SECONDS)
+        try:
+            answer.raise_for_status()
+        except httpx.HTTPStatusError as error:
+            if answer.status_code != 404:
+                raise
+            missing = missing or error
+            continue
+        document = answer.json()
+        if isinstance(document, dict) and form_of(document) != "a2a":
+            raise ToolOfferError(
+                f"the agent's card at {_place(endpoint, path)} is one of KAOS, whose protocol is another: name the "
+                "agent in metadata.perdure.agents ({name, url}) instead"
+            )
+        return parse_agent_card(document)
+    assert missing is not None
+    raise missing
+
+
+def _place(endpoint: str, path: str) -> str:
+    return f"{bare(endpoint)}/.well-known/{path}"
+
+
+def parsed_card(document: Mapping[str, Any]) -> AgentCard:
+    """A card of this version of A2A, or of an earlier one. Raises ToolOfferError for what is no card."""
+    try:
+        return parse_agent_card(deepcopy(dict(document)))
+    except NONSENSE as error:
+        raise ToolOfferError(f"its card makes no sense: {fault_of(error).text}") from error
+
+
+def callable_part(card: AgentCard, settings: Settings) -> JsonObject:
+    """What a call needs of the card, to be recorded: one interface, whether it streams, how requests are let in.
+
+    Raises ToolOfferError for a card that points at no address that perdure may call.
+    """
+    interface = _interface(card, settings)
+    part = AgentCard(name=card.name[:200], supported_interfaces=[interface])
+    part.capabilities.streaming = card.capabilities.streaming
+    return {"card": MessageToDict(part), "auth": way_in(card)}
+
+
+def card_of(details: JsonObject) -> AgentCard:
+    """The card that `callable_part` has recorded."""
+    return ParseDict(details["card"], AgentCard(), ignore_unknown_fields=True)
+
+
+def described(card: AgentCard, description: str | None) -> str:
+    """What the model is told of the agent: what the file says, else the card; and the agent's skills."""
+    lines = [description or card.description or f"Asks the agent {card.name!r}."]
+    if card.skills:
+        lines += ["", "Its skills:", *(f"- {skill.name}: {skill.description}" for skill in card.skills)]
+    return cut_middle("\n".join(lines), MAX_DESCRIPTION_BYTES)
+
+
+def way_in(card: AgentCard) -> dict[str, str]:
+    """How the card wants a key to be sent: `header`, with that header's name, or `scheme`; {} if it does not say.
+
+    Raises ToolOfferError for a key that has to be elsewhere than in a header.
+    """
+    required = [name for requirement in card.security_requirements for name in requirement.schemes]
+    for name in required or list(card.security_schemes):
+        if name in card.security_schemes and (found := _way(card.security_schemes[name])):
+            return found
+    return {}
+
+
+def _way(scheme: SecurityScheme) -> dict[str, str]:
+    if scheme.HasField("http_auth_security_scheme"):
+        return {"scheme": scheme.http_auth_security_scheme.scheme.lower()[:20]}
+    if not scheme.HasField("api_key_security_scheme"):
+        return {}
+    place, name = scheme.api_key_security_scheme.location, scheme.api_key_security_scheme.name
+    if place != "header" or not _HEADER.fullmatch(name) or name.lower() in _NOT_FOR_KEYS:
+        raise ToolOfferError(f"its card wants the key in {place!r:.40} as {name!r:.80}: only headers are possible")
+    return {"header": name}
+
+
+def _interface(card: AgentCard, settings: Settings) -> AgentInterface:
+    """The first interface that perdure speaks and may call."""
+    spoken = [
+        each
+        for each in card.supported_interfaces
+        if each.protocol_binding in BINDINGS and _VERSION.fullmatch(each.protocol_version)
+    ]
+    if not spoken:
+        listed = {f"{each.protocol_binding} {each.protocol_version}".strip()[:40] for each in card.supported_interfaces}
+        found = ", ".join(sorted(listed)) or "none"
+        raise ToolOfferError(
+            f"its card has no interface by {' or '.join(BINDINGS)} of version 1.0 or 0.3, but: {found}"
+        )
+    for interface in spoken:
+        if settings.allows(interface.url):
+            return interface
+    raise ToolOfferError(f"its card points elsewhere: {refusal(spoken[0].url, settings.endpoint)}")

@@ -1,0 +1,176 @@
+"""The HTTP client for remote agents: it calls the allowed hosts alone, and reads at most so much of an answer."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from functools import cache
+from typing import NamedTuple
+
+import httpx
+from a2a.client import A2AClientError, A2AClientTimeoutError
+from a2a.utils.errors import A2AError, InternalError
+from google.protobuf.json_format import Error as JsonFormatError
+
+from ...text import charset_in
+from ..http import was_refused
+from ..kind import OutcomeUnknown
+from .a2a_settings import Settings
+
+CONNECT_SECONDS = 10.0
+ANSWER_SECONDS = 30.0
+"""For an answer that does not wait for the agent's work."""
+MAX_ANSWER_BYTES = 4 * 1024 * 1024
+MAX_STREAM_BYTES = 16 * 1024 * 1024
+"""Of one stream; the client asks for the task and for another stream then."""
+
+
+class RefusedError(httpx.TransportError):
+    """perdure does not send this request, or does not read this answer; the text says why, and what to do."""
+
+
+def http_client(settings: Settings, credentials: Mapping[str, str]) -> httpx.AsyncClient:
+    """A client for one agent. Its time-outs hold for connecting alone: who asks says how long an answer may take."""
+    guard = _Guard(settings, credentials)
+    return httpx.AsyncClient(
+        verify=_tls(),
+        timeout=httpx.Timeout(None, connect=CONNECT_SECONDS),
+        follow_redirects=True,
+        max_redirects=5,
+        headers={"Accept-Encoding": "identity", "User-Agent": "perdure"},
+        event_hooks={"request": [guard.request], "response": [guard.response]},
+    )
+
+
+class _Guard:
+    """Looks at each request, those after a redirect too, before it is sent, and at each answer before it is read."""
+
+    def __init__(self, settings: Settings, credentials: Mapping[str, str]) -> None:
+        self._settings = settings
+        self._credentials = credentials
+
+    async def request(self, request: httpx.Request) -> None:
+        """Raises RefusedError for a host that is not allowed."""
+        if not self._settings.allows(str(request.url)):
+            raise RefusedError(refusal(str(request.url), self._settings.endpoint))
+        request.headers.update(self._credentials)
+        timeout = request.extensions.get("timeout", {})
+        request.extensions["timeout"] = {**timeout, "connect": CONNECT_SECONDS}
+
+    async def response(self, response: httpx.Response) -> None:
+        """Raises RefusedError for a compressed answer: nobody has asked for it, and it may unpack to anything."""
+        encoding = response.headers.get("content-encoding", "identity")
+        if encoding != "identity":
+            raise RefusedError(f"the answer is compressed ({encoding:.40}), although no compression was asked for")
+        response.encoding = charset_in(response.headers.get("content-type", ""))
+        is_stream = "text/event-stream" in response.headers.get("content-type", "")
+        assert isinstance(response.stream, httpx.AsyncByteStream)
+        response.stream = _Bounded(response.stream, MAX_STREAM_BYTES if is_stream else MAX_ANSWER_BYTES)
+
+
+def refusal(url: str, endpoint: str) -> str:
+    """Why a request does not go to `url`, and what to do if it should."""
+    shown = bare(url)
+    if url.startswith("http:") and endpoint.startswith("https:"):
+        return f"{shown} is not encrypted, although the endpoint {bare(endpoint)} is"
+    return (
+        f"{shown} is not on the host of the endpoint {bare(endpoint)}: "
+        "if it belongs to the agent, name its host in 'options.allowedHosts'"
+    )
+
+
+def bare(url: str) -> str:
+    """A URL as errors may show it: without user, query and fragment, and not too long."""
+    try:
+        shown = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
+    except httpx.InvalidURL:
+        return repr(url[:100])
+    return shown[:200]
+
+
+class _Bounded(httpx.AsyncByteStream):
+    def __init__(self, stream: httpx.AsyncByteStream, limit: int) -> None:
+        self._stream = stream
+        self._limit = limit
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        left = self._limit
+        async for chunk in self._stream:
+            left -= len(chunk)
+            if left < 0:
+                raise RefusedError(f"the answer is larger than {self._limit:,} bytes")
+            yield chunk
+
+    async def aclose(self) -> None:
+        await self._stream.aclose()
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    """Made once: reading the certificates takes longer than the rest of a client."""
+    return httpx.create_ssl_context()
+
+
+NONSENSE = (JsonFormatError, ValueError, TypeError, AttributeError, LookupError, RecursionError)
+"""What reading an answer raises that is not as the protocol says."""
+FAULTS = (A2AError, httpx.HTTPError, httpx.InvalidURL, OSError, *NONSENSE)
+"""What the client raises."""
+_PASSING_STATUS = frozenset({408, 425, 429})
+_SHOWN = 300
+
+
+class Fault(NamedTuple):
+    """What went wrong."""
+
+    text: str
+    passing: bool
+    """Whether the same request may succeed a little later."""
+    refused: bool = False
+    """Whether it is certain that the agent does not do what the request asks for."""
+
+
+class AgentError(Exception):
+    """A call has failed; the text is for the model."""
+
+
+class AgentLost(AgentError, OutcomeUnknown):
+    """The same, and the agent may do what it was asked to."""
+
+
+def fault_of(error: BaseException) -> Fault:
+    """What one of `FAULTS` means."""
+    cause = error.__cause__ if isinstance(error, A2AClientError) and error.__cause__ is not None else error
+    match cause:
+        case RefusedError():
+            return Fault(_short(cause), passing=False)
+        case httpx.HTTPStatusError():
+            return _of_status(cause.response)
+        case httpx.ConnectError() | httpx.ConnectTimeout():
+            return Fault(f"it can't be reached ({type(cause).__name__}): is it running?", passing=True, refused=True)
+        case httpx.TimeoutException() | A2AClientTimeoutError():
+            return Fault("it does not answer in time", passing=True)
+        case httpx.UnsupportedProtocol() | httpx.InvalidURL():
+            return Fault(_short(cause), passing=False, refused=True)
+        case httpx.TooManyRedirects():
+            return Fault(_short(cause), passing=False)
+        case httpx.HTTPError():
+            return Fault(f"the connection broke ({type(cause).__name__})", passing=True)
+        case A2AError() if not isinstance(cause, A2AClientError):
+            passing = isinstance(cause, InternalError)
+            return Fault(f"it answers with an error: {_short(cause)}", passing=passing, refused=not passing)
+        case _:
+            return Fault(f"its answer makes no sense ({type(cause).__name__}): {_short(cause)}", passing=True)
+
+
+def _of_status(response: httpx.Response) -> Fault:
+    status = response.status_code
+    passing = status >= 500 or status in _PASSING_STATUS
+    if status in (401, 403):
+        advice = ": it does not let this worker in; check 'connection.apiKey' and the variable that it refers to"
+        return Fault(f"HTTP status {status}{advice}", passing=False, refused=True)
+    return Fault(f"HTTP status {status}", passing=passing, refused=was_refused(status, response.headers))
+
+
+def _short(error: BaseException) -> str:
+    text = str(error) or type(error).__name__
+    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"

@@ -1,0 +1,103 @@
+"""Replays a recorded history with the workflow's own code: what it knew and asked for, without worker or server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from temporalio import workflow
+from temporalio.api.history.v1 import HistoryEvent
+from temporalio.client import WorkflowHistory
+from temporalio.converter import DataConverter
+from temporalio.worker import (
+    Interceptor,
+    Replayer,
+    StartActivityInput,
+    StartLocalActivityInput,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+    WorkflowOutboundInterceptor,
+)
+
+from ..workflows.agent_run import AgentRun
+from ..workflows.interceptors import RunObserver
+from ..workflows.runner import OwnWorkflowRunner
+
+
+@dataclass
+class Replayed:
+    """One link of a run, as it stands at the end of its history."""
+
+    run: AgentRun
+    info: workflow.Info
+    local_inputs: dict[str, Any] = field(default_factory=dict)
+    """The arguments of local activities, which no history records, by Temporal's ids."""
+
+
+async def replayed(
+    workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter, *, namespace: str = "default"
+) -> Replayed:
+    """Replay the history, which may be that of an open run.
+
+    Raises `NondeterminismError` when this version of perdure would not have made that history, and `ValueError` when
+    no agent was run in it.
+    """
+    begun, asked = _Begun(), _Asked()
+    replayer = Replayer(
+        workflows=[AgentRun],
+        interceptors=[begun, asked],
+        data_converter=converter,
+        namespace=namespace,
+        unsandboxed_workflow_runner=OwnWorkflowRunner(),
+    )
+    result = await replayer.replay_workflow(WorkflowHistory(workflow_id, events), raise_on_replay_failure=False)
+    if isinstance(result.replay_failure, workflow.NondeterminismError) or begun.run is None or begun.info is None:
+        raise result.replay_failure or ValueError(f"the history of {workflow_id!r} is not that of an agent's run")
+    return Replayed(begun.run, begun.info, asked.local)
+
+
+class _Begun(RunObserver[AgentRun]):
+    """Keeps the workflow object that a replay makes."""
+
+    run: AgentRun | None = None
+    info: workflow.Info | None = None
+
+    def on_begin(self, run: AgentRun, info: workflow.Info) -> None:
+        self.run, self.info = run, info
+
+
+class _Asked(Interceptor):
+    """Notes what local activities are asked."""
+
+    def __init__(self) -> None:
+        self.local: dict[str, Any] = {}
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor] | None:
+        asked = self.local
+
+        class Inbound(WorkflowInboundInterceptor):
+            def init(self, outbound: WorkflowOutboundInterceptor) -> None:
+                super().init(_Outbound(outbound, asked))
+
+        return Inbound
+
+
+class _Outbound(WorkflowOutboundInterceptor):
+    """Temporal's SDK counts all activities together, and takes the number for the id of one that is given none."""
+
+    def __init__(self, next: WorkflowOutboundInterceptor, asked: dict[str, Any]) -> None:
+        super().__init__(next)
+        self._asked = asked
+        self._count = 0
+
+    def start_activity(self, input: StartActivityInput) -> workflow.ActivityHandle[Any]:
+        self._count += 1
+        return super().start_activity(input)
+
+    def start_local_activity(self, input: StartLocalActivityInput) -> workflow.ActivityHandle[Any]:
+        self._count += 1
+        self._asked[input.activity_id or str(self._count)] = input.args[0] if input.args else None
+        return super().start_local_activity(input)

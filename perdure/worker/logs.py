@@ -1,0 +1,118 @@
+"""Logs when a worker begins, when it is told to end and awaits what runs, and when it is done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from temporalio.exceptions import ApplicationError
+from temporalio.worker import Worker
+from temporalio.workflow import NondeterminismError
+
+from ..errors import ConfigurationError
+from ..payloads.encryption import EncryptionError
+from ..protocol.activities import INTERNAL_ERROR
+from ..redaction import get_logger
+from ..workflows.offers import MissingFeatureError
+
+WORKFLOW_LOGGERS = ("temporalio.worker._workflow", "temporalio.worker._workflow_instance")
+ACTIVITY_LOGGER = "temporalio.activity"
+OWN_PREFIX = "perdure."
+"""How the types of perdure's activities begin."""
+MAX_RUNS = 1000
+"""So many runs are remembered to have been mentioned."""
+
+
+class WorkflowTasks(logging.Filter):
+    """Puts failed workflow tasks into a line where the error says all; of a run that can't be decrypted, one line."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._mentioned: OrderedDict[object, None] = OrderedDict()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        if isinstance(error, RuntimeError) and isinstance(error.__cause__, ConfigurationError):
+            error = error.__cause__  # The SDK's word for whatever it can't decode says nothing.
+        if isinstance(error, EncryptionError):
+            return self._is_new(record, error)
+        if isinstance(error, ConfigurationError | MissingFeatureError | NondeterminismError):
+            _put(record, f"{record.getMessage()}: {error}")
+        return True
+
+    def _is_new(self, record: logging.LogRecord, error: EncryptionError) -> bool:
+        about = getattr(record, "temporal_workflow", None)
+        found = about.get("run_id") if isinstance(about, Mapping) else None
+        run = found or (record.args[0] if isinstance(record.args, tuple) and record.args else record.msg)
+        if run in self._mentioned:
+            return False
+        self._mentioned[run] = None
+        if len(self._mentioned) > MAX_RUNS:
+            self._mentioned.popitem(last=False)
+        _put(record, f"The run with run ID {run} is left to a worker that can read it: {error}")
+        record.levelno, record.levelname = logging.ERROR, logging.getLevelName(logging.ERROR)
+        return True
+
+
+class Attempts(logging.Filter):
+    """Puts a failed attempt of an activity of perdure into a line; an error that nobody foresaw keeps its traceback."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        about = getattr(record, "temporal_activity", None)
+        if error is None or not isinstance(about, Mapping):
+            return True
+        type, run, attempt = about.get("activity_type"), about.get("workflow_id"), about.get("attempt")
+        if not str(type).startswith(OWN_PREFIX) or getattr(error, "type", None) == INTERNAL_ERROR:
+            return True
+        record.__dict__.update(run=run, attempt=attempt)
+        _put(record, f"Run {run}: {type} failed (attempt {attempt}): {_words(error)}")
+        return True
+
+
+def _words(error: BaseException) -> str:
+    return error.message if isinstance(error, ApplicationError) else f"{type(error).__name__}: {error}"
+
+
+def _put(record: logging.LogRecord, text: str) -> None:
+    record.msg, record.args = text, None
+    record.exc_info = record.exc_text = None
+
+
+_workflow_tasks, _attempts = WorkflowTasks(), Attempts()
+
+
+def log_in_lines() -> None:
+    """From now on, this process logs what perdure has words for in a line."""
+    for name in WORKFLOW_LOGGERS:
+        logging.getLogger(name).addFilter(_workflow_tasks)
+    logging.getLogger(ACTIVITY_LOGGER).addFilter(_attempts)
+
+
+_log = get_logger("perdure.worker")
+
+
+@asynccontextmanager
+async def logged(worker: Worker) -> AsyncIterator[None]:
+    """For as long as the worker runs."""
+    log_in_lines()
+    _log.info("The worker on the task queue %r begins", worker.task_queue)
+    draining = asyncio.create_task(_mention_draining(worker))
+    try:
+        yield
+    finally:
+        draining.cancel()
+        await asyncio.wait([draining])
+        _log.info("The worker on the task queue %r is done", worker.task_queue)
+
+
+async def _mention_draining(worker: Worker) -> None:
+    # The SDK tells a worker's plugins only of its end; the event that begins it is private.
+    shutdown: Any = getattr(worker, "_shutdown_event", None)
+    if isinstance(shutdown, asyncio.Event):
+        await shutdown.wait()
+        _log.info("The worker on the task queue %r takes nothing new and awaits what runs", worker.task_queue)

@@ -1,0 +1,168 @@
+"""Bounds, in bytes, the runs and sessions that a worker keeps in its cache, and tells when one of them has ended."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import gc
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import ref
+
+from temporalio import workflow
+from temporalio.worker import Worker
+
+from ..workflows.agent_run import AgentRun
+from ..workflows.interceptors import RunObserver
+from ..workflows.session.session import Session
+
+DEFAULT_WORKFLOW_BYTES = 128 * 1024 * 1024
+LOOK_SECONDS = 1.0
+"""The time between two looks at the cache."""
+
+IDLE_SECONDS = 2.0
+"""A run that has not changed for this long counts as waiting."""
+
+MAX_ENDED = 10_000
+"""Ended runs to be told of, at most: a replayer never tells of any, because it has no event loop for that."""
+
+
+@dataclass
+class _Seen:
+    """A run as it was when it was last seen to have changed."""
+
+    bytes: int
+    changed_at: float
+
+
+class WorkflowMemory(RunObserver[AgentRun | Session]):
+    """Evicts runs from a worker's cache while they take too much memory; those that have waited longest go first.
+
+    Temporal bounds the cache by the number of runs (`max_cached_workflows`), however large each one is. An evicted
+    run costs nothing until something happens to it; then its history is read and replayed. A run that is under way
+    is not evicted: it would be back at once. Sessions count as runs here.
+    """
+
+    observed = (AgentRun, Session)
+
+    def __init__(self, max_bytes: int, on_end: Callable[[str, str], None]) -> None:
+        """`on_end` is called in the event loop, soon after a run has ended, with its workflow id and run id."""
+        self._max_bytes = max_bytes
+        self._on_end = on_end
+        self._ended: deque[tuple[str, str]] = deque(maxlen=MAX_ENDED)
+        self._held: dict[str, ref[AgentRun | Session]] = {}
+        self._seen: dict[str, _Seen] = {}
+        self.evictions = 0
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory the held runs take."""
+        return sum(self._sizes().values())
+
+    def on_begin(self, run: AgentRun | Session, info: workflow.Info) -> None:
+        self._held[info.run_id] = ref(run)
+
+    def on_stop(self, run: AgentRun | Session, info: workflow.Info) -> None:
+        if run.has_ended:
+            self._ended.append((info.workflow_id, info.run_id))
+
+    @asynccontextmanager
+    async def watching(self, worker: Worker) -> AsyncIterator[None]:
+        """Look at the worker's cache every `LOOK_SECONDS`, for as long as the block runs."""
+        task = asyncio.create_task(self._watch(worker))
+        try:
+            yield
+        finally:
+            task.cancel()
+            await asyncio.wait([task])
+
+    async def _watch(self, worker: Worker) -> None:
+        # The SDK has no public way to evict a run; its bridge to the core, which has one, is private.
+        bridge: Any = getattr(worker, "_bridge_worker", None)
+        can_evict = hasattr(bridge, "request_workflow_eviction")
+        while True:
+            await asyncio.sleep(LOOK_SECONDS)
+            while self._ended:
+                self._on_end(*self._ended.popleft())
+            for run_id in self._superfluous(time.monotonic()) if can_evict else ():
+                bridge.request_workflow_eviction(run_id)
+                self._held.pop(run_id, None)
+                self.evictions += 1
+
+    def _superfluous(self, now: float) -> list[str]:
+        """The ids of the runs to evict: those that have not changed for the longest time, until the rest fits."""
+        sizes = self._sizes()
+        self._note(sizes, now)
+        excess = sum(sizes.values()) - self._max_bytes
+        chosen: list[str] = []
+        for run_id in self._longest_idle(now):
+            if excess <= 0:
+                break
+            chosen.append(run_id)
+            excess -= sizes[run_id]
+        return chosen
+
+    def _note(self, sizes: dict[str, int], now: float) -> None:
+        """Remember which runs have changed since the last look; those that are no longer held are forgotten."""
+        before, self._seen = self._seen, {}
+        for run_id, size in sizes.items():
+            same = before.get(run_id)
+            self._seen[run_id] = same if same and same.bytes == size else _Seen(size, now)
+
+    def _longest_idle(self, now: float) -> Iterable[str]:
+        """The runs that wait, those that have waited longest first."""
+        idle = [run_id for run_id, seen in self._seen.items() if now - seen.changed_at >= IDLE_SECONDS]
+        return sorted(idle, key=lambda run_id: self._seen[run_id].changed_at)
+
+    def _sizes(self) -> dict[str, int]:
+        """The size of each held run, by run id; runs that the worker no longer holds are dropped here."""
+        # Other threads, in which workflows are executed, add runs meanwhile: the copy is made in one step.
+        held = {run_id: reference() for run_id, reference in list(self._held.items())}
+        for run_id in [run_id for run_id, run in held.items() if run is None]:
+            self._held.pop(run_id, None)
+        return {run_id: run.memory_bytes for run_id, run in held.items() if run is not None}
+
+
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+_LARGE_BYTES = 1024 * 1024
+"""Well above the 256 KB that asyncio allocates for each read from a socket, which would be mapped and unmapped."""
+_GARBAGE_THRESHOLDS = (10_000, 10, 10)
+"""Young objects are collected from this many on; Python's own threshold is 700."""
+GARBAGE_SECONDS = 20.0
+"""Between two collections of all objects: a run that has ended is one large cycle, which would stay for long."""
+
+
+def tune_process() -> None:
+    """Make this process smaller and faster. To be called in its event loop, once its modules are imported.
+
+    glibc's allocator keeps one arena and gives back what is freed at its end; other allocators stay as they are. The
+    garbage collector leaves the objects of now alone, collects young ones less often, and all of them every 20
+    seconds, which takes a tenth of a second in a busy worker. Raises RuntimeError outside of an event loop.
+    """
+    _keep_one_arena()
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GARBAGE_THRESHOLDS)
+    _collect_later(asyncio.get_running_loop())
+
+
+def _collect_later(loop: asyncio.AbstractEventLoop) -> None:
+    def collect() -> None:
+        gc.collect()
+        _collect_later(loop)
+
+    loop.call_later(GARBAGE_SECONDS, collect)
+
+
+def _keep_one_arena() -> None:
+    try:
+        mallopt = ctypes.CDLL(None).mallopt
+    except (OSError, AttributeError):
+        return
+    mallopt(_M_ARENA_MAX, 1)
+    mallopt(_M_TRIM_THRESHOLD, _LARGE_BYTES)
+    mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)

@@ -1,0 +1,103 @@
+"""Lets a worker or a replayer take hold of the workflow objects that it makes."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from typing import Any, Generic, TypeVar
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+from temporalio.worker import (
+    ExecuteWorkflowInput,
+    Interceptor,
+    WorkflowInboundInterceptor,
+    WorkflowInterceptorClassInput,
+)
+from temporalio.workflow import ContinueAsNewError
+
+from ..protocol.outcome import RunOutput
+from .agent_run import AgentRun
+from .logging import log
+from .session.session import Session
+
+Observed = TypeVar("Observed", bound=AgentRun | Session)
+
+
+class RunObserver(Interceptor, Generic[Observed]):
+    """Is told, in the thread that executes the workflow, when an agent's run begins and when its execution stops."""
+
+    observed: tuple[type[Any], ...] = (AgentRun,)
+    """The workflows of which it is told."""
+
+    def on_begin(self, run: Observed, info: workflow.Info) -> None:
+        """The run, or one link of it, is about to do its first step. Must not raise."""
+
+    def on_stop(self, run: Observed, info: workflow.Info) -> None:
+        """It does nothing more here: it has ended, goes on as the next link, or was evicted. Must not raise."""
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor] | None:
+        observer = self
+
+        class Inbound(WorkflowInboundInterceptor):
+            async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+                run: Any = workflow.instance()
+                info = workflow.info()
+                if not isinstance(run, observer.observed):
+                    return await super().execute_workflow(input)
+                observer.on_begin(run, info)
+                try:
+                    return await super().execute_workflow(input)
+                finally:
+                    observer.on_stop(run, info)
+
+        return Inbound
+
+
+class RunLog(Interceptor):
+    """Logs when an agent's run begins and how it ends."""
+
+    def workflow_interceptor_class(
+        self, input: WorkflowInterceptorClassInput
+    ) -> type[WorkflowInboundInterceptor] | None:
+        return _Inbound
+
+
+class _Inbound(WorkflowInboundInterceptor):
+    async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
+        run = workflow.instance()
+        if not isinstance(run, AgentRun):
+            return await super().execute_workflow(input)
+        _begun()
+        try:
+            output = await super().execute_workflow(input)
+        except ContinueAsNewError:
+            log(logging.DEBUG, "goes on in a new history")
+            raise
+        except asyncio.CancelledError:
+            if run.has_ended:  # as opposed to: was evicted from the worker's cache
+                log(logging.INFO, "is cancelled")
+            raise
+        except FailureError as error:
+            log(logging.WARNING, "failed (%s): %s", getattr(error, "type", None) or type(error).__name__, error.message)
+            raise
+        except Exception as error:
+            log(logging.ERROR, "can't go on: %s: %s", type(error).__name__, error)
+            raise
+        _ended_with(output)
+        return output
+
+
+def _begun() -> None:
+    info = workflow.info()
+    if info.continued_run_id is None:
+        log(logging.INFO, "begins, on the task queue %r", info.task_queue)
+
+
+def _ended_with(output: Any) -> None:
+    if isinstance(output, RunOutput):
+        tokens = output.usage.total_tokens
+        how = "ended at a limit" if output.is_incomplete else "is done"
+        log(logging.INFO, f"{how}: %d iterations, %d tokens", output.iterations, tokens)

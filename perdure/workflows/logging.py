@@ -1,0 +1,115 @@
+"""The lines that a worker logs about a run, which it is executing: never on replay."""
+
+from __future__ import annotations
+
+import logging
+
+from temporalio import workflow
+from temporalio.exceptions import ActivityError
+
+from ..errors import ModelError
+from ..protocol.inventory import Lacking
+from ..redaction import get_logger
+from ..text import one_line
+from ..tool_calls import Approval, Asked, PendingApproval, ToolRequest
+
+_log = get_logger("perdure.runs")
+
+
+def log(level: int, text: str, *values: object, **about: object) -> None:
+    """Log a line about the current run, unless its history is being replayed; `about` goes beside the text."""
+    if workflow.unsafe.is_replaying() or not _log.isEnabledFor(level):
+        return
+    with workflow.unsafe.sandbox_unrestricted():
+        run = workflow.info().workflow_id
+        _log.log(level, f"Run %s {text}", run, *values, extra={"run": run, **about})
+
+
+def lacks(lacking: Lacking, seconds: float) -> None:
+    """Log that this worker lacks something, and that the run is offered to others."""
+    text = "is offered to other workers of the task queue %r for %g s: this one lacks %s. %s"
+    log(logging.WARNING, text, lacking.task_queue, seconds, ", ".join(lacking.what), lacking.text)
+
+
+def waits(request: ToolRequest, asked: Asked) -> None:
+    """Log that the run waits for a person."""
+    log(
+        logging.INFO,
+        f"waits for {'an answer to' if asked.question else 'an approval of'} the call %s of tool %r",
+        *(request.call_id, request.name),
+        tool=request.name,
+        call=request.call_id,
+        digest=request.digest,
+    )
+
+
+def goes_on(request: ToolRequest, asked: Asked, approval: Approval) -> None:
+    """Log what a person decided."""
+    word = ("answered" if asked.question else "approved") if approval.approved else "denied"
+    by = f" by {approval.by}" if approval.by else ""
+    reason = f": {one_line(approval.reason, 200)}" if approval.reason else ""
+    log(
+        logging.INFO,
+        f"goes on: the call %s was {word}%s%s",
+        *(request.call_id, by, reason),
+        tool=request.name,
+        call=request.call_id,
+    )
+
+
+def outcome_is_unknown(request: ToolRequest, error: ActivityError) -> None:
+    """Log that a tool may have taken effect, although there is no result."""
+    log(
+        logging.WARNING,
+        "does not know the outcome of the call %s of tool %r, which may have taken effect: %s",
+        *(request.call_id, request.name, one_line(str(error.cause or error), 200)),
+        tool=request.name,
+        call=request.call_id,
+    )
+
+
+def workers_were_lost(error: ActivityError) -> None:
+    """Log that all attempts of a model call were lost with their workers, and that more follow."""
+    log(
+        logging.ERROR,
+        "begins a model call anew: each worker that tried it was lost (%s). Look into the logs of the workers: if this "
+        "very call ends them, cancel the run",
+        error.cause,
+    )
+
+
+def tries_again(error: ModelError, seconds: float) -> None:
+    """Log that a model call failed, and that another attempt follows."""
+    status = f", status {error.status}" if error.status else ""
+    log(
+        logging.WARNING,
+        "tries a model call again in %.1f s: %s (%s%s of %s)",
+        *(seconds, error.message, error.kind, status, error.provider),
+    )
+
+
+RUNS_ENDED = "perdure_runs_ended"
+AGENT_SECONDS = "gen_ai_invoke_agent_duration_seconds"
+WAIT_SECONDS = "perdure_person_wait_duration_seconds"
+
+
+def run_ended(agent: str | None, outcome: str, error_kind: str, seconds: float) -> None:
+    """Count a run, all its links together; `outcome` is done, incomplete (at a limit), failed or cancelled."""
+    meter, about = workflow.metric_meter(), {"gen_ai_agent_name": agent or "", "error_type": error_kind}
+    meter.create_counter(RUNS_ENDED, "Runs that have ended").add(1, {**about, "outcome": outcome})
+    meter.create_histogram_float(AGENT_SECONDS, "From the start of a run to its end").record(max(seconds, 0.0), about)
+
+
+def person_waited_for(pending: PendingApproval, approval: Approval | None, *, cancelled: bool) -> None:
+    """Count a call's wait for a person, which is over; without an approval it was given up, or took too long."""
+    given_up = "cancelled" if cancelled else "expired"
+    outcome = given_up if approval is None else _decision(approval)
+    about = {"kind": pending.kind, "gen_ai_tool_name": pending.name, "outcome": outcome}
+    histogram = workflow.metric_meter().create_histogram_float(WAIT_SECONDS, "How long calls have waited for a person")
+    histogram.record(max(workflow.time() - pending.since, 0.0), about)
+
+
+def _decision(approval: Approval) -> str:
+    if not approval.approved:
+        return "denied"
+    return "approved" if approval.answer is None else "answered"

@@ -1,0 +1,215 @@
+"""Where the messages of a session come in: each is a turn, steers the one under way, or waits for its own."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from itertools import accumulate
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError
+
+from ...conversation import batches
+from ...messages import Message, TextPart
+from ...protocol.run import CarriedConversation
+from ...protocol.session import CarriedSession, QueuedMessage, SessionInput, SessionMessage, Taken
+from ...session_conversation import SessionConversation
+from ..continue_as_new import MAX_START_BYTES
+from ..history_size import MAX_HISTORY_BYTES
+from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
+from .turns import TakenMessages, Turns, not_taken
+
+INLINE_BYTES = 64 * 1024
+"""A conversation up to this size travels in the next link's input; a larger one is loaded from this link's history."""
+MAX_UPDATES = 1_000
+"""Temporal takes 2,000 updates of one link; after so many, a session goes on in a new one."""
+MANY_UPDATES = 1_900
+"""A turn under way can't be waited for any longer, when its session has taken so many."""
+
+
+def next_input(
+    input: SessionInput,
+    turns: Turns,
+    conversation: SessionConversation,
+    taken: dict[str, Taken],
+    queued: Sequence[QueuedMessage],
+) -> SessionInput:
+    """The input of the next link, with as much of what was taken of late as fits."""
+    turns.instruct()
+    is_small = conversation.conversation.recorded_bytes <= INLINE_BYTES
+    ids = list(taken)
+    chosen = input
+    for inline, remembered in ((is_small, ids), (False, ids), (False, ids[-100:]), (False, [])):
+        before = input.carried
+        carried = CarriedSession(
+            turn=turns.last,
+            conversation=_carried(conversation, inline=inline),
+            taken={id: taken[id] for id in remembered},
+            queued=list(queued),
+            first_run_id=before.first_run_id if before else workflow.info().run_id,
+            links=before.links + 1 if before else 2,
+        )
+        kept = before.model_extra if before else None
+        chosen = input.model_copy(update={"carried": carried.model_copy(update=kept or {}), "setup": turns.setup})
+        if uncompressed_bytes(chosen) <= CERTAIN_BYTES:
+            break
+    return chosen
+
+
+def _carried(conversation: SessionConversation, *, inline: bool) -> CarriedConversation:
+    known = conversation.conversation
+    pieces = [] if inline else batches(known.messages, PIECE_BYTES)
+    reference = known.ref(record=False)
+    return CarriedConversation(
+        run_id=workflow.info().run_id,
+        reference=reference.model_copy(update={"base": reference.version, "operations": []}),
+        ends=list(accumulate(map(len, pieces))),
+        messages=known.messages if inline else [],
+        of_session=True,
+    )
+
+
+MAX_QUEUED_BYTES = 512 * 1024
+"""Of the texts that wait: they travel in the next link's input."""
+
+MAX_STEERED_BYTES = 8 * 1024 * 1024
+"""Of the texts that one turn is sent: they are in its history twice, which Temporal ends at 50 MB."""
+
+MARGIN_BYTES = 128 * 1024
+"""For what else a turn begins with."""
+
+
+class Desk:
+    """Takes one message after the other, in the order in which they have come."""
+
+    def __init__(self, input: SessionInput, turns: Turns, conversation: SessionConversation) -> None:
+        carried = input.carried
+        self.is_open = False
+        """Whether the conversation is here; messages wait until it is."""
+        self.is_closing = False
+        self.is_cancelled = False
+        self.updates = 0
+        """How many this link has taken."""
+        self.queued: list[QueuedMessage] = list(carried.queued) if carried else []
+        self.taken = TakenMessages(carried.taken if carried else {})
+        self.setup_digest = input.setup_digest or input.setup.digest
+        self._turns = turns
+        self._conversation = conversation
+        self._one_by_one = asyncio.Lock()
+
+    @property
+    def rests(self) -> bool:
+        """Whether no turn is under way, or about to begin."""
+        return self._turns.current is None and not self._turns.is_starting and not self._conversation.unread
+
+    def require_takeable(self, message: SessionMessage) -> None:
+        """Raises the refusal of a message that is not taken, as far as that is known when it comes."""
+        if self.taken.get(message.id) and self.updates < MANY_UPDATES:
+            return
+        self._require_open()
+        if message.setup is None and message.setup_digest not in ("", self.setup_digest):
+            raise not_taken("setup", "the session's agent is another one: send its setup along")
+        if self._turns.is_busy and message.while_busy == "reject":
+            raise self._busy()
+        self._require_room(message)
+
+    def _require_open(self) -> None:
+        if self.is_closing:
+            raise not_taken("closing", "the session is closing: it takes no more messages")
+
+    def _busy(self) -> Exception:
+        return not_taken("busy", f"the run {self._turns.id_of(self._turns.last)!r} is under way: wait for its end")
+
+    def _require_room(self, message: SessionMessage) -> None:
+        run = self._turns.id_of(self._turns.last)
+        if self.updates >= MANY_UPDATES or workflow.info().get_current_history_size() >= MAX_HISTORY_BYTES:
+            raise not_taken(
+                "busy", f"the session was sent too much while the run {run!r} is under way: wait for its end"
+            )
+        turn, size = self._turns.current, len(message.text.encode())
+        if turn and message.while_busy == "steer" and turn.steered_bytes + size > MAX_STEERED_BYTES:
+            raise not_taken("busy", f"the run {run!r} was sent {turn.steered_bytes:,} bytes: wait for its end")
+        waiting = sum(len(text.encode()) for text in [message.text, *(each.text for each in self.queued)])
+        if waiting > MAX_QUEUED_BYTES and (self.queued or message.while_busy == "queue"):
+            raise not_taken("busy", f"{len(self.queued)} messages wait already: wait for the end of the run {run!r}")
+        if self._conversation.conversation.recorded_bytes > MAX_START_BYTES:
+            raise not_taken(
+                "too_large",
+                f"the conversation takes more than {MAX_START_BYTES:,} bytes: begin another session, and set "
+                "RunOptions.context_budget to keep it smaller",
+            )
+
+    async def take(self, message: SessionMessage) -> Taken:
+        """What becomes of the message. Raises the refusal of one that is not taken."""
+        self.updates += 1
+        async with self._one_by_one:
+            await workflow.wait_condition(lambda: self.is_open)
+            if known := self.taken.get(message.id):
+                return known
+            self._require_open()
+            await self._advance()
+            taken = await self._take(message)
+            return self.taken.remember(message.id, taken.model_copy(update={"text_digest": message.text_digest}))
+
+    async def _take(self, message: SessionMessage) -> Taken:
+        is_busy = self._turns.current is not None or bool(self.queued)
+        if is_busy and message.while_busy == "reject":
+            raise self._busy()
+        self._adopt(message)
+        while self._turns.current is not None and message.while_busy == "steer":
+            turn = self._turns.current
+            if await self._turns.steer(message.text):
+                return Taken(became="steering", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number)
+            if not await self._turns.end_within():
+                break
+            await self._advance()
+        if self._turns.current is not None or self.queued:
+            return self._queue(message)
+        turn = await self._turns.begin([_said(message)], message.traceparent)
+        return Taken(became="turn", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number)
+
+    def _queue(self, message: SessionMessage) -> Taken:
+        waiting = QueuedMessage(text=message.text, id=message.id, role=message.role, traceparent=message.traceparent)
+        if (size := uncompressed_bytes(self._turns.setup) + uncompressed_bytes(waiting)) > CERTAIN_BYTES - MARGIN_BYTES:
+            raise not_taken("too_large", f"a run with this message would take {size:,} bytes: send less")
+        self.queued.append(waiting)
+        place = len(self.queued)
+        number = self._turns.last + place
+        return Taken(became="queued", run_id=self._turns.id_of(number), turn=number, place=place)
+
+    def _adopt(self, message: SessionMessage) -> None:
+        """Start later turns with the sender's setup."""
+        setup = message.setup
+        if setup is None or message.setup_digest == self.setup_digest:
+            return
+        if (size := uncompressed_bytes(setup)) > CERTAIN_BYTES - MAX_QUEUED_BYTES:
+            raise not_taken("too_large", f"the agent takes {size:,} bytes: no run of a session can be started with it")
+        self._turns.setup, self.setup_digest = setup, message.setup_digest or setup.digest
+
+    async def advance(self, *, waits: bool) -> None:
+        """Take over what an ended turn has left, and begin the turn that is owed; with `waits`, no queued one."""
+        async with self._one_by_one:
+            await self._advance(waits=waits)
+
+    async def _advance(self, *, waits: bool = False) -> None:
+        turn = self._turns.current
+        if turn is not None and turn.has_ended:
+            self._turns.settle()
+        if self._turns.current is not None or self.is_cancelled:
+            return
+        if self._conversation.unread or (self.queued and not waits):
+            await self._begin_owed(self.queued.pop(0) if self.queued else None)
+
+    async def _begin_owed(self, first: QueuedMessage | None) -> None:
+        messages = [_said(first)] if first else []
+        try:
+            await self._turns.begin(messages, first.traceparent if first else "")
+        except ApplicationError as error:
+            # The next turn reads it, whenever that begins.
+            workflow.logger.error("no turn can begin with what was sent: %s", error.message)
+            self._conversation.begin(messages)
+            self._conversation.end()
+
+
+def _said(message: SessionMessage | QueuedMessage) -> Message:
+    return Message(role=message.role, parts=[TextPart(value=message.text)])

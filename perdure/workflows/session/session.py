@@ -1,0 +1,256 @@
+"""The Temporal workflow of a session: a named conversation that goes on from run to run."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import Any, ClassVar, Literal
+
+from temporalio import workflow
+
+from ...conversation import Conversation
+from ...messages import Message
+from ...protocol import names
+from ...protocol.descriptions import shown_name
+from ...protocol.features import KNOWN_FEATURES
+from ...protocol.session import HandedOver, SessionInput, SessionNote, SessionStatus, Taken
+from ...session_conversation import SessionConversation
+from ...text import code, counted, link
+from ..history_size import HistorySize
+from ..iteration_table import run_path
+from ..offers import require_features
+from ..policies import BUGS
+from ..received import Received, weight_of_own_part
+from ..recording import load_messages
+from .messages import MAX_UPDATES, Desk, next_input
+from .turns import Turns, read_message
+
+
+def show(turns: Turns, status: SessionStatus) -> None:
+    """Write the current details; they cost no event of the history."""
+    lines = [f"- {code(shown_name(turns.setup.agent))} · {counted(turns.last, 'turn')}", f"- {_does(turns, status)}"]
+    if status.queued:
+        lines.append(f"- {counted(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'} for a turn")
+    if status.status == "closing":
+        lines.append("- **closes** when these have ended: it takes no more messages")
+    workflow.set_current_details("\n".join(lines))
+
+
+def _does(turns: Turns, status: SessionStatus) -> str:
+    if status.status == "closed":
+        return f"**closed** {_date(workflow.time())}"
+    if (turn := turns.current) is not None:
+        run = link(turn.run_id, run_path(workflow.info().namespace, turn.run_id))
+        return f"**runs** {run} since {_date(turn.since)}"
+    return f"**waits for a message** since {_date(workflow.time())}"
+
+
+def _date(time: float) -> str:
+    return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+class IdleTime:
+    """One timer at a time, however many turns there are."""
+
+    def __init__(self, seconds: float, is_busy: Callable[[], bool]) -> None:
+        """`seconds` may pass without a message or a turn."""
+        self._seconds = seconds
+        self._is_busy = is_busy
+        self._since = workflow.time()
+
+    def touch(self) -> None:
+        """Something has happened."""
+        self._since = workflow.time()
+
+    async def over(self) -> None:
+        """Returns when nothing has happened for that time."""
+        left = self._seconds
+        while left > 0:
+            await workflow.sleep(left, summary="the session closes if nobody says anything")
+            if self._is_busy():
+                self.touch()
+            left = self._since + self._seconds - workflow.time()
+
+
+IDLE_BYTES = 64 * 1024
+"""What a session takes in a worker's cache, however short it is."""
+
+
+@workflow.defn(name=names.SESSION_WORKFLOW, sandboxed=False, failure_exception_types=BUGS)
+class Session:
+    """One link of one session.
+
+    In Temporal's terms:
+
+    - input: a `SessionInput`. Result: a `SessionStatus`.
+    - child workflows: the turns, one at a time, which are runs like any other.
+    - updates: `send`, a message, which becomes a turn, steers the one under way, or waits for its own; `close`.
+    - signals: `hand_over`, of a turn that its result has no place for; `note`.
+    - query: the session's status.
+    - continue-as-new: between turns.
+
+    No activity in an ordinary turn: all that the session needs comes with messages and the ends of turns.
+    """
+
+    known_features: ClassVar[frozenset[str]] = KNOWN_FEATURES
+
+    @workflow.init
+    def __init__(self, input: SessionInput) -> None:
+        carried = input.carried
+        self._input = input
+        self._received = Received()
+        self._conversation = SessionConversation(_conversation(input))
+        self._turns = Turns(self._conversation, input.setup, input.search_attributes, carried.turn if carried else 0)
+        self._desk = Desk(input, self._turns, self._conversation)
+        self._idle = IdleTime(input.idle_timeout or 0.0, lambda: self._turns.current is not None)
+        self._history: HistorySize | None = None
+        self._has_ended = False
+        self.memory_bytes = IDLE_BYTES
+        """About what this object takes; a worker that has too many runs and sessions looks at it."""
+
+    @workflow.run
+    async def run(self, input: SessionInput) -> SessionStatus:
+        """Take messages until the session is closed, or to the end of this link.
+
+        The work is done in a task of its own, so that a cancellation is a fact, and reaches the turn under way.
+        """
+        require_features(input.setup.features, self.known_features)
+        work = asyncio.create_task(self._work())
+        while True:
+            try:
+                return await asyncio.shield(work)
+            except asyncio.CancelledError:
+                if work.done():
+                    raise
+                self._desk.is_cancelled = self._desk.is_closing = True
+
+    async def _work(self) -> SessionStatus:
+        await self._load()
+        timer = asyncio.create_task(self._close_when_idle()) if self._input.idle_timeout else None
+        while not self._is_over():
+            await self._desk.advance(waits=self._should_continue())
+            self._idle.touch()
+            self._show()
+            if self._desk.is_cancelled:
+                await self._turns.cancel()
+            if self._should_continue() and self._desk.rests:
+                await self._continue_as_new()
+            await workflow.wait_condition(self._has_news)
+        if timer is not None:
+            timer.cancel()
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        return self._end()
+
+    async def _close_when_idle(self) -> None:
+        await self._idle.over()
+        self._desk.is_closing = True
+
+    async def _load(self) -> None:
+        carried = self._input.carried
+        if carried is not None and carried.conversation.ends:
+            self._conversation.conversation.load(await load_messages(carried.conversation))
+        self._history = HistorySize()
+        self._desk.is_open = True
+
+    def _is_over(self) -> bool:
+        return self._desk.is_closing and self._desk.rests and (self._desk.is_cancelled or not self._desk.queued)
+
+    def _has_news(self) -> bool:
+        turn = self._turns.current
+        if turn is not None:
+            return turn.has_ended or (self._desk.is_cancelled and not turn.is_asked_to_end)
+        return self._desk.rests and bool(self._is_over() or self._desk.queued or self._should_continue())
+
+    def _should_continue(self) -> bool:
+        if self._history is None or self._desk.is_closing:
+            return False
+        size = self._conversation.conversation.recorded_bytes
+        return self._desk.updates >= MAX_UPDATES or self._history.suggests_continuing(size)
+
+    async def _continue_as_new(self) -> None:
+        """Go on in a new link; returns only if something has come in between."""
+        await workflow.wait_condition(workflow.all_handlers_finished)
+        if self._desk.rests and self._should_continue():
+            desk = self._desk
+            input = next_input(self._input, self._turns, self._conversation, desk.taken.known, desk.queued)
+            workflow.continue_as_new(input.model_copy(update={"setup_digest": desk.setup_digest}))
+
+    def _end(self) -> SessionStatus:
+        self._has_ended = True
+        self._show()
+        if self._desk.is_cancelled:
+            raise asyncio.CancelledError
+        return self.status()
+
+    def _show(self) -> None:
+        history = workflow.info().get_current_history_size()
+        self.memory_bytes = IDLE_BYTES + 2 * self._conversation.conversation.recorded_bytes + history
+        show(self._turns, self.status())
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the session is over, not only this link of it."""
+        return self._has_ended
+
+    @property
+    def conversation(self) -> list[Message]:
+        """The conversation as the next turn would begin with it."""
+        return self._conversation.conversation.messages
+
+    # Handlers accept any arguments: what a stranger sends wrongly must neither end the session nor block it.
+    @workflow.update(
+        name=names.SEND, description="Say something: it begins a turn, or reaches the one that is under way."
+    )
+    async def send(self, *arguments: Any) -> Taken:
+        message = read_message(arguments, self._received)
+        taken = await self._desk.take(message)
+        self._idle.touch()
+        self._show()
+        return taken
+
+    @send.validator
+    def _require_message(self, *arguments: Any) -> None:
+        self._desk.require_takeable(read_message(arguments, self._received))
+
+    @workflow.update(name=names.CLOSE, description="Take no more messages, and end after those that were taken.")
+    async def close(self, *arguments: Any) -> SessionStatus:
+        self._desk.updates += 1
+        self._desk.is_closing = True
+        self._show()
+        return self.status()
+
+    @workflow.signal(name=names.HAND_OVER, description="Of a turn: what it has added to the conversation.")
+    def hand_over(self, *arguments: Any) -> None:
+        if part := self._received.understood(arguments, HandedOver, weigh=weight_of_own_part):
+            self._turns.take(part)
+
+    @workflow.signal(name=names.NOTE, description="Note an event, for readers of the session.")
+    def note(self, *arguments: Any) -> None:
+        self._received.understood(arguments, SessionNote)
+
+    @workflow.query(name=names.STATUS, description="Where the session stands.")
+    def status(self) -> SessionStatus:
+        turn, desk = self._turns.current, self._desk
+        return SessionStatus(
+            status=self._stands(),
+            turn=self._turns.last,
+            run_id=turn.run_id if turn else None,
+            first_run_id=turn.first_run_id if turn else None,
+            queued=len(desk.queued),
+            setup_digest=desk.setup_digest,
+        )
+
+    def _stands(self) -> Literal["idle", "running", "closing", "closed"]:
+        if self._has_ended:
+            return "closed"
+        if self._desk.is_closing:
+            return "closing"
+        return "idle" if self._desk.rests and not self._desk.queued else "running"
+
+
+def _conversation(input: SessionInput) -> Conversation:
+    if input.carried is None:
+        return Conversation.recorded(input.setup.messages)
+    told = input.carried.conversation
+    return Conversation.recorded(told.messages, version=told.reference.version, digest=told.reference.digest)

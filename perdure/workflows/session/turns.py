@@ -1,0 +1,292 @@
+"""The turns of a session, one at a time: each is a run like any other, and a child workflow."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Any
+
+from temporalio import workflow
+from temporalio.exceptions import ApplicationError, FailureError, WorkflowAlreadyStartedError
+from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
+
+from ...conversation import ConversationRef, batches, count_of_instructions
+from ...messages import Message
+from ...protocol import names
+from ...protocol.descriptions import details_of, shown_name, summary_of
+from ...protocol.features import LOADED_BEGINNING, SESSION
+from ...protocol.names import NOT_TAKEN
+from ...protocol.outcome import RunFailure, RunOutput
+from ...protocol.run import CarriedConversation, RunInput, SteeringMessage, TurnOf
+from ...protocol.session import HandedOver, SessionMessage, SessionSetup, Taken
+from ...session_conversation import SessionConversation
+from ...text import one_line, valid_text
+from ..child_runs import attributes_for, request_cancel
+from ..policies import WORKFLOW_TASK_TIMEOUT
+from ..received import Received
+from ..recording import CERTAIN_BYTES, PIECE_BYTES, uncompressed_bytes
+
+REMEMBERED = 1_000
+"""So many messages are known when they come again."""
+MAX_TEXT_BYTES = 1024 * 1024
+
+
+def not_taken(kind: str, text: str) -> ApplicationError:
+    """The error of an update whose message is not taken."""
+    return ApplicationError(text, {"kind": kind}, type=NOT_TAKEN, non_retryable=True)
+
+
+def read_message(arguments: Sequence[Any], received: Received | None = None) -> SessionMessage:
+    """The one message that an update should have; `received` in a workflow. Raises the refusal of anything else."""
+    if received is not None:
+        arguments = received.require_read(arguments, lambda why: not_taken("unreadable", why))
+    try:
+        (value,) = arguments
+        message = SessionMessage.model_validate(value)
+    except ValueError as error:
+        raise not_taken(
+            "unreadable", f"expected one object with text and id, got {one_line(repr(arguments), 200)}"
+        ) from error
+    text = valid_text(message.text)
+    if not text.strip():
+        raise not_taken("empty", "the message has no text: a turn begins with what somebody says")
+    if (size := len(text.encode())) > MAX_TEXT_BYTES:
+        raise not_taken("too_large", f"the message takes {size:,} bytes, at most {MAX_TEXT_BYTES:,} are possible")
+    if not message.id:
+        raise not_taken("unreadable", "the message has no id: expected one that no other message of the session has")
+    return message.model_copy(update={"text": text})
+
+
+class TakenMessages:
+    """The last messages that were taken, by id, and what became of each."""
+
+    def __init__(self, taken: Mapping[str, Taken]) -> None:
+        self.known = dict(taken)
+
+    def get(self, id: str) -> Taken | None:
+        """What became of the message of that id; None if it was not taken, or too long ago."""
+        return self.known.get(id)
+
+    def remember(self, id: str, taken: Taken) -> Taken:
+        """Remember what has become of it; returns that."""
+        self.known[id] = taken
+        while len(self.known) > REMEMBERED:
+            del self.known[next(iter(self.known))]
+        return taken
+
+
+INLINE_BYTES = 8 * 1024
+"""A conversation up to this size travels in a turn's input; a larger one is loaded from the session's history."""
+SAME_ID_SECONDS = 60.0
+"""So long a turn waits for an earlier run of its id to end; then it takes the next number."""
+TELLING_SECONDS = 10.0
+"""A turn that can't be steered any more has so long to end."""
+
+
+@dataclass
+class Turn:
+    """The turn under way."""
+
+    number: int
+    run_id: str
+    handle: ChildWorkflowHandle[Any, RunOutput]
+    since: float
+    first_run_id: str = ""
+    steered: int = 0
+    steered_bytes: int = 0
+    is_asked_to_end: bool = False
+
+    @property
+    def has_ended(self) -> bool:
+        return self.handle.done()
+
+
+class Turns:
+    """Starts, steers and follows them."""
+
+    def __init__(
+        self, conversation: SessionConversation, setup: SessionSetup, attributes: Sequence[str], last: int
+    ) -> None:
+        """`attributes` are the search attributes that are known to be registered, `last` is the number of the last."""
+        self.setup = setup
+        self.last = last
+        self.last_first_run_id = ""
+        self.current: Turn | None = None
+        self.is_starting = False
+        self._under_way = 0
+        """The number of the turn that may hand over: one that has ended soon does so before its start is known here."""
+        self._conversation = conversation
+        self._attributes = attributes
+        self._session = workflow.info().workflow_id
+        self._instructions = _instructions(setup)
+
+    @property
+    def is_busy(self) -> bool:
+        return self.is_starting or (self.current is not None and not self.current.has_ended)
+
+    def id_of(self, number: int) -> str:
+        """The id of that turn's run."""
+        return f"{self._session}/{number}"
+
+    def instruct(self) -> None:
+        """Give the conversation the instructions of the setup, if it has those of an earlier one."""
+        if (instructions := _instructions(self.setup)) != self._instructions:
+            self._conversation.instruct(instructions)
+            self._instructions = instructions
+
+    async def begin(self, messages: Sequence[Message], traceparent: str = "") -> Turn:
+        """Start the next turn, which reads these messages and those that are unread; returns when it has started.
+
+        Raises a refusal for a turn that would be too large to start.
+        """
+        self.is_starting = True
+        try:
+            turn = await self._begin(messages, traceparent)
+        finally:
+            self.is_starting = False
+        self.current, self.last, self.last_first_run_id = turn, turn.number, turn.first_run_id
+        self._conversation.unread = 0
+        return turn
+
+    async def _begin(self, messages: Sequence[Message], traceparent: str) -> Turn:
+        self.instruct()
+        number, waited, wait = self.last + 1, 0.0, 0.5
+        while True:
+            input = self._input(number, messages, traceparent)
+            if (size := uncompressed_bytes(input)) > CERTAIN_BYTES:
+                raise not_taken(
+                    "too_large", f"a run with this message takes {size:,} bytes, at most {CERTAIN_BYTES:,} are possible"
+                )
+            self._conversation.begin(messages)
+            self._under_way = number
+            try:
+                handle = await self._start(number, input)
+            except WorkflowAlreadyStartedError:
+                # A run of an earlier session of the same id may take a moment to end.
+                if waited >= SAME_ID_SECONDS:
+                    number, waited, wait = number + 1, 0.0, 0.5
+                else:
+                    await workflow.sleep(wait, summary=f"an earlier run has the id {self.id_of(number)}")
+                    waited, wait = waited + wait, min(2 * wait, 10.0)
+                continue
+            return Turn(number, handle.id, handle, workflow.time(), handle.first_execution_run_id or "")
+
+    async def _start(self, number: int, input: RunInput) -> ChildWorkflowHandle[Any, RunOutput]:
+        asked = [*input.messages, *self._unread()]
+        shown = input.model_copy(update={"messages": asked})
+        return await workflow.start_child_workflow(
+            names.WORKFLOW,
+            input,
+            id=self.id_of(number),
+            result_type=RunOutput,
+            # A session that is terminated leaves no run behind that nobody waits for.
+            parent_close_policy=ParentClosePolicy.REQUEST_CANCEL,
+            task_timeout=WORKFLOW_TASK_TIMEOUT,
+            memo={"agent": shown_name(input.agent)},
+            search_attributes=attributes_for(input, session=self._session),
+            static_summary=summary_of(shown),
+            static_details=details_of(input),
+        )
+
+    def _unread(self) -> list[Message]:
+        known = self._conversation.conversation.messages
+        return known[len(known) - self._conversation.unread :]
+
+    def _input(self, number: int, messages: Sequence[Message], traceparent: str) -> RunInput:
+        setup, beginning = self.setup, self._beginning()
+        return RunInput(
+            agent=setup.agent,
+            agents=setup.agents,
+            messages=list(messages),
+            inputs=setup.inputs,
+            options=setup.options.model_copy(update={"turn": number}),
+            features=sorted({*setup.features, SESSION, *([LOADED_BEGINNING] if beginning.ends else [])}),
+            search_attributes=list(self._attributes),
+            traceparent=traceparent,
+            beginning=beginning,
+            session=TurnOf(session=self._session, turn=number, unread=self._conversation.unread),
+        )
+
+    def _beginning(self) -> CarriedConversation:
+        conversation = self._conversation.conversation
+        messages = list(conversation.messages)
+        is_small = conversation.recorded_bytes <= INLINE_BYTES
+        pieces = [] if is_small else batches(messages, PIECE_BYTES)
+        return CarriedConversation(
+            workflow_id=self._session,
+            run_id=workflow.info().run_id,
+            reference=self._conversation.reference(whole=not is_small),
+            ends=list(accumulate(map(len, pieces))),
+            messages=messages if is_small else [],
+            of_session=True,
+        )
+
+    async def steer(self, text: str) -> bool:
+        """Send the turn under way a further message; False if it has ended before it could read it."""
+        turn = self.current
+        if turn is None or turn.has_ended:
+            return False
+        try:
+            await turn.handle.signal(names.STEER, SteeringMessage(text=text))
+        except FailureError as error:
+            workflow.logger.info("the run %s can't be steered any more: %s", turn.run_id, error)
+            return False
+        turn.steered += 1
+        turn.steered_bytes += len(text.encode())
+        self._conversation.steer(Message.user(text))
+        return True
+
+    async def end_within(self, seconds: float = TELLING_SECONDS) -> bool:
+        """Whether the turn under way has ended by then."""
+        turn = self.current
+        if turn is not None:
+            try:
+                await workflow.wait_condition(lambda: turn.has_ended, timeout=seconds)
+            except TimeoutError:
+                return False
+        return True
+
+    async def cancel(self) -> None:
+        """Ask the turn under way to end."""
+        if self.current is not None and not self.current.is_asked_to_end:
+            self.current.is_asked_to_end = True
+            await request_cancel(self.current.handle)
+
+    def take(self, part: HandedOver) -> None:
+        """A turn tells what it has added; only the one under way is listened to."""
+        if not (part.turn == self._under_way and self._take(part.reference, part.is_last, part.unread_steering)):
+            workflow.logger.warning("what turn %d hands over is dropped: it fits nothing that is under way", part.turn)
+
+    def _take(self, part: ConversationRef, is_last: bool, unread: int) -> bool:
+        return self._conversation.hand_over(part, is_last=is_last, unread=unread)
+
+    def settle(self) -> None:
+        """Take over what the turn that has ended has left."""
+        turn, self.current, self._under_way = self.current, None, 0
+        assert turn is not None
+        if (told := _told(turn.handle)) and told.handed_over:
+            self._take(told.handed_over, True, told.unread_steering)
+        if not self._conversation.end():
+            workflow.logger.warning("the run %s has handed over nothing: its messages are kept", turn.run_id)
+
+
+def _instructions(setup: SessionSetup) -> list[Message]:
+    return setup.messages[: count_of_instructions(setup.messages)]
+
+
+def _told(handle: ChildWorkflowHandle[Any, RunOutput]) -> RunOutput | RunFailure | None:
+    """What the run itself says at its end; None of one that was cancelled, or ended from outside."""
+    if handle.cancelled():
+        return None
+    error = handle.exception()
+    if error is None:
+        return handle.result()
+    cause = getattr(error, "cause", None)
+    details = getattr(cause, "details", ())
+    if not details:
+        return None
+    try:
+        return RunFailure.model_validate(details[0])
+    except ValueError:
+        return None

@@ -1,0 +1,110 @@
+"""What a turn of a session does at its end: it tells the session what it has added to the conversation."""
+
+from __future__ import annotations
+
+import logging
+
+from temporalio import workflow
+from temporalio.exceptions import FailureError
+
+from ..conversation import Conversation, ConversationRef, operation_bytes
+from ..loop.state import LoopState
+from ..messages import Message
+from ..protocol import names
+from ..protocol.run import RunInput
+from ..protocol.session import HandedOver
+from ..session_conversation import handed_over, let_through
+from .inbox import Inbox
+from .logging import log
+from .recording import PIECE_BYTES
+
+MAX_RESULT_BYTES = 256 * 1024
+"""What a turn's result holds of the conversation; more than that goes to the session by signals."""
+
+
+class HandOver:
+    """Tells the session by the run's result, or by signals where that has no place for it."""
+
+    def __init__(self, input: RunInput, conversation: Conversation, inbox: Inbox, state: LoopState) -> None:
+        """`input` is that of a turn."""
+        assert input.session is not None
+        self._input = input
+        self._turn = input.session
+        self._conversation = conversation
+        self._inbox = inbox
+        self._state = state
+        self.refused = range(0)
+        """Which messages the input guardrail has refused, so that the session goes on without them."""
+        self.in_result: ConversationRef | None = None
+        """What the result has to say; None where signals have said it."""
+        self.tells_the_end = False
+        """Whether `in_result` has every change of the conversation, one by one."""
+
+    @property
+    def unread(self) -> int:
+        """How many of the last messages no model call was sent."""
+        return len(self._conversation.messages) - self.refused.stop if self.refused else self._inbox.unread
+
+    async def hand_over(self, *, by_result: bool) -> None:
+        """Tell the session what the run has added; to be called when the run does nothing more. Never raises.
+
+        `by_result` says whether there will be a result, or the details of a failure.
+        """
+        self._begin()
+        if self._state.refused and workflow.patched("refused-stays-out"):
+            self.refused = range(*self._state.refused)
+        self._read_late(self._conversation)
+        told = self._told()
+        if told is None:
+            return
+        if by_result and sum(map(operation_bytes, told.operations)) <= MAX_RESULT_BYTES:
+            self.in_result = told.ref()
+            self.tells_the_end = self._is_first and self.in_result.digest == self._conversation.digest
+            return
+        await self._signal(told)
+        while self._read_late(self._conversation, told):
+            await self._signal(told)
+
+    @property
+    def _is_first(self) -> bool:
+        return self._input.carried is None
+
+    def _begin(self) -> None:
+        """Add what the turn was opened with, if it has failed before that."""
+        if self._conversation.version == self._input.version and self._input.added:
+            self._conversation.append(self._input.added)
+
+    def _read_late(self, *conversations: Conversation) -> bool:
+        """Add the steering messages that have come since the loop has ended; the session's next turn reads them."""
+        late = [Message.user(text) for text in self._inbox.drain()]
+        for conversation in conversations:
+            conversation.append(late)
+        return bool(late)
+
+    def _told(self) -> Conversation | None:
+        """What has been added; None where this link does not know the conversation, because it could not load it."""
+        beginning, conversation = self._input.beginning, self._conversation
+        if beginning is None or not (self._is_first or conversation.messages):
+            return None
+        since = conversation.since(beginning.reference.version) if self._is_first else None
+        if self.refused:
+            return let_through(beginning.reference, since, conversation, self.refused)
+        return handed_over(beginning.reference, since, conversation)
+
+    async def _signal(self, told: Conversation) -> None:
+        for part in [*told.partial_refs(PIECE_BYTES), None]:
+            is_last = part is None
+            await self._send(
+                HandedOver(
+                    turn=self._turn.turn,
+                    reference=part or told.ref(),
+                    is_last=is_last,
+                    unread_steering=self.unread if is_last else 0,
+                )
+            )
+
+    async def _send(self, part: HandedOver) -> None:
+        try:
+            await workflow.get_external_workflow_handle(self._turn.session).signal(names.HAND_OVER, part)
+        except FailureError as error:
+            log(logging.WARNING, "could not tell its session %r what was said: %s", self._turn.session, error.message)
