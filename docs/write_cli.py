@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from pathlib import Path
 
+from perdure.cli.app import ENTRIES
 from perdure.cli.entry import run
 
 PAGE = Path(__file__).with_name("cli.md")
@@ -44,7 +45,8 @@ def _sections(*command: str) -> Iterator[str]:
     """The command's, and those of the commands that it has."""
     text = help_of(*command)
     yield f"## {' '.join(['perdure', *command])}\n\n```text\n{text.strip()}\n```\n"
-    for name in re.findall(r"^  ([a-z-]+) ", text.partition("\nCommands:")[2], re.MULTILINE):
+    commands = re.findall(r"^  ([a-z-]+) ", text.partition("\nCommands:")[2], re.MULTILINE) if command else ENTRIES
+    for name in commands:
         yield from _sections(*command, name)
 
 

@@ -1,60 +1,112 @@
-"""All commands of `perdure`. Nothing heavy is imported before a command runs."""
+"""All commands of `perdure`: their names, and what is imported when one is typed."""
 
 from __future__ import annotations
 
+from importlib import import_module
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
+from typer.main import get_command
 
 from .._version import __version__
-from .chat.chat import chat
 from .completion import choose_server
-from .control import cancel, steer
-from .decide import answer, approve, deny
-from .docs import docs
-from .encryption import codec_server, encryption_key
-from .events import events
-from .export import export
-from .fork import fork
-from .ls import ls
-from .read import messages, result, status, watch
-from .rerun import rerun
-from .resume import resume
-from .run import run
-from .run_options import CommandWithRunOptions
-from .schedule import schedule
-from .services import dev, server, setup
-from .show import show
-from .trace import CommandThatSends, trace
-from .validate import validate
-from .worker import worker
+
+
+class Entry(NamedTuple):
+    """A line of the table."""
+
+    name: str
+    module: str
+    """Where its function is, in this room; the function has the command's name, with `_` for `-`."""
+    help: str
+    """The first paragraph of the function's docstring."""
+
 
 GROUPS = {
-    "Run agents": ("run", "chat", "resume", "fork", "rerun", "schedule"),
-    "See what they do": ("watch", "show", "status", "result", "ls", "events", "messages", "export", "trace"),
-    "Decide and steer": ("approve", "deny", "answer", "steer", "cancel"),
-    "Write agents": ("validate", "docs"),
-    "Serve": ("dev", "worker", "server", "setup", "codec-server", "encryption-key"),
+    "Run agents": (
+        Entry("run", "run", "Run an agent."),
+        Entry("chat", "chat.chat", "Talk with an agent."),
+        Entry("resume", "resume", "Start a worker for a run, and follow the run."),
+        Entry("fork", "fork", "Start a new run with the conversation of another one, as it stood before an iteration."),
+        Entry("rerun", "rerun", "Make a run's model calls anew, and compare them with what is recorded."),
+        Entry("schedule", "schedule", "Start runs by themselves: at times, or at intervals."),
+    ),
+    "See what they do": (
+        Entry("watch", "read", "Show what a run does until it ends, and print its answer."),
+        Entry("show", "show", "Show what a run did, a line for each iteration."),
+        Entry("status", "read", "Print where a run stands."),
+        Entry("result", "read", "Wait for a run and print its answer; or print the result of one of its tool calls."),
+        Entry("ls", "ls", "List runs, newest first."),
+        Entry("events", "events", "Print what a run did, one event per line."),
+        Entry("messages", "read", "Print the conversation of a run."),
+        Entry("export", "export", "Print everything that is recorded of a run, as JSON lines."),
+        Entry(
+            "trace",
+            "trace",
+            "Print, write or send the OpenTelemetry trace of a run.",
+        ),
+    ),
+    "Decide and steer": (
+        Entry("approve", "decide", "Let a waiting tool call be executed."),
+        Entry("deny", "decide", "Refuse a waiting tool call."),
+        Entry("answer", "decide", "Answer a question of a run's model."),
+        Entry("steer", "control", "Send a message to a run."),
+        Entry("cancel", "control", "Cancel a run."),
+    ),
+    "Write agents": (
+        Entry("validate", "validate", "Check an agent's file without calling anything."),
+        Entry("docs", "docs", "Print a page of the documentation."),
+    ),
+    "Serve": (
+        Entry("dev", "services", "Run the server, its UI and a reloading worker until Ctrl-C."),
+        Entry("worker", "worker", "Run a worker until Ctrl-C or SIGTERM."),
+        Entry("server", "services", "Run the embedded server and its UI until Ctrl-C."),
+        Entry("setup", "services", "Register what runs are found by (search attributes) in the server's namespace."),
+        Entry("codec-server", "encryption", "Serve what the Temporal UI and CLI need to show payloads, until Ctrl-C."),
+        Entry("encryption-key", "encryption", "Print a new key for PERDURE_ENCRYPTION_KEY."),
+    ),
 }
+"""The commands by what they are for, as the help lists them."""
+ENTRIES = {entry.name: entry for entries in GROUPS.values() for entry in entries}
 
 
-class CommandsInGroups(TyperGroup):
-    """Lists the commands in its help by what they are for."""
+class LazyCommands(TyperGroup):
+    """Knows the names and helps of all commands, and imports the one that is typed."""
+
+    def __init__(self, **settings: Any) -> None:
+        listed = {name: TyperCommand(name, help=entry.help) for name, entry in ENTRIES.items()}
+        super().__init__(**{**settings, "commands": listed})
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> tuple[str | None, Any, list[str]]:
+        """Find the command that the first argument names."""
+        name, found, rest = super().resolve_command(ctx, args)
+        return name, found and load_command(ENTRIES[str(found.name)]), rest
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write a section for each group."""
-        for title, names in GROUPS.items():
-            found = [(name, command) for name in names if (command := self.get_command(ctx, name))]
+        for title, entries in GROUPS.items():
             width = formatter.width - 6 - max(map(len, self.commands))
             with formatter.section(title):
-                formatter.write_dl([(name, command.get_short_help_str(width)) for name, command in found])
+                formatter.write_dl(
+                    [(each.name, self.commands[each.name].get_short_help_str(width)) for each in entries]
+                )
+
+
+def load_command(entry: Entry) -> Any:
+    """Import the command of a line; a `typer.Typer` in its place is a command with commands of its own."""
+    function = getattr(import_module(f".{entry.module}", __package__), entry.name.replace("-", "_"))
+    if isinstance(function, typer.Typer):
+        return get_command(function)
+    single = typer.Typer(add_completion=False, rich_markup_mode=None)
+    single.command(entry.name, cls=getattr(function, "command_class", None))(function)
+    return get_command(single)
 
 
 app = typer.Typer(
     name="perdure",
-    cls=CommandsInGroups,
+    cls=LazyCommands,
     help="Runs LLM agents, written as .prompty files, as durable Temporal workflows.",
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -85,18 +137,3 @@ def perdure(
     ] = False,
 ) -> None:
     choose_server({"address": address, "namespace": namespace, "data_dir": data_dir})
-
-
-COMMANDS = (
-    *(run, chat, resume, fork, rerun, dev, worker, server, setup),
-    *(watch, show, result, ls, status, events, messages, export, trace),
-    *(codec_server, encryption_key),
-    *(steer, cancel, approve, deny, answer, validate, docs),
-)
-
-_CLASSES = {**dict.fromkeys((run, chat, fork, rerun), CommandWithRunOptions), trace: CommandThatSends}
-
-for _command in COMMANDS:
-    app.command(cls=_CLASSES.get(_command))(_command)
-
-app.add_typer(schedule)

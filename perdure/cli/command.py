@@ -8,11 +8,12 @@ import logging.config
 import os
 import signal
 import sys
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from datetime import UTC, datetime
-from typing import Any, Literal, TextIO, get_args
+from typing import Any, Literal, TextIO, TypeVar, get_args
 
 import typer
+from typer.core import TyperCommand
 
 from ..text import visible
 from . import console
@@ -29,6 +30,19 @@ _OTHERS: dict[str, str] = {"debug": "DEBUG", "info": "WARNING", "warning": "WARN
 """perdure's level → that of all other libraries."""
 _CORE: dict[str, str] = {"debug": "INFO", "info": "WARN", "warning": "WARN", "error": "ERROR"}
 """perdure's level → that of Temporal's core."""
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def use_command_class(command_class: type[TyperCommand]) -> Callable[[_Function], _Function]:
+    """Decorate a command's function: its arguments are read by this class."""
+
+    def note(function: _Function) -> _Function:
+        function.__dict__["command_class"] = command_class
+        return function
+
+    return note
 
 
 class TextFormatter(logging.Formatter):

@@ -12,10 +12,10 @@ import typer
 from ..commands import command_line
 from . import run_options as options
 from .agent_file import load_agent, read_given
-from .command import execute
+from .command import execute, use_command_class
 from .problems import UsageProblem
 from .run import perform
-from .run_options import chosen_fields, run_options
+from .run_options import CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import Session, find_run
 from .start import Beginning, CodeSources, RunRequest, consent_to, hooks_of, memo_for, shared_queue
 from .user_code import read_recorded
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .user_code import UserCode
 
 
+@use_command_class(CommandWithRunOptions)
 def fork(
     context: typer.Context,
     id: options.RunId,

@@ -11,11 +11,11 @@ import typer
 from ..text import counted, format_usd, one_line
 from . import run_options as options
 from .agent_file import load_agent, read_given
-from .command import execute
+from .command import execute, use_command_class
 from .consent import require_consent
 from .console import answer, describe_call, say
 from .problems import DONE, FAILED, Failure, UsageProblem
-from .run_options import chosen_fields, run_options
+from .run_options import CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import open_run
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ..testing.comparison import Deviation, Effort
 
 
+@use_command_class(CommandWithRunOptions)
 def rerun(
     context: typer.Context,
     run: Annotated[

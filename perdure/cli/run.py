@@ -14,11 +14,11 @@ import typer
 from ..commands import command_line
 from . import run_options as options
 from .agent_file import scripted_agent
-from .command import execute
+from .command import execute, use_command_class
 from .console import answer, say
 from .follow import follow_to_the_end
 from .problems import DONE, UsageProblem
-from .run_options import chosen_fields
+from .run_options import CommandWithRunOptions, chosen_fields
 from .server_connection import Session, find_run, open_session
 from .start import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
 from .user_code import require_mocks
@@ -33,6 +33,7 @@ Begin = Callable[[Session], Awaitable[Beginning]]
 """Finds out what a run begins with, once there is a server."""
 
 
+@use_command_class(CommandWithRunOptions)
 def run(
     context: typer.Context,
     agent_file: Annotated[

@@ -17,7 +17,7 @@ from typer.core import TyperCommand
 from ..private_files import make_private_folder, write_private
 from ..text import counted
 from . import run_options as options
-from .command import execute
+from .command import execute, use_command_class
 from .console import answer, say, waiting_shown
 from .problems import Failure, UsageProblem
 from .server_connection import open_run
@@ -54,6 +54,7 @@ class Outputs:
     endpoint: str | None
 
 
+@use_command_class(CommandThatSends)
 def trace(
     id: options.RunId,
     as_json: Annotated[bool, typer.Option("--json", help="Write OTLP/JSON, for collectors and viewers.")] = False,
@@ -79,10 +80,10 @@ def trace(
         bool, typer.Option("--children/--no-children", help="With the runs that it has called.")
     ] = True,
 ) -> None:
-    """Print the OpenTelemetry trace of a run, as its history tells it, or write it, or send it.
+    """Print, write or send the OpenTelemetry trace of a run.
 
-    Any run has one, whether its worker exported spans or not, and they are the same spans, with the same ids. The trace
-    of a run that has not ended says so.
+    It is read from the history, so any run has one, whether its worker exported spans or not; the spans and their ids
+    are the same. The trace of a run that has not ended says so.
     """
     execute(_trace(id, Outputs(as_json, html, tracy, send), content=content, children=children))
 

@@ -9,9 +9,9 @@ import sys
 import zipfile
 from pathlib import Path
 
-import typer
+import pytest
 
-from perdure.cli.app import GROUPS, app
+from perdure.cli.app import ENTRIES, Entry, load_command
 from perdure.cli.entry import run
 
 from .conftest import Cli
@@ -45,7 +45,14 @@ async def test_an_unknown_page(cli: Cli) -> None:
     assert (finished.code, "there is no page 'nothing'. Expected one of: " in finished.stderr) == (2, True)
 
 
-def test_the_help_lists_each_command_in_a_group() -> None:
-    commands = getattr(typer.main.get_command(app), "commands")  # noqa: B009
-    assert sorted(commands) == sorted(name for group in GROUPS.values() for name in group)
+@pytest.mark.parametrize("entry", ENTRIES.values(), ids=ENTRIES)
+def test_the_help_says_of_each_command_what_its_function_says(entry: Entry) -> None:
+    command = load_command(entry)
+    assert command.name == entry.name
+    assert " ".join(command.help.partition("\n\n")[0].split()) == entry.help
+
+
+def test_the_help_lists_each_command_in_a_group(capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["--help"]) == 0
+    listed = re.findall(r"^  ([a-z][a-z-]+)  ", capsys.readouterr().out, re.MULTILINE)
+    assert listed == list(ENTRIES)

@@ -9,16 +9,17 @@ from typing import Annotated
 import typer
 
 from .. import run_options as options
-from ..command import execute
+from ..command import execute, use_command_class
 from ..console import say
 from ..problems import DONE, UsageProblem
-from ..run_options import chosen_fields
+from ..run_options import CommandWithRunOptions, chosen_fields
 from ..start import CodeSources, served_as
 from ..user_code import require_mocks
 from .open import ChatRequest, IsClosed, opened
 from .pipe import given, lines_of_stdin, say_all
 
 
+@use_command_class(CommandWithRunOptions)
 def chat(
     context: typer.Context,
     agent_file: Annotated[
