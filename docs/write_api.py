@@ -32,7 +32,7 @@ def _room(package: griffe.Object | griffe.Alias, room: str, shown: dict[str, str
     module = package[room.partition(".")[2]] if "." in room else package
     yield f"## {room}\n\n{_text(module)}\n"
     names = sorted(_public_names(module), key=lambda name: (not name[0].isupper(), name.lower()))
-    found = {name: _found(package, module, name) for name in names}
+    found = {name: _target(module[name]) for name in names}
     if repeated := [name for name, each in found.items() if each.path in shown]:
         yield "Also here: " + ", ".join(f"[`{name}`](#{_anchor(shown[found[name].path])})" for name in repeated) + ".\n"
     for name, each in found.items():
@@ -45,23 +45,7 @@ def _public_names(module: griffe.Object | griffe.Alias) -> list[str]:
     """Those that the module imports for others, under their own names, or lists in `__all__`."""
     if module.exports:
         return [str(name) for name in module.exports]
-    public = [name for name, member in module.members.items() if member.is_alias and not _is_private(name, member)]
-    return [*public, *_functions_like_modules(module)]
-
-
-def _functions_like_modules(module: griffe.Object | griffe.Alias) -> list[str]:
-    """Names that the package imports, and that are modules of it as well: `perdure.agents`."""
-    return [
-        name
-        for name, member in module.members.items()
-        if not member.is_alias and member.is_module and name in module.imports
-    ]
-
-
-def _found(package: griffe.Object | griffe.Alias, module: griffe.Object | griffe.Alias, name: str) -> griffe.Object:
-    if name in _functions_like_modules(module):
-        return _target(package[module.imports[name].removeprefix("perdure.")])
-    return _target(module[name])
+    return [name for name, member in module.members.items() if member.is_alias and not _is_private(name, member)]
 
 
 def _is_private(name: str, member: griffe.Object | griffe.Alias) -> bool:

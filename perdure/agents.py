@@ -211,7 +211,7 @@ class Agent(Node, metaclass=_AgentType):
     """Name → declared tool, for those whose offered functions stand in their place."""
 
     _functions: Mapping[str, Callable[..., Any]] = PrivateAttr(default_factory=dict)
-    """Those that were given with the agent in Python (`perdure.agents`), by the names of their tools."""
+    """Those that were given with the agent in Python (`perdure.agent`), by the names of their tools."""
     _output_type: Any = PrivateAttr(default=None)
     """The type of its answer, where that was given with the agent in Python."""
 

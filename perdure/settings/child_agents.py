@@ -10,7 +10,7 @@ from ..agents import Agent
 from ..declared_tools import PromptyTool
 from ..errors import LoadError
 
-SUFFIX = "..prompty"
+SUFFIX = ".prompty"
 DELEGATE = "delegate_to_"
 """Before an agent's name: the name of the tool that delegates to it."""
 TASK = "task"

@@ -1,4 +1,4 @@
-"""`perdure.agents(…)`: an agent in one expression, with its functions and the type of its answer."""
+"""`perdure.agent(…)`: an agent in one expression, with its functions and the type of its answer."""
 
 from __future__ import annotations
 
