@@ -1,15 +1,16 @@
-"""Sends a person's decision to a run by Temporal's update, which answers at once; it counts once."""
+"""Sends an update to a run or a session until it is answered, whatever happens on the way; it counts once."""
 
 from __future__ import annotations
 
 import asyncio
+import random
 import uuid
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from temporalio.client import (
-    WorkflowExecutionDescription,
+    WorkflowHandle,
     WorkflowUpdateFailedError,
     WorkflowUpdateRPCTimeoutOrCancelledError,
 )
@@ -25,34 +26,131 @@ from ..protocol.outcome import RunStatus
 from ..protocol.run import CallApproval
 from ..redaction import redactor
 from ..text import valid_json
-from ..tool_calls import PendingApproval
 from .reading.log import ask
 
-ANSWER_SECONDS = 10.0
-"""A decision that no worker has answered within these seconds is unconfirmed."""
+PATIENCE_SECONDS = 10.0
+"""An update that no worker has answered within these seconds is unconfirmed."""
 ATTEMPT_SECONDS = 1.0
-"""After these it is sent again: one that comes as its link ends may never be answered, and is due to the next link."""
+"""After these it is sent again: one that comes as its link ends may never be answered. Then after twice, …"""
+PAUSE_SECONDS = 0.1
+"""Before an update is sent again that found its workflow between two links, or too busy."""
 MAX_LEVELS = 100
 """Of nesting, in edited arguments: JSON that is twice as deep can't be recorded."""
-PAUSE_SECONDS = 0.1
-"""Before a decision is sent again that found the run between two histories, or too busy."""
 
 _PASSING = (
     RPCStatusCode.RESOURCE_EXHAUSTED,
     RPCStatusCode.UNAVAILABLE,
     RPCStatusCode.DEADLINE_EXCEEDED,
     RPCStatusCode.CANCELLED,
-    # Such as "Workflow Task in failed state": passes when a worker comes that can replay the run.
+    RPCStatusCode.ABORTED,
+    # Such as "Workflow Task in failed state": passes when a worker comes that can replay the workflow.
     RPCStatusCode.FAILED_PRECONDITION,
 )
 _BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
 """The SDK's error type for an update whose history has ended before the update did."""
 
+T = TypeVar("T")
+Link = WorkflowHandle[Any, Any]
+
+
+class NoAnswer(Exception):
+    """An attempt has brought no answer; another one may."""
+
+
+class Update(ABC, Generic[T]):
+    """One update, with an id: sending it again changes nothing."""
+
+    _patience = PATIENCE_SECONDS
+    _obstacle = ""
+    """The server's reason for not having delivered the update, the last time that it gave one."""
+
+    async def send(self, patience: float = PATIENCE_SECONDS) -> T:
+        """Return the workflow's answer, after as many attempts as that takes.
+
+        Raises the error of a refusal, that of an unconfirmed update after `patience` seconds, and `RPCError`.
+        """
+        self._patience = patience
+        try:
+            async with asyncio.timeout(patience):
+                return await self._send_until_answered()
+        except TimeoutError:
+            raise await self._unconfirmed_error() from None
+
+    async def _send_until_answered(self) -> T:
+        seconds = ATTEMPT_SECONDS
+        while True:
+            try:
+                return await self._attempt(await self._link(), seconds)
+            except NoAnswer:
+                await asyncio.sleep(PAUSE_SECONDS * (1 + random.random()))
+                seconds *= 2
+
+    async def _attempt(self, link: Link, seconds: float) -> T:
+        """Send it to that link. Raises `NoAnswer` when it is to be sent once more."""
+        attempt = asyncio.ensure_future(self._request(link))
+        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may end unheard.
+        try:
+            await asyncio.wait([attempt], timeout=seconds)
+            if not attempt.done():
+                raise NoAnswer
+            return attempt.result()
+        except WorkflowUpdateRPCTimeoutOrCancelledError:
+            raise NoAnswer from None
+        except WorkflowUpdateFailedError as error:
+            if isinstance(error.cause, ApplicationError) and error.cause.type == _BETWEEN_LINKS:
+                raise NoAnswer from error
+            return await self._read_refusal(error.cause, link)
+        except RPCError as error:
+            if error.status is RPCStatusCode.NOT_FOUND:
+                await self._require_successor(link, error)
+            elif error.status not in _PASSING:
+                raise
+            self._obstacle = error.message
+            raise NoAnswer from error
+        finally:
+            attempt.cancel()
+
+    @abstractmethod
+    async def _link(self) -> Link:
+        """The link to which the next attempt goes."""
+
+    @abstractmethod
+    async def _request(self, link: Link) -> T:
+        """Send the update once, and return the answer."""
+
+    @abstractmethod
+    async def _read_refusal(self, cause: BaseException, link: Link) -> T:
+        """Return the answer that a refusal amounts to. Raises its error, or `NoAnswer`."""
+
+    @abstractmethod
+    async def _require_successor(self, link: Link, error: RPCError) -> None:
+        """Raises an error where no other link follows the one that was not found."""
+
+    @abstractmethod
+    async def _unconfirmed_error(self) -> Exception:
+        """The error of an update without an answer, which says what stands in the way."""
+
+    def _silence(self, task_queue: str) -> str:
+        silence = f"no worker of the task queue {task_queue!r} has answered within {self._patience:g} s"
+        return f"{silence} ({self._obstacle})" if self._obstacle else silence
+
+
+def refusal_kind(cause: BaseException, error_type: str) -> str:
+    """The kind of a refusal that has this error type; "" for another error."""
+    if isinstance(cause, ApplicationError) and cause.type == error_type and cause.details:
+        return str(cause.details[0].get("kind", ""))
+    return ""
+
+
+def refusal_text(cause: BaseException) -> str:
+    """The reason of a refusal."""
+    return cause.message if isinstance(cause, ApplicationError) else str(cause)
+
 
 async def send_decision(chain: Chain, decision: Mapping[str, Any]) -> None:
     """Send a decision with these fields of `CallApproval`, made valid and without secrets.
 
-    Raises as `Decision.send` does, `ApprovalError` for arguments that are nested too deeply, and `PayloadTooLargeError`
+    Raises as `Decision` does, `ApprovalError` for arguments that are nested too deeply, and `PayloadTooLargeError`
     for a decision that does not fit into a message to Temporal.
     """
     if deeper_than(decision.get("arguments"), MAX_LEVELS):
@@ -65,110 +163,61 @@ async def send_decision(chain: Chain, decision: Mapping[str, Any]) -> None:
     await Decision(chain, approval.model_copy(update={"id": uuid.uuid4().hex})).send()
 
 
-@dataclass
-class Decision:
-    """One decision about a call of one run. Sending it again, with the same id, changes nothing."""
+class Decision(Update[None]):
+    """One decision about a call of one run.
 
-    chain: Chain
-    approval: CallApproval
-    _obstacle: str = field(default="", init=False)
-    """What the server said when the decision could not be delivered at last."""
+    `send` returns when the run has accepted it. Raises `ApprovalError` when the run refuses it or is over, and when no
+    worker answers; `RPCError` when there is no such run.
+    """
 
-    async def send(self, *, patience: float = ANSWER_SECONDS) -> None:
-        """Return when the run has accepted the decision.
+    def __init__(self, chain: Chain, approval: CallApproval) -> None:
+        self._chain = chain
+        self._approval = approval
+        self._is_sent = False
 
-        Raises `ApprovalError` when it refuses it, when the run is over, and after `patience` seconds without an
-        answer; `RPCError` when there is no such run.
-        """
-        try:
-            async with asyncio.timeout(patience):
-                while not await self._accepted():
-                    await asyncio.sleep(PAUSE_SECONDS)
-        except (TimeoutError, WorkflowUpdateRPCTimeoutOrCancelledError):
-            raise await self._unconfirmed(patience) from None
+    async def _link(self) -> Link:
+        run_id = (await self._chain.describe()).run_id if self._is_sent else await self._chain.known()
+        self._is_sent = True
+        return self._chain.handle(run_id)
 
-    async def _accepted(self) -> bool:
-        """Whether the run has accepted; False when it is to be asked once more."""
-        link = await self.chain.known()
-        try:
-            return await self._attempt(link)
-        except WorkflowUpdateFailedError as error:
-            cause = error.cause
-            if isinstance(cause, ApplicationError) and cause.type == _BETWEEN_LINKS:
-                return False
-            match kind := _kind(cause):
-                case "repeated":
-                    return True
-                case "full":
-                    # The next attempt finds it accepted, or is refused again: nobody answers a signal.
-                    await self.chain.handle(link).signal(APPROVAL, self.approval)
-                    return False
-            raise await self._refused(cause, kind) from error
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND:
-                now = await self.chain.describe()
-                if now.run_id == link:
-                    raise self._ended(now) from error
-                return False
-            if error.status not in _PASSING:
-                raise
-            self._obstacle = error.message if error.status is RPCStatusCode.FAILED_PRECONDITION else ""
-            return False
+    async def _request(self, link: Link) -> None:
+        await link.execute_update(APPROVAL, self._approval, id=self._approval.id)
 
-    async def _attempt(self, link: str) -> bool:
-        """Send it to that link; False if there is no answer within `ATTEMPT_SECONDS`. Raises what the update does."""
-        handle = self.chain.handle(link)
-        attempt = asyncio.ensure_future(handle.execute_update(APPROVAL, self.approval, id=self.approval.id))
-        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may end unheard.
-        try:
-            await asyncio.wait([attempt], timeout=ATTEMPT_SECONDS)
-            if attempt.done():
-                attempt.result()
-                return True
-        finally:
-            attempt.cancel()
-        await self.chain.describe()
-        return False
+    async def _read_refusal(self, cause: BaseException, link: Link) -> None:
+        match kind := refusal_kind(cause, REFUSED) or "unreadable":
+            case "repeated":
+                return
+            case "full":
+                # The next attempt finds it accepted, or is refused again: nobody answers a signal.
+                await link.signal(APPROVAL, self._approval)
+                raise NoAnswer
+        text = f"run {self._chain.workflow_id!r}: {refusal_text(cause)}"
+        status = await self._status()
+        raise ApprovalError(text, kind=kind, pending=status.pending_approvals if status else ()) from cause
 
-    async def _refused(self, cause: BaseException, kind: str) -> ApprovalError:
-        text = cause.message if isinstance(cause, ApplicationError) else str(cause)
-        return ApprovalError(f"run {self.chain.workflow_id!r}: {text}", kind=kind, pending=await self._pending())
+    async def _require_successor(self, link: Link, error: RPCError) -> None:
+        now = await self._chain.describe()
+        if now.run_id == link.run_id:
+            word = now.status.name.lower().replace("_", " ") if now.status else "over"
+            text = f"run {self._chain.workflow_id!r} is {word}: no tool call waits for approval any longer"
+            raise ApprovalError(text, kind="ended") from error
 
-    def _ended(self, description: WorkflowExecutionDescription) -> ApprovalError:
-        status = description.status.name.lower().replace("_", " ") if description.status else "over"
-        text = f"run {self.chain.workflow_id!r} is {status}: no tool call waits for approval any longer"
-        return ApprovalError(text, kind="ended")
-
-    async def _unconfirmed(self, patience: float) -> ApprovalError:
+    async def _unconfirmed_error(self) -> ApprovalError:
         return ApprovalError(
-            f"run {self.chain.workflow_id!r}: the decision about tool call {self.approval.call_id!r} is unconfirmed, "
-            f"because {await self._hindrance(patience)}. The server may still deliver it: start a worker and look at "
-            "the run's status, or send the same decision again",
+            f"run {self._chain.workflow_id!r}: the decision about tool call {self._approval.call_id!r} is unconfirmed, "
+            f"because {await self._hindrance()}. The server may still deliver it: start a worker and look at the run's "
+            "status, or send the same decision again",
             kind="unconfirmed",
         )
 
-    async def _hindrance(self, patience: float) -> str:
-        queue = (await self.chain.describe()).task_queue
-        if self._obstacle:
-            return f"the server could not hand it to a worker of the task queue {queue!r}: {self._obstacle}"
+    async def _hindrance(self) -> str:
         status = await self._status()
         if status and status.missing:
-            lacking = ", ".join(status.missing.what)
+            missing = ", ".join(status.missing.what)
             return (
-                f"the run still waits for a worker of the task queue {status.missing.task_queue!r} that has {lacking}"
+                f"the run still waits for a worker of the task queue {status.missing.task_queue!r} that has {missing}"
             )
-        return f"no worker of the task queue {queue!r} has answered within {patience:g} s"
-
-    async def _pending(self) -> list[PendingApproval]:
-        status = await self._status()
-        return status.pending_approvals if status else []
+        return self._silence((await self._chain.describe()).task_queue)
 
     async def _status(self) -> RunStatus | None:
-        return await ask(self.chain.handle(await self.chain.known()), STATUS, answer=RunStatus)
-
-
-def _kind(cause: BaseException) -> str:
-    """The kind of a refusal."""
-    if isinstance(cause, ApplicationError) and cause.type == REFUSED and cause.details:
-        return str(cause.details[0].get("kind", "unreadable"))
-    return "unreadable"
+        return await ask(self._chain.handle(await self._chain.known()), STATUS, answer=RunStatus)

@@ -1,22 +1,20 @@
-"""Sends an update to a session until it is answered, whatever happens to the request on the way; it counts once."""
+"""Begins sessions, and sends them messages."""
 
 from __future__ import annotations
 
 import asyncio
-import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Mapping
+from abc import abstractmethod
+from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, get_args
 
 from temporalio.client import (
     Client,
     WithStartWorkflowOperation,
-    WorkflowUpdateFailedError,
     WorkflowUpdateHandle,
-    WorkflowUpdateRPCTimeoutOrCancelledError,
     WorkflowUpdateStage,
 )
 from temporalio.common import SearchAttributePair, TypedSearchAttributes, WorkflowIDConflictPolicy
@@ -26,7 +24,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ...errors import RunNotFound, SessionError
 from ...payloads.failures import require_sendable
 from ...protocol.descriptions import details_of, shown_name
-from ...protocol.names import NOT_TAKEN, SEND, SESSION_WORKFLOW, STATUS
+from ...protocol.names import CLOSE, NOT_TAKEN, SEND, SESSION_WORKFLOW, STATUS
 from ...protocol.run import RunInput
 from ...protocol.search_attributes import MAX_KEYWORD_CHARS, SESSION
 from ...protocol.search_attributes import STATUS as STATUS_ATTRIBUTE
@@ -36,6 +34,7 @@ from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
 from ...workflows.session.turns import read_message
 from ..reading.log import ask
 from ..starting import StartOptions, own_attributes, require_no_secret, start_arguments, with_registered
+from ..updates import PAUSE_SECONDS, Link, Update, refusal_kind, refusal_text
 from .reading import SEPARATOR
 
 MAX_ID_CHARS = 200
@@ -135,28 +134,10 @@ def _described(input: SessionInput, memo: Mapping[str, Any]) -> Mapping[str, Any
 
 assert MAX_ID_CHARS <= MAX_KEYWORD_CHARS
 
-ATTEMPT_SECONDS = 1.0
-"""After these a request is sent again: one that comes as its link ends may never be answered. Then after twice, …"""
-PAUSE_SECONDS = 0.1
-"""Before a request is sent again that found the session between two links, or too busy."""
 CLOSING_SECONDS = 1.0
 """A session that takes no more messages may be about to end: then the message begins a new one."""
-
 PASSING_KINDS = ("busy", "closing", "too_large")
 """Of refusals that another time there may be none of."""
-_PASSING = (
-    RPCStatusCode.RESOURCE_EXHAUSTED,
-    RPCStatusCode.UNAVAILABLE,
-    RPCStatusCode.DEADLINE_EXCEEDED,
-    RPCStatusCode.CANCELLED,
-    RPCStatusCode.ABORTED,
-    # Such as "Workflow Task in failed state": passes when a worker comes that can replay the session.
-    RPCStatusCode.FAILED_PRECONDITION,
-)
-_BETWEEN_LINKS = "AcceptedUpdateCompletedWorkflow"
-"""The SDK's error type for an update whose history has ended before the update did."""
-
-Request = Callable[[], Awaitable[WorkflowUpdateHandle[Any]]]
 
 
 @dataclass(frozen=True)
@@ -176,85 +157,150 @@ def require_readable(message: SessionMessage) -> None:
         raise SessionError(error.message, kind=error.details[0]["kind"], message_id=message.id) from error
 
 
-class _NotTakenError(Exception):
-    """A session has refused an update."""
+class SessionUpdate(Update[Answer]):
+    """One update of a session. `send` raises `SessionError`, `RunNotFound` and `RPCError`."""
 
-    def __init__(self, kind: str, text: str) -> None:
-        super().__init__(text)
-        self.kind = kind
+    def __init__(self, client: Client, session: str, message_id: str = "", *, begins: bool = False) -> None:
+        """`begins` is for an update that begins the session where there is none: then there is one sooner or later."""
+        self._client = client
+        self._session = session
+        self._message_id = message_id
+        self._begins = begins
+
+    @abstractmethod
+    async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
+        """Send the update once, and return the handle on its answer."""
+
+    async def _link(self) -> Link:
+        return self._client.get_workflow_handle(self._session)
+
+    async def _request(self, link: Link) -> Answer:
+        update = await self._start(link)
+        return Answer(await update.result(), update.workflow_run_id or "")
+
+    async def _require_successor(self, link: Link, error: RPCError) -> None:
+        if not self._begins:
+            raise RunNotFound(
+                f"there is no open session {self._session!r} in the namespace {self._client.namespace!r}: "
+                f"give the agent that it is to begin with, session(client, agent, {self._session!r})"
+            ) from error
+
+    async def _read_refusal(self, cause: BaseException, link: Link) -> Answer:
+        kind, text = refusal_kind(cause, NOT_TAKEN), refusal_text(cause)
+        if not kind and (described := await link.describe()).workflow_type != SESSION_WORKFLOW:
+            text = f"that is the id of a {described.workflow_type}, not of a session"
+        raise self._error(text, kind or "refused") from cause
+
+    async def _unconfirmed_error(self) -> SessionError:
+        again = ", and send it again with the same message_id: it counts once" if self._message_id else ""
+        return self._error(
+            f"this is unconfirmed, because {await self._hindrance()}. The server may still deliver it: start a worker"
+            f"{again}",
+            "unconfirmed",
+        )
+
+    def _error(self, text: str, kind: str) -> SessionError:
+        return SessionError(f"session {self._session!r}: {text}", kind=kind, message_id=self._message_id)
+
+    async def _hindrance(self) -> str:
+        try:
+            described = await (await self._link()).describe()
+        except RPCError as error:
+            return f"the server has not begun the session: {self._obstacle or error.message}"
+        return await self._taken_id() or self._silence(described.task_queue)
+
+    async def _taken_id(self) -> str | None:
+        """Why the session's next run can't begin, if another workflow is under way by its id."""
+        status = await ask(await self._link(), STATUS, answer=SessionStatus)
+        id = f"{self._session}/{status.turn + 1}" if status else ""
+        try:
+            other = await self._client.get_workflow_handle(id).describe() if status and not status.run_id else None
+        except RPCError:
+            return None
+        if other is None or other.close_time is not None or other.parent_id == self._session:
+            return None
+        return (
+            f"the id of its next run, {id!r}, is that of a workflow under way, of the type {other.workflow_type!r}, "
+            "which is no run of the session: end that one, or wait, the run takes the next number after a minute"
+        )
 
 
-@dataclass
-class Delivery:
-    """One message to a session. Sending it again, with the same id, changes nothing."""
+class Close(SessionUpdate):
+    """The request to take no more messages."""
 
-    client: Client
-    session: str
-    message: SessionMessage
-    opening: Opening | None
-    """None for a message that begins no session. Its setup is sent where the session has another one."""
-    patience: float
-    _update_id: str = field(default="", init=False)
+    def __init__(self, client: Client, session: str) -> None:
+        super().__init__(client, session)
+        self._id = uuid.uuid4().hex
 
-    async def taken(self) -> Answer:
+    async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
+        return await link.start_update(CLOSE, id=self._id, wait_for_stage=WorkflowUpdateStage.ACCEPTED)
+
+
+class Delivery(SessionUpdate):
+    """One message to a session."""
+
+    def __init__(self, client: Client, session: str, message: SessionMessage, opening: Opening | None) -> None:
+        """`opening` is None for a message that begins no session.
+
+        Its setup is sent where the session has another one.
+        """
+        super().__init__(client, session, message.id, begins=opening is not None)
+        self._message = message
+        self._opening = opening
+        self._update_id = message.id
+
+    async def taken(self, patience: float) -> Answer:
         """What has become of it, as a `Taken`.
 
         A refusal is asked for twice, since a link always answers the update of one id as it did the first time.
         Raises `SessionError`, `RunNotFound` for a session that this message may not begin, and `RPCError`.
         """
-        asked = Asked(self.client, self.session, self.patience, self.message.id, begins=self.opening is not None)
         since = time.monotonic()
         while True:
             try:
-                return self._require_same(await asked.answer(self._request))
-            except _NotTakenError as error:
-                if error.kind == "setup" and self.opening and not self.message.setup:
-                    self.message = self.message.model_copy(update={"setup": self.opening.input.setup})
-                    continue
-                if not self._update_id and error.kind in PASSING_KINDS:
+                return self._require_same(await self.send(patience))
+            except SessionError as error:
+                if error.kind == "setup" and self._opening and not self._message.setup:
+                    self._message = self._message.model_copy(update={"setup": self._opening.input.setup})
+                elif self._update_id == self._message_id and error.kind in PASSING_KINDS:
                     self._update_id = uuid.uuid4().hex
-                    continue
-                if error.kind == "closing" and self.opening and time.monotonic() - since < CLOSING_SECONDS:
+                elif error.kind == "closing" and self._opening and time.monotonic() - since < CLOSING_SECONDS:
                     await asyncio.sleep(PAUSE_SECONDS)
-                    continue
-                raise SessionError(
-                    f"session {self.session!r}: {error}", kind=error.kind, message_id=self.message.id
-                ) from error
+                else:
+                    raise
 
     def _require_same(self, answer: Answer) -> Answer:
-        said = answer.value.text_digest
-        if said and said != self.message.text_digest:
-            raise SessionError(
-                f"session {self.session!r}: another message has the id {self.message.id!r} already: send this one "
-                "under an id of its own",
-                kind="refused",
-                message_id=self.message.id,
+        digest = answer.value.text_digest
+        if digest and digest != self._message.text_digest:
+            raise self._error(
+                f"another message has the id {self._message_id!r} already: send this one under an id of its own",
+                "refused",
             )
         return answer
 
-    async def _request(self) -> WorkflowUpdateHandle[Any]:
+    async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
         """To a session that is there, the message alone: what would begin it is large, and only one can send it."""
         try:
-            return await self.client.get_workflow_handle(self.session).start_update(
+            return await link.start_update(
                 SEND,
-                self.message,
-                id=self._update_id or self.message.id,
+                self._message,
+                id=self._update_id,
                 result_type=Taken,
                 wait_for_stage=WorkflowUpdateStage.ACCEPTED,
             )
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND or self.opening is None:
+            if error.status is not RPCStatusCode.NOT_FOUND or self._opening is None:
                 raise
-            return await self._begin(self.opening)
+            return await self._start_session(self._opening)
 
-    async def _begin(self, opening: Opening) -> WorkflowUpdateHandle[Any]:
-        async def begin(names: list[str], attributes: TypedSearchAttributes) -> WorkflowUpdateHandle[Any]:
+    async def _start_session(self, opening: Opening) -> WorkflowUpdateHandle[Any]:
+        async def start(names: list[str], attributes: TypedSearchAttributes) -> WorkflowUpdateHandle[Any]:
             operation = opening.operation(names, attributes)
             try:
-                return await self.client.start_update_with_start_workflow(
+                return await self._client.start_update_with_start_workflow(
                     SEND,
-                    self.message,
-                    id=self._update_id or self.message.id,
+                    self._message,
+                    id=self._update_id,
                     result_type=Taken,
                     wait_for_stage=WorkflowUpdateStage.ACCEPTED,
                     start_workflow_operation=operation,
@@ -264,109 +310,4 @@ class Delivery:
                 with suppress(Exception):
                     await operation.workflow_handle()
 
-        return await with_registered(self.client, opening.attributes, opening.start, begin)
-
-
-@dataclass
-class Asked:
-    """One update of a session, and what stands in its way."""
-
-    client: Client
-    session: str
-    patience: float
-    """Seconds without an answer after which it is unconfirmed."""
-    message_id: str = ""
-    begins: bool = False
-    """Whether the update begins the session where there is none: then there is one sooner or later."""
-    _obstacle: str = field(default="", init=False)
-
-    async def answer(self, request: Request) -> Answer:
-        """What the session answers to the update that `request` sends, which may be called several times.
-
-        Raises `SessionError` after `patience` seconds without an answer, `_NotTakenError`, `RunNotFound`, `RPCError`.
-        """
-        try:
-            async with asyncio.timeout(self.patience):
-                return await self._answer(request)
-        except TimeoutError:
-            raise await self._unconfirmed() from None
-
-    async def _answer(self, request: Request) -> Answer:
-        seconds = ATTEMPT_SECONDS
-        while (answer := await self._attempt(request, seconds)) is None:
-            await asyncio.sleep(PAUSE_SECONDS * (1 + random.random()))
-            seconds *= 2
-        return answer
-
-    async def _attempt(self, request: Request, seconds: float) -> Answer | None:
-        """None when it is to be sent once more."""
-
-        async def ask() -> Answer:
-            update = await request()
-            return Answer(await update.result(), update.workflow_run_id or "")
-
-        attempt = asyncio.ensure_future(ask())
-        attempt.add_done_callback(lambda done: done.cancelled() or done.exception())  # It may end unheard.
-        try:
-            await asyncio.wait([attempt], timeout=seconds)
-            return attempt.result() if attempt.done() else None
-        except WorkflowUpdateRPCTimeoutOrCancelledError:
-            return None
-        except WorkflowUpdateFailedError as error:
-            if isinstance(error.cause, ApplicationError) and error.cause.type == _BETWEEN_LINKS:
-                return None
-            raise await self._refused(error.cause) from error
-        except RPCError as error:
-            if error.status is RPCStatusCode.NOT_FOUND and not self.begins:
-                raise RunNotFound(
-                    f"there is no open session {self.session!r} in the namespace {self.client.namespace!r}: "
-                    f"give the agent that it is to begin with, session(client, agent, {self.session!r})"
-                ) from error
-            if error.status not in (*_PASSING, RPCStatusCode.NOT_FOUND):
-                raise
-            self._obstacle = error.message
-            return None
-        finally:
-            attempt.cancel()
-
-    async def _unconfirmed(self) -> SessionError:
-        again = ", and send it again with the same message_id: it counts once" if self.message_id else ""
-        return SessionError(
-            f"session {self.session!r}: this is unconfirmed, because {await self._hindrance()}. The server may still "
-            f"deliver it: start a worker{again}",
-            kind="unconfirmed",
-            message_id=self.message_id,
-        )
-
-    async def _hindrance(self) -> str:
-        try:
-            described = await self.client.get_workflow_handle(self.session).describe()
-        except RPCError as error:
-            return f"the server has not begun the session: {self._obstacle or error.message}"
-        if taken := await self._taken_id():
-            return taken
-        silent = f"no worker of the task queue {described.task_queue!r} has answered within {self.patience:g} s"
-        return f"{silent} ({self._obstacle})" if self._obstacle else silent
-
-    async def _taken_id(self) -> str | None:
-        """Why the session's next run can't begin, if another workflow is under way by its id."""
-        status = await ask(self.client.get_workflow_handle(self.session), STATUS, answer=SessionStatus)
-        id = f"{self.session}/{status.turn + 1}" if status else ""
-        try:
-            other = await self.client.get_workflow_handle(id).describe() if status and not status.run_id else None
-        except RPCError:
-            return None
-        if other is None or other.close_time is not None or other.parent_id == self.session:
-            return None
-        return (
-            f"the id of its next run, {id!r}, is that of a workflow under way, of the type {other.workflow_type!r}, "
-            "which is no run of the session: end that one, or wait, the run takes the next number after a minute"
-        )
-
-    async def _refused(self, cause: BaseException) -> _NotTakenError:
-        if isinstance(cause, ApplicationError) and cause.type == NOT_TAKEN and cause.details:
-            return _NotTakenError(str(cause.details[0].get("kind", "refused")), cause.message)
-        described = await self.client.get_workflow_handle(self.session).describe()
-        if described.workflow_type != SESSION_WORKFLOW:
-            return _NotTakenError("refused", f"that is the id of a {described.workflow_type}, not of a session")
-        return _NotTakenError("refused", cause.message if isinstance(cause, ApplicationError) else str(cause))
+        return await with_registered(self._client, opening.attributes, opening.start, start)

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from os import PathLike
 from typing import Any, Generic, Literal
 
-from temporalio.client import Client, WorkflowExecutionStatus, WorkflowUpdateStage
+from temporalio.client import Client, WorkflowExecutionStatus
 from typing_extensions import TypeVar
 
 from ...agents import Agent
@@ -25,7 +25,6 @@ from ...payloads.failures import require_sendable
 from ...prompty.load import load
 from ...prompty.prepare import prepare
 from ...prompty.rich_values import with_media_read
-from ...protocol.names import CLOSE
 from ...protocol.session import SessionInput, SessionMessage, SessionSetup, SessionStatus, Taken, WhileBusy
 from ...providers.registry import require_model
 from ...redaction import redactor
@@ -35,9 +34,10 @@ from ..handle import RunHandle
 from ..output_type import with_output_type
 from ..run_input import new_run
 from ..starting import StartOptions, current_traceparent
+from ..updates import PATIENCE_SECONDS
 from .reading import PromisedChain, Reader, Turn
 from .sending import (
-    Asked,
+    Close,
     Delivery,
     Opening,
     begin,
@@ -115,9 +115,6 @@ def _before(agent: Agent, given: Mapping[str, Any], name: str) -> list[Message] 
 
 
 T = TypeVar("T", default=Any)
-
-PATIENCE_SECONDS = 10.0
-"""What no worker has answered within these seconds is unconfirmed."""
 
 PLACES = 5
 """So many messages are under way at once: Temporal takes ten updates of one workflow, whoever sends them."""
@@ -239,7 +236,7 @@ class Session(Generic[T]):
         )
         delivery = await self._delivery(redactor(agent).value(message), agent, settings)
         async with self._places:
-            answer = await delivery.taken()
+            answer = await delivery.taken(self._patience)
         taken: Taken = answer.value
         if taken.first_run_id:
             return RunHandle(self._client, taken.run_id, origin=taken.first_run_id, output_type=self._output_type)
@@ -256,7 +253,7 @@ class Session(Generic[T]):
         opening = None if agent is None else await self._opening(agent, settings)
         if opening is not None:
             message = message.model_copy(update={"setup_digest": opening.input.setup_digest})
-        return Delivery(self._client, self.id, message, opening, self._patience)
+        return Delivery(self._client, self.id, message, opening)
 
     async def _opening(self, agent: Agent, settings: SessionSettings) -> Opening:
         made = self._made
@@ -316,11 +313,7 @@ class Session(Generic[T]):
         described = await self._reader.describe()
         if described.status != WorkflowExecutionStatus.RUNNING:
             return
-        id = uuid.uuid4().hex
-        handle = self._client.get_workflow_handle(self.id, first_execution_run_id=None)
-        await Asked(self._client, self.id, self._patience).answer(
-            lambda: handle.start_update(CLOSE, id=id, wait_for_stage=WorkflowUpdateStage.ACCEPTED)
-        )
+        await Close(self._client, self.id).send(self._patience)
 
     async def cancel(self, reason: str = "") -> None:
         """Cancel the run under way, and end the session; what is queued is not read. An ended one stays as it is."""
