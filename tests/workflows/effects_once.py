@@ -142,7 +142,10 @@ class Crowd:
     async def killing(
         self, workers: int, pauses: tuple[float, float], most: int | None = None
     ) -> AsyncIterator[list[float]]:
-        """Workers of which one is killed and replaced again and again while the block runs, `most` times at most."""
+        """Workers of which one is killed and replaced again and again while the block runs, `most` times at most.
+
+        The block ends with an error where that is not possible.
+        """
         alive, kills = [await self.worker() for _ in range(workers)], list[float]()
 
         async def kill() -> None:
@@ -152,12 +155,10 @@ class Crowd:
                 kills.append(asyncio.get_running_loop().time())
                 alive.append(await self.worker())
 
-        task = asyncio.create_task(kill())
-        try:
+        async with asyncio.TaskGroup() as group:
+            killing = group.create_task(kill())
             yield kills
-        finally:
-            task.cancel()
-            await asyncio.wait([task])
+            killing.cancel()
 
     def notes(self, id: str) -> list[dict[str, Any]]:
         return [entry for entry in read_diary(self.folder / id) if entry["event"] == "start"]

@@ -132,7 +132,9 @@ def script(id: str, kinds: Sequence[str], rounds: int) -> Any:
         if request.body["model"] != "inside":
             return replies[request.step]
         [asked] = [each for each in request.body["messages"] if each["role"] == "user"]
-        return says("noted") if request.step else asks(call("add_entry", "entry", text=asked["content"]))
+        if not request.step:
+            return asks(call("add_entry", "entry", text=asked["content"]))
+        return says(request.messages[-1].text)
 
     return reply
 
@@ -172,4 +174,7 @@ def _kind(message: Message) -> str:
 
 
 def _has_succeeded(message: Message) -> bool:
-    return message.role == "tool" and "status" not in message.metadata
+    """Whether its effect is certain: a called agent, whose answer is that of its own tool, may not know it."""
+    if message.role != "tool" or "status" in message.metadata:
+        return False
+    return _kind(message) != "prompty" or "noted" in message.text
