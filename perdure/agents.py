@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Self, cast
 
 from pydantic import Field, PlainSerializer, PrivateAttr, ValidationError, field_validator
 
@@ -37,6 +37,8 @@ __all__ = [
     "EnvReference",
     "FormatConfig",
     "FunctionTool",
+    "LoadedAgent",
+    "LoadedFrom",
     "McpApprovalMode",
     "McpTool",
     "Model",
@@ -50,6 +52,7 @@ __all__ = [
     "PropertyKind",
     "RecordedAgent",
     "RecordedAgents",
+    "RunAgent",
     "Template",
     "Tool",
     "ToolPolicy",
@@ -197,24 +200,6 @@ class Agent(Node, metaclass=_AgentType):
     instructions: str = ""
     """The body, after the front matter."""
 
-    _references: dict[str, EnvReference] = PrivateAttr(default_factory=dict)
-    """JSON pointer → the reference at that place; its text is recorded instead of the value."""
-    _base_dir: str | None = PrivateAttr(default=None)
-    """The folder that relative paths start from; None for an agent that does not come from a file."""
-    _file_roots: tuple[str, ...] = PrivateAttr(default=())
-    """Further folders in which files may be read that the agent's own file names."""
-
-    _others: Mapping[str, Agent] = PrivateAttr(default_factory=dict)
-    """The agents of other files that its run has recorded, by path."""
-
-    _sources: dict[str, Tool] = PrivateAttr(default_factory=dict)
-    """Name → declared tool, for those whose offered functions stand in their place."""
-
-    _functions: Mapping[str, Callable[..., Any]] = PrivateAttr(default_factory=dict)
-    """Those that were given with the agent in Python (`perdure.agent`), by the names of their tools."""
-    _output_type: Any = PrivateAttr(default=None)
-    """The type of its answer, where that was given with the agent in Python."""
-
     def tool(self, name: str) -> Tool | None:
         """The declared tool of that name, or None."""
         for tool in self.tools or ():
@@ -234,7 +219,7 @@ class Agent(Node, metaclass=_AgentType):
 
     def source(self, tool: Tool) -> Tool:
         """The declared tool that offers this one: what the file has; for all but an `OfferedFunction`, itself."""
-        return self._sources.get(tool.of, tool) if isinstance(tool, OfferedFunction) else tool
+        return tool
 
     def with_declarations(self, tools: Sequence[Tool]) -> Agent:
         """A copy in which these declarations replace those of the same names; itself without any.
@@ -247,9 +232,67 @@ class Agent(Node, metaclass=_AgentType):
         for tool in tools:
             replaced.setdefault(tool.of if isinstance(tool, OfferedFunction) else tool.name, []).append(tool)
         declared = [each for tool in self.tools or [] for each in replaced.get(tool.name, [tool])]
-        copy = self.model_copy(update={"tools": declared})
-        copy._sources = {**self._sources, **{tool.name: tool for tool in self.tools or [] if tool.name in replaced}}
+        copy = RunAgent.of(self.model_copy(update={"tools": declared}))
+        copy._sources = {**copy._sources, **{tool.name: tool for tool in self.tools or [] if tool.name in replaced}}
         return copy
+
+
+@dataclass(frozen=True)
+class LoadedFrom:
+    """Where an agent comes from: what only the process knows that has loaded it, and no record has."""
+
+    references: Mapping[str, EnvReference] = field(default_factory=dict)
+    """JSON pointer → the reference at that place; its text is recorded instead of the value."""
+    base_dir: str | None = None
+    """The folder that relative paths start from; None for an agent that does not come from a file."""
+    roots: tuple[str, ...] = ()
+    """Further folders in which files may be read that the agent's own file names."""
+    functions: Mapping[str, Callable[..., Any]] = field(default_factory=dict)
+    """Those that were given with the agent in Python (`perdure.agent`), by the names of their tools."""
+    output_type: Any = None
+    """The type of its answer, where that was given with the agent in Python."""
+
+
+class LoadedAgent(Agent):  # type: ignore[metaclass]
+    """An agent that knows where it comes from. Its JSON is that of an `Agent`, and is read as an `Agent`."""
+
+    _loaded_from: LoadedFrom = PrivateAttr(default=LoadedFrom())
+
+    @classmethod
+    def of(cls, agent: Agent, **known: Any) -> Self:
+        """A copy of this class, which also knows these fields of `LoadedFrom`."""
+        copy: Any = agent if isinstance(agent, cls) else cls.model_construct(agent.model_fields_set, **dict(agent))
+        copy = copy.model_copy()
+        copy._loaded_from = replace(loaded_from(agent), **known)
+        return cast(Self, copy)
+
+
+def loaded_from(agent: Agent) -> LoadedFrom:
+    """Where the agent comes from; nothing is known of one that was read from a record."""
+    return agent._loaded_from if isinstance(agent, LoadedAgent) else LoadedFrom()
+
+
+class RunAgent(LoadedAgent):
+    """An agent in a run, or given to one: with other agents, and with the functions that its tools offer."""
+
+    _others: Mapping[str, Agent] = PrivateAttr(default_factory=dict)
+    _sources: Mapping[str, Tool] = PrivateAttr(default_factory=dict)
+    """Name → declared tool, for those whose offered functions stand in their place."""
+
+    def source(self, tool: Tool) -> Tool:
+        return self._sources.get(tool.of, tool) if isinstance(tool, OfferedFunction) else tool
+
+
+def with_others(agent: Agent, others: Mapping[str, Agent]) -> RunAgent:
+    """A copy that knows the agents of other files that its run records, by path; later changes of the map included."""
+    copy = RunAgent.of(agent)
+    copy._others = others
+    return copy
+
+
+def others_of(agent: Agent) -> Mapping[str, Agent]:
+    """The agents of other files that the agent's run records, by path; none where no run is known."""
+    return agent._others if isinstance(agent, RunAgent) else {}
 
 
 def _document(agent: Agent) -> JsonObject:

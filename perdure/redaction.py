@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from .agents import Agent
+from .agents import Agent, LoadedAgent
 
 Value = TypeVar("Value")
 
@@ -231,7 +231,8 @@ def _of_clients() -> Iterator[Secret]:
 
 
 def _of_agent(agent: Agent) -> Iterator[Secret]:
-    for pointer, reference in list(agent._references.items()):
+    references = agent._loaded_from.references if isinstance(agent, LoadedAgent) else {}
+    for pointer, reference in references.items():
         place = pointer.rpartition("/")[2]
         shortest = SHORTEST_OF_AGENT if is_secret_name(place) else SHORTEST
         if reference.text.startswith(_CREDENTIAL):

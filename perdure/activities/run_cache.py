@@ -12,7 +12,7 @@ from weakref import WeakValueDictionary
 from cachetools import LRUCache
 from temporalio import activity
 
-from ..agents import Agent
+from ..agents import Agent, with_others
 from ..conversation import Conversation, ConversationRef, DigestMismatchError, conversation_bytes
 from ..declared_tools import Tool
 from ..history.link import read_beginning, read_link
@@ -128,9 +128,8 @@ class KnownRun:
     def resolved(self, credentials: Mapping[str, str] | None = None) -> Agent:
         """A new copy of `agent`, which has the secrets of these credentials, by id. Raises as that does."""
         require_allowed(self._used, self._limits)
-        agent = resolve_environment(self._used, credentials).with_declarations(self.offered)
-        agent._others = self.agents
-        return agent
+        resolved = resolve_environment(self._used, credentials)
+        return with_others(resolved.with_declarations(self.offered), self.agents)
 
     @property
     def _used(self) -> Agent:

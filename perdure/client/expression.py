@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
 from typing import Any
 
-from ..agents import Agent, split_model
+from ..agents import Agent, LoadedAgent, split_model
 from ..argument_types import is_list, of_type, require_tools, require_type
 from ..prompty.jinja import parse_jinja, used_variables
 from ..prompty.load import load_dict
@@ -70,8 +70,7 @@ def agent(
     loaded = loaded.model_copy(update={"tools": found or None})
     if output_type is not None:
         loaded = with_output_type(loaded, output_type)
-    loaded._functions, loaded._output_type = functions, output_type
-    return loaded
+    return LoadedAgent.of(loaded, functions=functions, output_type=output_type)
 
 
 def _without_maps(tools: Sequence[Callable[..., Any] | Mapping[str, Any]]) -> list[Callable[..., Any]]:

@@ -13,7 +13,7 @@ from typing import Any
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..agents import Agent, Model, split_model
+from ..agents import Agent, Model, split_model, with_others
 from ..conversation import batches, total_bytes
 from ..declared_tools import OfferedFunction
 from ..errors import ConfigurationError, InvokerError, RenderError
@@ -188,7 +188,7 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
         messages = with_instructions(messages, link.begun.messages, new_prompt(replaced, inputs).instructions)
         agent = replaced
     if changes.model is not None:
-        agent = _with_others(with_model(agent, changes.model), agent)
+        agent = with_model(agent, changes.model)
     if changes.steer is not None:
         messages = [*messages, Message.user(valid_text(changes.steer))]
     _require_question(chain, at, messages)
@@ -284,13 +284,7 @@ def _require_question(chain: Chain, at: int, messages: list[Message]) -> None:
 
 
 def _agent(input: RunInput) -> Agent:
-    return _with_others(input.agent, input.agent, input.agents)
-
-
-def _with_others(agent: Agent, like: Agent, others: Mapping[str, Agent] | None = None) -> Agent:
-    copy = agent.model_copy()
-    copy._others = others if others is not None else like._others
-    return copy
+    return with_others(input.agent, input.agents)
 
 
 async def _start(chain: Chain, described: WorkflowExecutionDescription, at: int) -> StartOptions:

@@ -19,7 +19,7 @@ from temporalio.worker import Interceptor, Worker
 from typing_extensions import TypeVar
 
 from ..activities.credentials import CredentialSource
-from ..agents import Agent
+from ..agents import Agent, loaded_from
 from ..argument_types import of_type, require, require_known, require_tools, require_type
 from ..errors import ConfigurationError
 from ..events import RunEvent
@@ -211,7 +211,7 @@ async def invoke_agent_async(
         **{"missing_tool_grace": 0.0, **said, **more},  # The only worker is the call's own.
     )
     agent, functions = _offering(path_or_agent, tools or ())
-    output_type = agent._output_type if output_type is None else output_type
+    output_type = loaded_from(agent).output_type if output_type is None else output_type
     hooks: dict[str, Any] = {
         "guardrails": {OWN_HOOKS: guardrails} if guardrails else None,
         "compactors": {OWN_HOOKS: compactor} if compactor else None,
@@ -267,7 +267,7 @@ def _offering(path_or_agent: GivenAgent, tools: Tools) -> tuple[Agent, Mapping[s
     Those that its file does not declare are offered as well (§9.2).
     """
     agent = path_or_agent if isinstance(path_or_agent, Agent) else load(path_or_agent, defer_environment=True)
-    functions = {**agent._functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
+    functions = {**loaded_from(agent).functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
     return offering(agent, functions), functions
 
 

@@ -10,7 +10,7 @@ from typing import Any, Unpack
 from temporalio.client import Client
 from typing_extensions import TypeVar
 
-from ..agents import Agent
+from ..agents import Agent, loaded_from
 from ..argument_types import require, require_known
 from ..messages import Message
 from ..options import RunOptions
@@ -51,7 +51,7 @@ async def start_run(
     require_known("start_run", start, [*inspect.signature(start_run).parameters, *StartOptions.__annotations__])
     client = with_converter(client)
     if output_type is None and isinstance(agent, Agent):
-        output_type = agent._output_type
+        output_type = loaded_from(agent).output_type
     started = await start_workflow(
         client,
         agent,

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ..agents import Agent
+from ..agents import Agent, LoadedAgent
 from ..arguments import Place, json_value
 from ..errors import LoadError, PromptyWarning
 from ..options import MAX_SECONDS, MIN_SECONDS
@@ -234,9 +234,8 @@ def _agent(
     except InvalidAssetError as error:
         place, reason = error.problems[0]
         raise written.located(LoadError(reason), found.written(place)) from None
-    agent._base_dir = None if folder is None else str(folder)
-    agent._file_roots = tuple(str(root.absolute()) for root in root_paths(roots))
-    return agent, found
+    further = tuple(str(root.absolute()) for root in root_paths(roots))
+    return LoadedAgent.of(agent, base_dir=None if folder is None else str(folder), roots=further), found
 
 
 def _unset(found: Canonical, defer_environment: bool) -> Iterator[tuple[Place, str]]:

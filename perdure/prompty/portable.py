@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import pairwise
 from typing import Any, NoReturn
 
-from ..agents import Agent, EnvReference
+from ..agents import Agent, EnvReference, LoadedAgent, loaded_from
 from ..arguments import Place, dotted
 from ..errors import ConfigurationError
 from ..redaction import REDACTED, is_secret_name, know_agent, looks_secret, redact, redactor
@@ -232,7 +232,7 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
         return value
 
     rewritten = _rewritten(agent, resolved)
-    rewritten._references = {**agent._references, **found}
+    rewritten = LoadedAgent.of(rewritten, references={**loaded_from(agent).references, **found})
     know_agent(rewritten)
     return rewritten
 
@@ -249,10 +249,10 @@ def credentials_in(agent: Agent) -> dict[str, frozenset[str]]:
 
 def _rewritten(agent: Agent, change: Callable[[Place, str], str]) -> Agent:
     copy = Agent.model_validate(map_strings(document_of(agent), change))
-    copy._references = dict(agent._references)
-    copy._base_dir = agent._base_dir
-    copy._file_roots = agent._file_roots
-    return copy
+    if not isinstance(agent, LoadedAgent):
+        return copy
+    known = loaded_from(agent)
+    return LoadedAgent.of(copy, references=known.references, base_dir=known.base_dir, roots=known.roots)
 
 
 def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, Any]:
@@ -275,7 +275,7 @@ def document_of(agent: Agent) -> dict[str, Any]:
 
 def written_reference(agent: Agent, place: Place, text: str) -> str | None:
     """The environment reference that `text` came from; None without one, or when the value was changed since."""
-    reference = agent._references.get(pointer(place))
+    reference = loaded_from(agent).references.get(pointer(place))
     return reference.text if reference and reference.value == text else None
 
 

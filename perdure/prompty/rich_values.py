@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ..agents import Agent
+from ..agents import Agent, loaded_from
 from ..errors import LoadError, RenderError
 from ..media import is_base64, source_problem
 from ..messages import AudioPart, FilePart, ImagePart, Message, Part, Role, TextPart
@@ -227,8 +227,9 @@ class _Given:
         """The file that the text names, if the agent's own file could name it, and it is not hidden."""
         if len(text) > MAX_PATH_CHARS or "\n" in text or "://" in text or (len(text) > 255 and is_base64(text)):
             return None
-        folder = self._agent._base_dir
-        roots = [Path(root).resolve() for root in (folder, *self._agent._file_roots) if root is not None]
+        known = loaded_from(self._agent)
+        folder = known.base_dir
+        roots = [Path(root).resolve() for root in (folder, *known.roots) if root is not None]
         try:
             path = contained_path(text, None if folder is None else Path(folder), roots)
             is_hidden = any(step.startswith(".") for root in roots for step in _steps(path, root))

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from ..agents import Agent, EnvReference
+from ..agents import Agent, EnvReference, LoadedAgent
 from ..arguments import Place
 from ..declared_tools import ToolPolicy
 from ..settings.values import unknown
@@ -45,12 +45,12 @@ def to_agent(asset: Mapping[str, Any]) -> Agent:
         raise InvalidAssetError([*problems, *_type_problems(error, asset)]) from None
     if problems:
         raise InvalidAssetError(problems)
-    agent._references = {
+    references = {
         pointer(place): EnvReference(text.reference, str(text))
         for place, text in strings(asset)
         if isinstance(text, FromEnvironment) and not is_unset(text)
     }
-    return agent
+    return LoadedAgent.of(agent, references=references)
 
 
 def _type_problems(error: ValidationError, asset: Mapping[str, Any]) -> Iterator[tuple[Place, str]]:

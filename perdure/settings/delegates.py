@@ -8,7 +8,7 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic.alias_generators import to_camel
 
-from ..agents import Agent
+from ..agents import Agent, loaded_from
 from ..declared_tools import MAX_CONTEXT, Connection, CustomTool, McpTool, PromptyTool, Property, Tool, ToolPolicy
 from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
@@ -129,7 +129,7 @@ def _as_written(agent: Agent, value: Any, place: str) -> Any:
     """The value with the file's references to the environment: those travel, and workers resolve them."""
     if isinstance(value, Mapping):
         return {key: _as_written(agent, child, f"{place}/{key}") for key, child in value.items()}
-    reference = agent._references.get(place)
+    reference = loaded_from(agent).references.get(place)
     return reference.text if reference is not None and reference.value == value else value
 
 

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, ParamSpec
 
 from typing_extensions import TypeVar
 
-from ..agents import Agent
+from ..agents import Agent, loaded_from, others_of, with_others
 from ..argument_types import require, require_tools
 from ..client.callers import wait_for_result
 from ..client.output_type import typed_output, with_output_type
@@ -92,10 +92,11 @@ class InProcessRun(Generic[T]):
         require(tool_kinds=tool_kinds, resources=resources, approve=approve, answer=answer, on_event=on_event)
         require_tools(tools)
         given = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
-        loaded = with_delegates(given, os.environ).model_copy()
-        loaded._others = loaded._others or recorded_agents(loaded)
-        output_type = given._output_type if output_type is None else output_type
-        tools = {**given._functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
+        loaded = with_delegates(given, os.environ)
+        loaded = with_others(loaded, recorded_agents(loaded))
+        known = loaded_from(given)
+        output_type = known.output_type if output_type is None else output_type
+        tools = {**known.functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
         self._output_type = output_type
         if output_type is not None:
             loaded = with_output_type(loaded, output_type)
@@ -158,7 +159,7 @@ class InProcessRun(Generic[T]):
 
     async def _offered_tools(self) -> dict[str, ToolSpec]:
         inventory = await self.effects.toolbox.inventory(
-            Asking(self.effects.agent, self.effects.inputs, agents=self.effects.agent._others)
+            Asking(self.effects.agent, self.effects.inputs, agents=others_of(self.effects.agent))
         )
         for text in [*inventory.problems, *inventory.unknown]:
             self.effects.emit("failed", 0, FailedData(kind=CONFIGURATION_ERROR, message=text))
@@ -219,17 +220,16 @@ class InProcessRun(Generic[T]):
     def _options_of(self, call: ChildRun, allowance: Allowance) -> RunOptions:
         caller, options = self.effects.agent, self.effects.options
         called = child_options(
-            options, allowance, single=call.mode == "single", caller=caller, called=caller._others[call.path]
+            options, allowance, single=call.mode == "single", caller=caller, called=others_of(caller)[call.path]
         )
         return RunOptions(**dict(called))  # All of them set: the called run looks for nothing in its file again.
 
     def _nested(self, call: ChildRun, prepared: PreparedRun, options: RunOptions) -> InProcessRun:
         effects = self.effects
-        agent = effects.agent._others[call.path]
-        called = agent.model_copy(update={"tools": None} if call.mode == "single" else {})
-        called._others = effects.agent._others
+        others = others_of(effects.agent)
+        called = others[call.path].model_copy(update={"tools": None} if call.mode == "single" else {})
         return type(self)(
-            called,
+            with_others(called, others),
             prepared.messages,
             model=effects.model,
             inputs=prepared.inputs,

@@ -16,7 +16,7 @@ from typing import Any, Self
 
 from pydantic import ValidationError
 
-from ..agents import Agent, Model
+from ..agents import Agent, Model, with_others
 from ..declared_tools import Connection
 from ..providers.registry import PROVIDERS
 from ..settings.delegates import with_delegates
@@ -220,9 +220,8 @@ def with_script(agent: Agent, model: ScriptedModel) -> Agent:
     Raises RuntimeError while the scripted model is not running, and as `recorded_agents` does.
     """
     others = recorded_agents(with_delegates(agent))
-    scripted = _with_endpoint(agent, model)
-    scripted._others = {path: _with_endpoint(other, model) for path, other in others.items()}
-    return scripted
+    scripted = {path: _with_endpoint(other, model) for path, other in others.items()}
+    return with_others(_with_endpoint(agent, model), scripted)
 
 
 def _with_endpoint(agent: Agent, model: ScriptedModel) -> Agent:

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from ..agents import Agent
+from ..agents import Agent, loaded_from
 from ..declared_tools import OfferedFunction, Tool
 from ..errors import ConfigurationError, ToolNotRegisteredError
 from ..worker_limits import OPEN, WorkerLimits
@@ -37,7 +37,7 @@ def collect_tools(given: Iterable[ToolFunction | ModuleType | Agent]) -> dict[st
 
 def _functions_of(item: ToolFunction | ModuleType | Agent) -> list[tuple[str, ToolFunction]]:
     if isinstance(item, Agent):
-        return list(item._functions.items())
+        return list(loaded_from(item).functions.items())
     functions = tools_of_module(item) if isinstance(item, ModuleType) else [item]
     return [(tool_name(function), function) for function in functions]
 

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..agents import Agent
+from ..agents import Agent, loaded_from, others_of
 from ..declared_tools import RICH_KINDS, PromptyTool, Property, Tool
 from ..errors import ConfigurationError, LoadError
 from ..messages import Message
@@ -35,11 +35,12 @@ def recorded_agents(agent: Agent) -> dict[str, Agent]:
 
     Those that are absent there are left to the workers. Raises as `AgentFiles.find` does.
     """
-    if agent._others:
-        return dict(agent._others)
-    if agent._base_dir is None or not any(child_tools(agent)):
+    if known := others_of(agent):
+        return dict(known)
+    place = loaded_from(agent)
+    if place.base_dir is None or not any(child_tools(agent)):
         return {}
-    files = AgentFiles(agent._base_dir, agent._file_roots)
+    files = AgentFiles(place.base_dir, place.roots)
     files.find(agent)
     return files.found
 
@@ -164,7 +165,7 @@ class PromptyKind(ToolKind):
     async def execute(self, call: KindCall) -> PreparedRun:
         """How the run of the agent begins. Raises what `prepare` raises, and `PayloadTooLargeError`."""
         assert isinstance(call.tool, PromptyTool)
-        child = call.agent._others[key_of(call.tool.path)]
+        child = others_of(call.agent)[key_of(call.tool.path)]
         return await asyncio.to_thread(_prepared, call.tool, child, call.arguments, call.context.conversation)
 
 

@@ -111,7 +111,6 @@ async def test_the_file_of_each_provider_runs(
     endpoint = served.anthropic_endpoint if file.stem == "anthropic" else served.openai_endpoint
     connection = (agent.model.connection or Connection(kind="anonymous")).model_copy(update={"endpoint": endpoint})
     agent = agent.model_copy(update={"model": agent.model.model_copy(update={"connection": connection})})
-    agent._references = load(file, defer_environment=True)._references
     async with stage.worker([]):
         run = await start_run(stage.client, agent, {"question": "Well?"}, task_queue=stage.task_queue)
         assert (await run.result()).output == "Fine."
@@ -124,8 +123,9 @@ async def test_the_file_of_each_provider_runs(
 
 def _shown(node: Node) -> Iterator[str]:
     """The keys that the file sets, with the type of what they stand in."""
+    type_name = "Agent" if isinstance(node, Agent) else type(node).__name__
     for name in node.model_fields_set & type(node).model_fields.keys():
-        yield f"{type(node).__name__}.{type(node).model_fields[name].alias or name}"
+        yield f"{type_name}.{type(node).model_fields[name].alias or name}"
         value = getattr(node, name)
         children = value.values() if isinstance(value, Mapping) else value if isinstance(value, list) else [value]
         yield from (key for child in children if isinstance(child, Node) for key in _shown(child))

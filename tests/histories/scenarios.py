@@ -11,6 +11,7 @@ from temporalio import activity, workflow
 from temporalio.client import Client
 from temporalio.worker import Worker
 
+from perdure.agents import with_others
 from perdure.client import RunHandle
 from perdure.declared_tools import Property, Tool
 from perdure.errors import RunError
@@ -347,7 +348,7 @@ async def called_agent(scene: Scene) -> RunHandle:
         reader = scripted_agent(model, name="reader", instructions="system:\nYou read.\n\nuser:\n{{page}}\n")
         reader.inputs = [Property(name="page", kind="integer", required=True)]
         chief = scripted_agent(model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}])
-        chief._others = {"reader.prompty": reader}
+        chief = with_others(chief, {"reader.prompty": reader})
         async with scene.stage.worker():
             run = await scene.stage.start(chief, id=scene.stage.task_queue)
             await end_of(run)
@@ -368,7 +369,7 @@ async def called_agents_within_a_limit(scene: Scene) -> RunHandle:
         reader = scripted_agent(model, name="reader", instructions="system:\nYou read.\n\nuser:\n{{page}}\n")
         reader.inputs = [Property(name="page", kind="integer", required=True)]
         chief = scripted_agent(model, [{"name": "reader", "kind": "prompty", "path": "reader.prompty"}])
-        chief._others = {"reader.prompty": reader}
+        chief = with_others(chief, {"reader.prompty": reader})
         limits: dict[str, Any] = {"max_cost_usd": 0.35, "parallel_tool_calls": True}
         async with scene.stage.worker(prices={"openai/*": {"input": 0.0, "output": 1000.0}}):
             run = await scene.stage.start(chief, id=scene.stage.task_queue, **limits)

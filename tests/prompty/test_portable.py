@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agents import Agent
+from perdure.agents import Agent, loaded_from
 from perdure.errors import ConfigurationError, LoadError
 from perdure.prompty.load import load_dict
 from perdure.prompty.portable import agent_to_dict, portable, resolve_environment
@@ -166,7 +166,7 @@ def test_an_agent_that_was_built_by_hand() -> None:
 def test_copies_keep_their_references(duplicate: Any) -> None:
     agent = duplicate(load_dict(DATA, base_dir="/somewhere"))
     assert fields(portable(agent)) == fields(portable(load_dict(DATA)))
-    assert agent._base_dir == portable(agent)._base_dir == "/somewhere"
+    assert loaded_from(agent).base_dir == loaded_from(portable(agent)).base_dir == "/somewhere"
 
 
 def test_a_client_without_the_keys_can_load(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from perdure.agents import Agent
+from perdure.agents import Agent, with_others
 from perdure.client import session
 from perdure.errors import RunError
 from perdure.prompty.load import load_dict
@@ -72,7 +72,7 @@ async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: S
     model = scripted([asks(call("helper")), says("done")])
     child = scripted_agent(model, [{"name": "t", "kind": "mcp", "options": {"command": "sh"}}])
     agent = scripted_agent(model, [{"name": "helper", "kind": "prompty", "path": "helper.prompty", "mode": "agentic"}])
-    agent._others = {"helper.prompty": child}
+    agent = with_others(agent, {"helper.prompty": child})
     async with stage.worker(limits=SAFE):
         result = await (await stage.start(agent)).result()
     [told] = [message.text for message in result.messages if message.role == "tool"]

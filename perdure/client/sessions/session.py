@@ -13,7 +13,7 @@ from typing import Any, Generic, Literal
 from temporalio.client import Client, WorkflowExecutionStatus
 from typing_extensions import TypeVar
 
-from ...agents import Agent
+from ...agents import Agent, loaded_from
 from ...argument_types import options_of, require
 from ...errors import RenderError, RunNotFound
 from ...events import RunEvent
@@ -160,7 +160,7 @@ def session(
         raise ValueError(f"idle_timeout={idle_timeout!r}: expected seconds above 0 and up to {MAX_SECONDS}, or None")
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
     if output_type is None and isinstance(agent, Agent):
-        output_type = agent._output_type
+        output_type = loaded_from(agent).output_type
     made = _Made(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
     return Session(with_converter(client), id, made, patience=patience, output_type=output_type)
 

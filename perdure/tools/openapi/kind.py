@@ -14,6 +14,7 @@ from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
+from ...agents import loaded_from
 from ...declared_tools import Connection, OpenApiTool, Tool
 from ...errors import LoadError
 from ...messages import ToolResult
@@ -210,7 +211,7 @@ class OpenApiKind(ToolKind):
             return from_text(tool.recorded)
         if is_url(specification):
             return await offered_at(specification, options, self._http, await self._keys_for(specification, connection))
-        folder = asking.agent._base_dir or asking.prompt_root
+        folder = loaded_from(asking.agent).base_dir or asking.prompt_root
         if folder is None:
             raise SpecificationError(
                 f"there was no file {specification!r} beside the agent's file where the run was started, and this "

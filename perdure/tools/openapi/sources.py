@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from ...agents import Agent
+from ...agents import Agent, loaded_from
 from ...arguments import Place, deeper_than
 from ...declared_tools import OpenApiTool
 from ...errors import LoadError
@@ -125,11 +125,12 @@ def with_specifications(agent: Agent) -> Agent:
 
 
 def _recorded(tool: OpenApiTool, agent: Agent) -> OpenApiTool:
-    path, folder = tool.specification or "", agent._base_dir
+    known = loaded_from(agent)
+    path, folder = tool.specification or "", known.base_dir
     if tool.recorded or not path or folder is None or is_url(path) or any(option_problems(tool.options)):
         return tool
     try:
-        roots = [Path(folder).resolve(), *(Path(root).resolve() for root in agent._file_roots)]
+        roots = [Path(folder).resolve(), *(Path(root).resolve() for root in known.roots)]
         if not contained_path(path, Path(folder), roots).exists():
             return tool
         offered = offered_in_file(path, Path(folder), tool.options or {}, roots)

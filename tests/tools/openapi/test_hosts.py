@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from perdure.agents import Agent
+from perdure.agents import Agent, LoadedAgent
 from perdure.declared_tools import Connection, OpenApiTool
 from perdure.errors import LoadError
 from perdure.tools.kind import Asking, ToolOfferError
@@ -175,8 +175,8 @@ async def test_files_outside_the_folder(kind: OpenApiKind, tmp_path: Path, place
     (folder / "deep").mkdir(parents=True)
     (folder / "link.yaml").symlink_to(tmp_path / "outside.yaml")
     place = place.replace("ABSOLUTE", str(tmp_path / "outside.yaml"))
-    agent = Agent(name="a", tools=[OpenApiTool(name="api", specification=place)])
-    agent._base_dir = str(folder)
+    declared = Agent(name="a", tools=[OpenApiTool(name="api", specification=place)])
+    agent = LoadedAgent.of(declared, base_dir=str(folder))
     with pytest.raises(LoadError, match="resolves outside allowed roots"):
         with_specifications(agent)
     with pytest.raises(ToolOfferError, match="resolves outside allowed roots"):
