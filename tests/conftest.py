@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import sys
-import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import ExitStack
-from typing import TypeVar
 
 import pytest
 from temporalio.client import Client
@@ -23,28 +20,19 @@ from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 from perdure.worker_limits import OPEN
 
-from .browser import browser as browser
-from .browser import page as page
-from .cli.commands import forker
-from .workflows.stage import Stage
-
-T = TypeVar("T")
+from .support.browser import browser as browser
+from .support.browser import page as page
+from .support.command_line import cli as cli
+from .support.command_line import embedded as embedded
+from .support.command_line import tmux as tmux
+from .support.commands import forker
+from .support.stage import Stage
 
 os.environ.update(OPEN.as_environment())
 """The agents of the tests are the tests' own; those of limits say others."""
 
 SHORT_RETENTION = ('system.namespaceMinRetentionLocal="1s"', 'history.retentionTimerJitterDuration="0s"')
 """Dynamic configuration of a server that takes a retention of less than an hour, and keeps to it."""
-
-
-async def wait_for(probe: Callable[[], Awaitable[T]], *, timeout: float = 20.0, every: float = 0.02) -> T:
-    """The first truthy value that `probe` gives; fails the test after `timeout` seconds without one."""
-    deadline = time.monotonic() + timeout
-    while not (value := await probe()):
-        if time.monotonic() > deadline:
-            raise AssertionError(f"{probe!r} gave {value!r} for {timeout} s")
-        await asyncio.sleep(every)
-    return value
 
 
 @pytest.fixture(scope="session")

@@ -15,8 +15,8 @@ from perdure.events import RunEvent
 from perdure.messages import ToolCall, Usage
 from perdure.testing import asks, call, says
 
-from .loop.random_runs import RandomRun, Script, scripts
-from .loop.stage import Stage, fails
+from .support.loop_stage import Stage, fails
+from .support.random_runs import RandomRun, Script, scripts
 
 DOCS = Path(__file__).parents[1] / "docs" / "events.md"
 ADAPTERS: dict[str, TypeAdapter[Any]] = {type: TypeAdapter(kind) for type, kind in EVENT_DATA.items()}

@@ -14,7 +14,7 @@ from perdure.messages import Message
 from perdure.testing import asks, call, says
 from perdure.tools.context import ToolContext
 
-from .loop.stage import Stage
+from .support.loop_stage import Stage
 
 HELLO = [Message.system("Be brief."), Message.user("Hi")]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.workflows.workers import Nursery
+from ..support.workers import Nursery
 
 HERE = Path(__file__).parent
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from ..long_runs.cold_workers import check_cold_runs
+from ..support.cold_workers import check_cold_runs
 
 pytestmark = [pytest.mark.chaos, pytest.mark.timeout(1800)]
 

@@ -11,9 +11,10 @@ import pytest
 from temporalio.client import Client
 
 from perdure.testing import ScriptedModel
-from tests.workflows.effects_once import Crowd, check, conversation, ledger, results
-from tests.workflows.kinds_once import KINDS, play
-from tests.workflows.workers import Nursery
+
+from ..support.effects_once import Crowd, check, conversation, ledger, results
+from ..support.kinds_once import KINDS, play
+from ..support.workers import Nursery
 
 RUNS, AT_ONCE = 200, 25
 

@@ -12,10 +12,11 @@ import pytest
 from temporalio.client import Client
 
 from perdure.testing import ScriptedModel, ScriptedReply
-from tests.workflows.agents import scripted_agent
-from tests.workflows.dev_server import DevServer
-from tests.workflows.kills import Scene, conversation
-from tests.workflows.workers import Nursery
+
+from ..support.agents import scripted_agent
+from ..support.dev_server import DevServer
+from ..support.kills import Scene, conversation
+from ..support.workers import Nursery
 
 RUNS = 12
 WORKERS = 3

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from temporalio.client import Client
 
-from tests.loop.vectors import VectorCase, check, load_run_vectors
-from tests.workflows.agents import WIRES
-from tests.workflows.vector_kills import KilledVector, vector_killed
-from tests.workflows.workers import Nursery
+from ..support.agents import WIRES
+from ..support.run_vectors import VectorCase, check, load_run_vectors
+from ..support.vector_kills import KilledVector, vector_killed
+from ..support.workers import Nursery
 
 AT_ONCE = 6
 RESUME_SECONDS = 10.0

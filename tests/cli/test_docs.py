@@ -14,7 +14,7 @@ import pytest
 from perdure.cli.app import ENTRIES, Entry, load_command
 from perdure.cli.entry import run
 
-from .conftest import Cli
+from ..support.command_line import Cli
 
 ROOT = Path(__file__).parents[2]
 

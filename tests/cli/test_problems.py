@@ -12,7 +12,7 @@ import pytest
 from perdure.cli.entry import run
 from perdure.cli.run import telling_if_interrupted
 
-from .conftest import AGENT, Cli
+from ..support.command_line import AGENT, Cli
 
 ANN = ("--input", "person=Ann")
 

@@ -9,7 +9,7 @@ import uuid
 
 from temporalio.client import Client, WorkflowExecutionStatus
 
-from .conftest import Cli
+from ..support.command_line import Cli
 
 AGES = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script")
 

@@ -11,7 +11,7 @@ import pytest
 from perdure.cli.problems import UsageProblem
 from perdure.cli.schedule import _interval
 
-from .conftest import Cli
+from ..support.command_line import Cli
 
 
 async def test_a_schedule_is_made_and_deleted(cli: Cli) -> None:

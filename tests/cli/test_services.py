@@ -6,7 +6,7 @@ import signal
 import uuid
 from pathlib import Path
 
-from .conftest import AGENT, Cli
+from ..support.command_line import AGENT, Cli
 
 PERSON = ("--input", "person=Ann")
 

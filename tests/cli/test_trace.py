@@ -10,12 +10,12 @@ import pytest
 
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from tests.trace.receiver import receive
-from tests.trace.test_sending import collector
-from tests.workflows.agents import scripted_agent
-from tests.workflows.stage import Stage
 
-from .conftest import Cli
+from ..support.agents import scripted_agent
+from ..support.command_line import Cli
+from ..support.otlp_receiver import receive
+from ..support.stage import Stage
+from ..trace.test_environment_sending import collector
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY, PASSWORD = "sk-test1234567890abcdef", "hunter2 hunter2"

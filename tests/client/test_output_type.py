@@ -12,7 +12,8 @@ import perdure
 from perdure.client import session, start_run
 from perdure.testing import ScriptedModel, run_in_process, says
 from perdure.worker import create_worker
-from tests.workflows.agents import QUESTION, scripted_agent
+
+from ..support.agents import QUESTION, scripted_agent
 
 
 class Place(BaseModel):

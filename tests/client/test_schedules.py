@@ -31,10 +31,11 @@ from perdure.payloads.encryption.keys import new_key
 from perdure.protocol.search_attributes import AGENT, ORIGIN, TENANT
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
-from tests.conftest import wait_for
-from tests.workflows.agents import QUESTION, scripted_agent
-from tests.workflows.stage import Stage
-from tests.workflows.test_encryption import texts_in, with_key
+
+from ..runs.test_encryption import texts_in, with_key
+from ..support.agents import QUESTION, scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 MONDAYS = "0 7 * * 1"

@@ -16,7 +16,7 @@ from perdure.prompty.check.check import check
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.testing.script import Script
 
-from ..workflows.stage import Stage
+from ..support.stage import Stage
 
 FILES = sorted(write_agent_file.EXAMPLES.glob("*.prompty"))
 PROVIDERS = sorted(write_agent_file.EXAMPLES.glob("providers/*.prompty"))

@@ -21,8 +21,8 @@ from perdure.tools import clear_tools
 from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
-from ..conftest import wait_for
-from ..workflows.stage import Stage, replay_run
+from ..support.stage import Stage, replay_run
+from ..support.waiting import wait_for
 
 REPOSITORY = Path(__file__).parents[2]
 EXAMPLE = REPOSITORY / "examples" / "help_desk"

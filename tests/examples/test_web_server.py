@@ -19,7 +19,7 @@ from perdure.tools import clear_tools
 from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
-from ..conftest import wait_for
+from ..support.waiting import wait_for
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "examples" / "web_server"

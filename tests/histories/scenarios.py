@@ -21,12 +21,13 @@ from perdure.providers.prompted.call import FINAL
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import Asking, KindCall, Offering, ToolKind, tool
-from tests.conftest import wait_for
-from tests.kinds.foreign_tools import activity as foreign_activity
-from tests.kinds.foreign_tools import workflow as foreign_workflow
-from tests.workflows.agents import scripted_agent
-from tests.workflows.gates import Gate
-from tests.workflows.stage import Stage
+
+from ..support.agents import scripted_agent
+from ..support.foreign_tools import activity as foreign_activity
+from ..support.foreign_tools import workflow as foreign_workflow
+from ..support.gates import Gate
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Play = Callable[["Scene"], Awaitable[RunHandle]]
 SCENARIOS: dict[str, Play] = {}

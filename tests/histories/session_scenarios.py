@@ -10,7 +10,8 @@ from temporalio.client import Client, WorkflowHistory
 from perdure import GuardrailResult, Guardrails
 from perdure.messages import Message
 from perdure.testing import ScriptedModel
-from tests.workflows.sessions import SessionStage, setup_of, talk
+
+from ..support.sessions import SessionStage, setup_of, talk
 
 Play = Callable[[Client, str], Awaitable[SessionStage]]
 SESSION_SCENARIOS: dict[str, Play] = {}

@@ -20,9 +20,9 @@ from perdure.settings.values import Settings
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
-from ..workflows.agents import scripted_agent
-from ..workflows.gates import Gate
-from ..workflows.stage import Stage
+from ..support.agents import scripted_agent
+from ..support.gates import Gate
+from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 FIELDS: dict[str, list[str]] = {

@@ -8,9 +8,9 @@ from collections.abc import AsyncIterator
 import pytest
 from temporalio.testing import WorkflowEnvironment
 
-from ..needs import lacking
-from .remote_weather import KilledWeather
-from .typescript_worker import TypeScript, node_modules
+from ..support.needs import lacking
+from ..support.remote_weather import KilledWeather
+from ..support.typescript_worker import TypeScript, node_modules
 
 
 @pytest.fixture(scope="session")

@@ -19,15 +19,15 @@ from temporalio.client import Client
 from perdure import RunCancelled, RunError
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
-from tests.conftest import wait_for
-from tests.tools.a2a import odd
-from tests.tools.a2a.agents import Later, RemoteAgent, served
-from tests.workflows.agents import scripted_agent
-from tests.workflows.stage import Stage
-from tests.workflows.worker_process import WorkerJob
-from tests.workflows.workers import Nursery
 
-from .remote_weather import KilledWeather, asking, has_told, tool_texts, weather
+from ..support import a2a_odd as odd
+from ..support.a2a_agents import Later, RemoteAgent, served
+from ..support.agents import scripted_agent
+from ..support.remote_weather import KilledWeather, asking, has_told, tool_texts, weather
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+from ..support.worker_process import WorkerJob
+from ..support.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "a-very-secret-key-of-the-office"
@@ -144,7 +144,7 @@ def test_the_package_is_an_extra() -> None:
 import asyncio, sys
 sys.modules["a2a"] = None
 from perdure.tools import ToolOfferError
-from tests.tools.a2a.calls import agent_with, offered
+from tests.support.a2a_calls import agent_with, offered
 try:
     asyncio.run(offered(agent_with("http://127.0.0.1:9")))
 except ToolOfferError as error:

@@ -16,10 +16,10 @@ from perdure.testing.script import Script
 from perdure.tool_calls import Approval, PendingApproval
 from perdure.tools import tool
 
-from ..conftest import wait_for
-from ..loop.stage import Stage as Loop
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
+from ..support.agents import scripted_agent
+from ..support.loop_stage import Stage as Loop
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 ASK = {"name": "ask_user", "kind": "builtin"}

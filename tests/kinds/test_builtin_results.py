@@ -16,11 +16,11 @@ from perdure.prompty.load import load
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
-from ..workflows.test_tool_results import words
-from . import foreign_tools as foreign
-from .families import calls, family_script, write_agent
+from ..runs.test_tool_results import words
+from ..support import foreign_tools as foreign
+from ..support.agents import scripted_agent
+from ..support.families import calls, family_script, write_agent
+from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 LONG = words(200_000)

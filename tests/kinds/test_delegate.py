@@ -15,17 +15,17 @@ from perdure.messages import Message
 from perdure.settings.child_agents import DELEGATE
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
-from tests.conftest import wait_for
-from tests.tools.a2a.agents import RemoteAgent, served
-from tests.tools.delegate.peers import KAOS_CARD, Peer
-from tests.workflows.agents import scripted_agent
-from tests.workflows.stage import Stage
-from tests.workflows.test_secrets import everything_recorded
-from tests.workflows.worker_process import WorkerJob
-from tests.workflows.workers import Nursery
 
-from .families import family_script, write_agent
-from .remote_weather import tool_texts
+from ..runs.test_secrets import everything_recorded
+from ..support.a2a_agents import RemoteAgent, served
+from ..support.agents import scripted_agent
+from ..support.families import family_script, write_agent
+from ..support.peers import KAOS_CARD, Peer
+from ..support.remote_weather import tool_texts
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+from ..support.worker_process import WorkerJob
+from ..support.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "the-very-secret-key-of-the-office"

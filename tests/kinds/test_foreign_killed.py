@@ -9,13 +9,13 @@ import pytest
 from temporalio.client import Client
 
 from perdure.client import get_run
-from tests.conftest import wait_for
-from tests.workflows.stage import Stage
-from tests.workflows.worker_process import WorkerJob
-from tests.workflows.workers import Nursery
 
-from .foreign_tools import Scripted, activity, answer_of, started, workflow
-from .typescript_worker import TypeScript
+from ..support.foreign_tools import Scripted, activity, answer_of, started, workflow
+from ..support.stage import Stage
+from ..support.typescript_worker import TypeScript
+from ..support.waiting import wait_for
+from ..support.worker_process import WorkerJob
+from ..support.workers import Nursery
 
 
 async def lines(log: Path) -> list[str]:

@@ -17,11 +17,11 @@ from temporalio.exceptions import ApplicationError
 from temporalio.worker import UnsandboxedWorkflowRunner, Worker
 
 from perdure.errors import RunCancelled, RunError
-from tests.conftest import wait_for
-from tests.workflows.stage import Stage
 
-from . import foreign_tools as tools
-from .foreign_tools import Scripted, answer, started
+from ..support import foreign_tools as tools
+from ..support.foreign_tools import Scripted, answer, started
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 
 class Sealed(PayloadCodec):

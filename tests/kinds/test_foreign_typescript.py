@@ -17,11 +17,20 @@ from temporalio.exceptions import CancelledError
 from perdure.client import get_run
 from perdure.errors import RunCancelled
 from perdure.testing import ScriptedReply, asks, call, says
-from tests.conftest import wait_for
-from tests.workflows.stage import Stage
 
-from .foreign_tools import Scripted, activity, agent_with, answer, answer_of, is_at_last_link, started, workflow
-from .typescript_worker import TypeScript
+from ..support.foreign_tools import (
+    Scripted,
+    activity,
+    agent_with,
+    answer,
+    answer_of,
+    is_at_last_link,
+    started,
+    workflow,
+)
+from ..support.stage import Stage
+from ..support.typescript_worker import TypeScript
+from ..support.waiting import wait_for
 
 ABROAD = "typescript"
 SCHEMA = Path(__file__).parents[2] / "docs" / "agent-run.schema.json"

@@ -23,14 +23,15 @@ from perdure.client import RunHandle
 from perdure.protocol.outcome import RunResult
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from tests.conftest import wait_for
-from tests.tools.mcp.hosts import serving
-from tests.tools.mcp.server import make_server
-from tests.tools.mcp.stage import is_alive, on_http, on_stdio
-from tests.workflows.agents import scripted_agent
-from tests.workflows.stage import Stage
-from tests.workflows.worker_process import WorkerJob
-from tests.workflows.workers import Nursery
+
+from ..support.agents import scripted_agent
+from ..support.hosts import serving
+from ..support.mcp_server import make_server
+from ..support.mcp_stage import is_alive, on_http, on_stdio
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+from ..support.worker_process import WorkerJob
+from ..support.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
 KEY = "a-very-secret-key-of-the-office"

@@ -18,14 +18,14 @@ from perdure.prompty.load import load
 from perdure.protocol.outcome import RunResult
 from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from tests.conftest import wait_for
-from tests.workflows.agents import scripted_agent
-from tests.workflows.stage import Stage
-from tests.workflows.test_secrets import everything_recorded
-from tests.workflows.worker_process import WorkerJob
-from tests.workflows.workers import Nursery
 
-from .openapi_service import KEY, PIXEL, Service, served
+from ..runs.test_secrets import everything_recorded
+from ..support.agents import scripted_agent
+from ..support.openapi_service import KEY, PIXEL, Service, served
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+from ..support.worker_process import WorkerJob
+from ..support.workers import Nursery
 
 Scripted = Callable[[Script], ScriptedModel]
 

@@ -12,9 +12,9 @@ from perdure.prompty.check.check import check
 from perdure.prompty.load import load
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
-from tests.workflows.stage import Stage
 
-from .openapi_service import served
+from ..support.openapi_service import served
+from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 PAGE = (Path(__file__).parents[2] / "docs" / "tools-openapi.md").read_text(encoding="utf-8")

@@ -22,8 +22,8 @@ from perdure.tools import Asking, KindCall, Offering, ToolKind, ToolOfferError
 from perdure.tools.kind import ENTRY_POINT_GROUP, Kinds
 from perdure.worker import create_worker
 
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 PAGE = (Path(__file__).parents[2] / "docs" / "tool-kinds.md").read_text(encoding="utf-8")

@@ -27,11 +27,11 @@ from perdure.protocol.search_attributes import ORIGIN
 from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
-from ..conftest import wait_for
-from ..workflows.agents import scripted_agent
-from ..workflows.gates import Gate
-from ..workflows.stage import Stage
-from .families import calls, family_script, takes, write_agent
+from ..support.agents import scripted_agent
+from ..support.families import calls, family_script, takes, write_agent
+from ..support.gates import Gate
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 

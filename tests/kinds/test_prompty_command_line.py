@@ -15,10 +15,10 @@ from perdure.protocol.outcome import RunStatus
 from perdure.testing import ScriptedModel, asks, call, run_in_process, says
 from perdure.testing.script import Script
 
-from ..cli.conftest import Cli, clean_environment
-from ..conftest import wait_for
-from ..workflows.stage import Stage
-from .families import calls, family_script, write_agent
+from ..support.command_line import Cli, clean_environment
+from ..support.families import calls, family_script, write_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 DOCS = Path(__file__).parents[2] / "docs" / "sub-agents.md"

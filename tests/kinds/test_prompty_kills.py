@@ -12,11 +12,11 @@ from perdure.protocol.outcome import RunStatus
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
-from ..conftest import wait_for
-from ..workflows.stage import Stage
-from ..workflows.worker_process import WorkerJob
-from ..workflows.workers import Nursery, count
-from .families import calls, family_script, write_agent
+from ..support.families import calls, family_script, write_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+from ..support.worker_process import WorkerJob
+from ..support.workers import Nursery, count
 
 Scripted = Callable[[Script], ScriptedModel]
 STEP = {"name": "step", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}

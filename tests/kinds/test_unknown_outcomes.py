@@ -17,14 +17,15 @@ from temporalio.worker import Worker
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import KindCall, Offering, OutcomeUnknown, ToolKind
-from tests.tools.a2a import odd
-from tests.tools.a2a.agents import served
-from tests.tools.delegate.peers import Peer
-from tests.tools.mcp.test_http import Scripted as McpServer
-from tests.tools.openapi.raw_server import ok, raw_server
-from tests.tools.openapi.specs import one
-from tests.workflows.agents import scripted_agent
-from tests.workflows.stage import Stage
+
+from ..support import a2a_odd as odd
+from ..support.a2a_agents import served
+from ..support.agents import scripted_agent
+from ..support.openapi_specs import one
+from ..support.peers import Peer
+from ..support.raw_server import ok, raw_server
+from ..support.stage import Stage
+from ..tools.mcp.test_http import Scripted as McpServer
 
 Scripted = Callable[[Script], ScriptedModel]
 ONCE = {"retries": 1, "idempotent": False}

@@ -12,7 +12,7 @@ from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
 
-from ..workflows.stage import Stage
+from ..support.stage import Stage
 
 SHORT_HISTORY = "limit.historyCount.suggestContinueAsNew=40"
 """About three iterations with one tool call each."""

@@ -13,8 +13,8 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 ROUNDS = 7

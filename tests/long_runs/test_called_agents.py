@@ -13,10 +13,10 @@ from perdure.prompty.load import load
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
-from ..conftest import wait_for
-from ..kinds.families import calls, family_script, write_agent
-from ..workflows.stage import Stage
-from .comparison import links
+from ..support.comparison import links
+from ..support.families import calls, family_script, write_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 SHOUT = {"name": "shout", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}

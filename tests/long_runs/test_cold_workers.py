@@ -6,7 +6,7 @@ from pathlib import Path
 
 from temporalio.testing import WorkflowEnvironment
 
-from .cold_workers import check_cold_runs
+from ..support.cold_workers import check_cold_runs
 
 
 async def test_forty_rounds_over_workers_that_forget_and_die(

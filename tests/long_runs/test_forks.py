@@ -14,10 +14,10 @@ from perdure.protocol import activities
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 
-from ..export.test_export import conversation, lines_of
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
-from .comparison import activity_types, fingerprints, links
+from ..client.test_export import conversation, lines_of
+from ..support.agents import scripted_agent
+from ..support.comparison import activity_types, fingerprints, links
+from ..support.stage import Stage
 from .test_large_conversations import read, rounds
 from .test_nothing_is_lost import forget
 

@@ -15,9 +15,9 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 
-from ..workflows.agents import QUESTION, scripted_agent
-from ..workflows.stage import Stage
-from .comparison import activity_types, fingerprints, links, run_in_process, without_clock
+from ..support.agents import QUESTION, scripted_agent
+from ..support.comparison import activity_types, fingerprints, links, run_in_process, without_clock
+from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 

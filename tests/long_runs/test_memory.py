@@ -15,9 +15,9 @@ from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
 from perdure.worker import PerdurePlugin
 
-from ..conftest import wait_for
-from ..workflows.agents import QUESTION, scripted_agent
-from ..workflows.stage import Stage
+from ..support.agents import QUESTION, scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 KIB = 1024

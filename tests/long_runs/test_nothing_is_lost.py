@@ -21,10 +21,10 @@ from perdure.testing.script import Script
 from perdure.tools import tool
 from perdure.tools.context import ToolContext
 
-from ..conftest import wait_for
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
-from .comparison import fingerprints, links, run_in_process, without_clock
+from ..support.agents import scripted_agent
+from ..support.comparison import fingerprints, links, run_in_process, without_clock
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 

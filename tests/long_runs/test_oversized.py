@@ -16,9 +16,9 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
 
-from ..workflows.agents import QUESTION, scripted_agent
-from ..workflows.stage import Stage
-from .comparison import links
+from ..support.agents import QUESTION, scripted_agent
+from ..support.comparison import links
+from ..support.stage import Stage
 from .test_large_conversations import noise
 
 Scripted = Callable[[Script], ScriptedModel]

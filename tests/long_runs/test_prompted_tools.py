@@ -9,10 +9,10 @@ from perdure.protocol.run import Carried
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
 
-from ..workflows.agents import scripted_agent
-from ..workflows.prompted import ECHO, echo, two_phases, without_tools
-from ..workflows.stage import Stage
-from .comparison import links
+from ..support.agents import scripted_agent
+from ..support.comparison import links
+from ..support.prompted import ECHO, echo, two_phases, without_tools
+from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
 

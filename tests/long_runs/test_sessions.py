@@ -10,7 +10,7 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call
 from perdure.testing.script import Script
 
-from ..workflows.sessions import SessionStage, setup_of, shown, talk
+from ..support.sessions import SessionStage, setup_of, shown, talk
 
 Scripted = Callable[[Script], ScriptedModel]
 ROUNDS = 8

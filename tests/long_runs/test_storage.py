@@ -17,10 +17,10 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tools import tool
 
-from ..conftest import wait_for
-from ..workflows.agents import QUESTION, scripted_agent
-from ..workflows.stage import Stage
-from .comparison import fingerprints, links, run_in_process
+from ..support.agents import QUESTION, scripted_agent
+from ..support.comparison import fingerprints, links, run_in_process
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 from .test_large_conversations import noise
 
 Scripted = Callable[[Script], ScriptedModel]

@@ -13,9 +13,9 @@ from perdure.errors import ConfigurationError
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
 from perdure.testing.script import Script
 
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
-from .comparison import links
+from ..support.agents import scripted_agent
+from ..support.comparison import links
+from ..support.stage import Stage
 from .test_large_conversations import noise
 from .test_storage import files, storing_client
 

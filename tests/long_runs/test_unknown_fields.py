@@ -18,9 +18,9 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tool_calls import ToolSpec
 
-from ..protocol.unknown_fields import places_without, with_unknown_fields
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.unknown_fields import places_without, with_unknown_fields
 
 Scripted = Callable[[Script], ScriptedModel]
 

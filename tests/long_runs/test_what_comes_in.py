@@ -19,10 +19,10 @@ from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.testing.script import Script, ScriptedRequest
 from perdure.tools import tool
 
-from ..conftest import wait_for
-from ..workflows.agents import scripted_agent
-from ..workflows.stage import Stage
-from .comparison import links
+from ..support.agents import scripted_agent
+from ..support.comparison import links
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 from .test_large_conversations import noise
 
 Scripted = Callable[[Script], ScriptedModel]

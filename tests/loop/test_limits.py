@@ -10,7 +10,7 @@ from perdure.errors import LimitExceededError, MaxIterationsError, RunError
 from perdure.loop.limits import PARTIAL_TEXT
 from perdure.testing import asks, call, says
 
-from .stage import Stage, Step, fails
+from ..support.loop_stage import Stage, Step, fails
 
 
 def rounds(count: int, *, text: str = "", tokens: int = 0) -> list[Step]:

@@ -9,7 +9,7 @@ import pytest
 
 from perdure.providers import clear_connections, close_clients
 
-from .recorded_server import RecordedServer, recorded_server
+from ..support.recorded_server import RecordedServer, recorded_server
 
 RECORDINGS = Path(__file__).parent / "recordings"
 

@@ -14,9 +14,9 @@ from perdure.errors import ModelError
 from perdure.providers import provider_for
 from perdure.providers.azure import _credential
 
-from .agents import agent
+from ..support.recorded_server import Received, Recorded, RecordedServer
+from ..support.wire_agents import agent
 from .conftest import recording
-from .recorded_server import Received, Recorded, RecordedServer
 
 CHAT, RESPONSES = ("azure", "chat"), ("azure", "responses")
 DATED = {"apiVersion": "2024-10-21", "apiKey": "k"}

@@ -12,9 +12,9 @@ from perdure.errors import ModelError
 from perdure.providers import close_clients, get_connection, provider_for, register_connection
 from perdure.providers.sdks import OPENAI_KEY
 
-from .agents import ANTHROPIC, APIS, CHAT, agent
+from ..support.recorded_server import Recorded, RecordedServer, recorded_server
+from ..support.wire_agents import ANTHROPIC, APIS, CHAT, agent
 from .conftest import recording
-from .recorded_server import Recorded, RecordedServer, recorded_server
 
 Api = tuple[str, str]
 VARIABLES = (

@@ -17,7 +17,7 @@ from perdure.messages import ImagePart, Message, TextPart, ToolCall
 from perdure.providers.memo import Memo, Unchanging, encode
 from perdure.providers.registry import provider_for
 
-from .agents import ANTHROPIC, APIS, CHAT, agent
+from ..support.wire_agents import ANTHROPIC, APIS, CHAT, agent
 
 JSON = st.recursive(
     st.none()

@@ -15,7 +15,7 @@ from perdure.providers.anthropic import AnthropicMessages
 from perdure.providers.openai_chat import OpenAIChat
 from perdure.providers.openai_responses import OpenAIResponses
 
-from .agents import CHAT, agent
+from ..support.wire_agents import CHAT, agent
 
 ADDED = """
 from perdure.providers import Provider

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from graphlib import TopologicalSorter
 from typing import Any
 
-from tests.repository.house import FRONT_DOOR, LAYERS, imports_inside, layer_of, modules, room_of
+from .house import FRONT_DOOR, LAYERS, imports_inside, layer_of, modules, room_of
 
 LIBRARIES = (
     "a2a.client",

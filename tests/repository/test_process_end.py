@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from ..cli.conftest import Cli
+from ..support.command_line import Cli
 
 AT_ONCE = 4
 COMMAND = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "-i", "person=Ann", "-q")

@@ -22,11 +22,11 @@ from perdure.testing import Diverged, RecordedRun, ScriptedModel, asks, call, re
 from perdure.testing.script import Script
 from perdure.testing.server import with_script
 from perdure.tools import tool
-from tests.workflows.agents import scripted_agent
-from tests.workflows.prompted import two_phases, without_tools
-from tests.workflows.stage import Stage
 
-from .test_documented_tests import AGENT, RECORDED, TOOLS
+from ..support.agents import scripted_agent
+from ..support.prompted import two_phases, without_tools
+from ..support.stage import Stage
+from .test_in_process_documented import AGENT, RECORDED, TOOLS
 
 Scripted = Callable[[Script], ScriptedModel]
 

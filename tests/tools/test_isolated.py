@@ -21,10 +21,10 @@ from perdure.tools import clear_tools
 from perdure.tools.context import ToolContext
 from perdure.tools.dispatch import ToolBox
 from perdure.tools.handlers import load_tools
-from tests.conftest import wait_for
-from tests.tools.mcp.stage import is_alive
 
-from .isolated_functions import Database, behave, query, tell
+from ..support.isolated_functions import Database, behave, query, tell
+from ..support.mcp_stage import is_alive
+from ..support.waiting import wait_for
 
 AGENT = Agent.model_validate({"tools": [{"name": name} for name in ("behave", "tell", "query", "shout")]})
 

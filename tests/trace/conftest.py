@@ -11,7 +11,8 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
-from tests.histories.record import SHORT_HISTORY
+
+from ..histories.record import SHORT_HISTORY
 
 
 @pytest.fixture(scope="module")

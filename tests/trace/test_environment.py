@@ -18,13 +18,13 @@ from temporalio.testing import WorkflowEnvironment
 from perdure.client import start_run
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.trace.environment import ENDPOINTS, exporting, wants_traces
-from tests.cli.conftest import Cli, clean_environment
-from tests.conftest import wait_for
-from tests.workflows.agents import QUESTION, scripted_agent
-from tests.workflows.stage import Stage
 
-from .test_sending import Collector, collector
-from .tracing import REBUILT_ONLY, names, span_id
+from ..support.agents import QUESTION, scripted_agent
+from ..support.command_line import Cli, clean_environment
+from ..support.stage import Stage
+from ..support.tracing import REBUILT_ONLY, names, span_id
+from ..support.waiting import wait_for
+from .test_environment_sending import Collector, collector
 
 TOOLS = """
 import time

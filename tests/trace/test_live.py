@@ -21,9 +21,9 @@ from perdure.messages import Message
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.trace.content import CAPTURE
 from perdure.worker import create_worker
-from tests.workflows.agents import scripted_agent
 
-from .tracing import TracedStage, names, require_one_trace, span_id, trace_id
+from ..support.agents import scripted_agent
+from ..support.tracing import TracedStage, names, require_one_trace, span_id, trace_id
 
 LOOKS_SECRET = "sk-" + "abcdefghijklmnopqrstuvwx"
 

@@ -12,8 +12,8 @@ from opentelemetry.trace import Link, SpanContext, SpanKind
 
 from perdure.trace.otlp import to_otlp_json
 
-from .made import RESOURCE, SCOPE, START, Made, a_refund
-from .receiver import Received, receive
+from ..support.made_traces import RESOURCE, SCOPE, START, Made, a_refund
+from ..support.otlp_receiver import Received, receive
 
 
 def received(spans: list[ReadableSpan]) -> list[Received]:

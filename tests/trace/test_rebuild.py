@@ -23,13 +23,13 @@ from perdure.tools import tool
 from perdure.trace.describe import Describer
 from perdure.trace.rebuild import rebuilt_links
 from perdure.trace_ids import TraceIds
-from tests.conftest import wait_for
-from tests.histories.scenarios import SCENARIOS, Scene
-from tests.workflows.agents import scripted_agent
-from tests.workflows.gates import Gate
-from tests.workflows.stage import Stage
 
-from .tracing import names, outline, require_tree, span_id
+from ..histories.scenarios import SCENARIOS, Scene
+from ..support.agents import scripted_agent
+from ..support.gates import Gate
+from ..support.stage import Stage
+from ..support.tracing import names, outline, require_tree, span_id
+from ..support.waiting import wait_for
 
 
 @tool(needs_approval=True)

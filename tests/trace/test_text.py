@@ -7,7 +7,7 @@ import pytest
 from perdure.trace.describe import duration_text
 from perdure.trace.text import lines
 
-from .made import Made, a_refund
+from ..support.made_traces import Made, a_refund
 
 
 def test_the_tree_says_who_did_what_when() -> None:

@@ -20,9 +20,10 @@ from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from perdure.worker import metrics_runtime
 from perdure.worker.metrics import RUNS_WAITING, measuring, waiting_measured
-from tests.conftest import wait_for
-from tests.workflows.agents import scripted_agent
-from tests.workflows.stage import Stage
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 SAMPLE = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")

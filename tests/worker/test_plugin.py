@@ -20,7 +20,7 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.worker import PerdurePlugin, create_worker
 from perdure.worker.plugin import WORKER_DEFAULTS
 
-from ..workflows.agents import QUESTION, scripted_agent
+from ..support.agents import QUESTION, scripted_agent
 
 TEXT = " ".join(f"word{number}" for number in range(40))
 

@@ -1,1 +1,1 @@
-"""Runs through a real dev server: workers here or in processes of their own, the model scripted over HTTP."""
+"""The workflows, module by module; what happens to whole runs is in `tests/runs`."""

@@ -14,10 +14,10 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
-from tests.conftest import wait_for
 
-from .agents import declared, scripted_agent
-from .stage import Stage
+from ..support.agents import declared, scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 done: list[str] = []

@@ -12,9 +12,9 @@ from perdure.errors import RunCancelled
 from perdure.testing import ScriptedModel, says
 from perdure.testing.script import Script
 
-from ..conftest import wait_for
-from .agents import scripted_agent
-from .stage import Stage
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 OPTION = "perdure worker --tools MODULE:NAME"

@@ -20,9 +20,9 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.worker import PerdurePlugin, create_worker
 
-from ..conftest import wait_for
-from .agents import scripted_agent
-from .stage import Stage
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
 
 Scripted = Callable[[Script], ScriptedModel]
 FAST, SLOW = 1000.0, 0.1

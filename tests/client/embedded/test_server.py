@@ -20,9 +20,8 @@ from perdure.client.embedded.launch import end_of_log, running_server, serves
 from perdure.client.embedded.server import LocalServer
 from perdure.client.embedded.state import FileLock, is_locked
 from perdure.errors import ConfigurationError
-
-from ...cli.conftest import Cli, clean_environment
-from ...conftest import wait_for
+from tests.support.command_line import Cli, clean_environment
+from tests.support.waiting import wait_for
 
 USER = """
 import asyncio, sys

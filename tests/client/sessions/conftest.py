@@ -13,9 +13,9 @@ from temporalio.client import Client
 from perdure.agents import Agent
 from perdure.client import Session, session
 from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
-from tests.workflows.agents import scripted_agent
-from tests.workflows.gates import Gate
-from tests.workflows.stage import Stage
+from tests.support.agents import scripted_agent
+from tests.support.gates import Gate
+from tests.support.stage import Stage
 
 HOLD = "hold"
 """Whoever says it lets the run wait in a tool, until the gate opens."""

@@ -25,9 +25,9 @@ from perdure.protocol.activities import LOAD_PIECE
 from perdure.protocol.session import SessionInput, SessionStatus
 from perdure.testing import ScriptedModel
 from perdure.worker import create_worker
-from tests.conftest import wait_for
-from tests.workflows.agents import scripted_agent
-from tests.workflows.test_secrets import everything_recorded
+from tests.runs.test_secrets import everything_recorded
+from tests.support.agents import scripted_agent
+from tests.support.waiting import wait_for
 
 from .conftest import HOLD, Talk
 

@@ -17,8 +17,8 @@ from perdure.providers.prompted.call import (
 )
 from perdure.providers.registry import provider_for
 from perdure.testing.script import call
-from tests.providers.agents import APIS
-from tests.providers.agents import agent as wired
+from tests.support.wire_agents import APIS
+from tests.support.wire_agents import agent as wired
 
 TASK = [{"name": "task", "kind": "string", "required": True}]
 CALCULATOR = {

@@ -20,11 +20,10 @@ from starlette.routing import Route
 from perdure.tool_calls import ToolProgress
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import ToolOfferError
-from tests.conftest import wait_for
-
-from .hosts import serving
-from .server import make_server
-from .stage import ROOT, Tools, on_http
+from tests.support.hosts import serving
+from tests.support.mcp_server import make_server
+from tests.support.mcp_stage import ROOT, Tools, on_http
+from tests.support.waiting import wait_for
 
 SECRET = "s3cret-of-the-tests"
 HELLO = [{"name": "hello", "inputSchema": {"type": "object"}}]
@@ -303,7 +302,7 @@ async def test_a_key_is_not_carried_to_another_host() -> None:
 
 def test_without_the_package() -> None:
     code = (
-        "import asyncio, sys; sys.modules['mcp'] = None; from tests.tools.mcp.stage import Tools, on_http; "
+        "import asyncio, sys; sys.modules['mcp'] = None; from tests.support.mcp_stage import Tools, on_http; "
         "asyncio.run(Tools(on_http('http://localhost/mcp')).ask())"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, timeout=60)

@@ -16,9 +16,8 @@ from perdure.tool_calls import ToolProgress
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.mcp.kind import McpKind
-from tests.conftest import wait_for
-
-from .stage import Tools, is_alive, on_stdio
+from tests.support.mcp_stage import Tools, is_alive, on_stdio
+from tests.support.waiting import wait_for
 
 
 @pytest.fixture(scope="module")

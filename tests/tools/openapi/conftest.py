@@ -7,8 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from perdure.tools.openapi.kind import OpenApiKind
-
-from .raw_server import RawServer, raw_server
+from tests.support.raw_server import RawServer, raw_server
 
 
 @pytest.fixture

@@ -14,9 +14,8 @@ from perdure.prompty.portable import portable
 from perdure.tools.kind import ToolOfferError
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
-
-from .raw_server import RawServer, ok
-from .specs import BASE, executed, offered, one, request, tool_of
+from tests.support.openapi_specs import BASE, executed, offered, one, request, tool_of
+from tests.support.raw_server import RawServer, ok
 
 SCHEMES = {
     "header": {"type": "apiKey", "in": "header", "name": "X-Key"},

@@ -1,0 +1,117 @@
+"""The model that summarises what is dropped may be another provider's than the agent's (§13.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from signal import SIGTERM
+
+import pytest
+from temporalio.client import Client
+
+import perdure
+from perdure.agents import Agent
+from perdure.messages import Message
+from perdure.testing import InProcessRun, ScriptedModel, ScriptedReply, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.command_line import Cli
+from ..support.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+LONG = [Message.user("x" * 400) for _ in range(8)]
+SHORTER = """---
+name: shorter
+model:
+  id: short-model
+  provider: anthropic
+  apiType: chat
+  connection:
+    kind: key
+    endpoint: ${env:TEST_SHORT_ENDPOINT}
+    apiKey: ${env:TEST_SHORT_KEY}
+inputs:
+  conversation: {kind: string, required: true}
+---
+system:
+You summarise.
+
+user:
+{{conversation}}
+"""
+
+
+@pytest.fixture
+def summarist(scripted: Scripted, monkeypatch: pytest.MonkeyPatch) -> ScriptedModel:
+    model = scripted([says("They said x.")])
+    monkeypatch.setenv("TEST_SHORT_ENDPOINT", model.anthropic_endpoint)
+    monkeypatch.setenv("TEST_SHORT_KEY", "sk-short")
+    return model
+
+
+@pytest.fixture
+def compactor(tmp_path: Path, summarist: ScriptedModel) -> Path:
+    path = tmp_path / "shorter.prompty"
+    path.write_text(SHORTER)
+    return path
+
+
+def check(agents: ScriptedModel, summarist: ScriptedModel) -> None:
+    """The summary is asked of the one model, and sent to the other."""
+    assert [request.path for request in summarist.requests] == ["/v1/messages"]
+    assert [request.path for request in agents.requests] == ["/v1/chat/completions"]
+    assert summarist.requests[0].messages[-1].text.count("user: xxx") >= 2
+    assert agents.requests[0].messages[0].text == "[Context summary: They said x.]"
+
+
+@pytest.mark.parametrize("is_loaded", [False, True])
+async def test_on_a_worker(
+    stage: Stage, scripted: Scripted, summarist: ScriptedModel, compactor: Path, is_loaded: bool
+) -> None:
+    model = scripted([says("done")])
+    given = perdure.load(compactor) if is_loaded else compactor
+    async with stage.worker(compactors={"short": given}):
+        run = await stage.start(scripted_agent(model), LONG, context_budget=1000, compactor="short")
+        assert (await run.result()).output == "done"
+    check(model, summarist)
+
+
+async def test_in_one_call(client: Client, scripted: Scripted, summarist: ScriptedModel, compactor: Path) -> None:
+    model = scripted([says("done")])
+    options = {"messages": LONG, "context_budget": 1000, "compactor": compactor, "client": client}
+    assert await perdure.invoke_agent_async(scripted_agent(model), {}, **options) == "done"  # type: ignore[arg-type]
+    check(model, summarist)
+
+
+async def test_on_the_worker_of_a_command(
+    stage: Stage, cli: Cli, scripted: Scripted, summarist: ScriptedModel, compactor: Path
+) -> None:
+    cli.environment |= {"TEST_SHORT_ENDPOINT": summarist.anthropic_endpoint, "TEST_SHORT_KEY": "sk-short"}
+    model = scripted([says("done")])
+    worker = await cli.start("worker", "--compactor", str(compactor), "--task-queue", stage.task_queue)
+    run = await stage.start(scripted_agent(model), LONG, context_budget=1000, compactor="shorter")
+    assert (await run.result()).output == "done"
+    check(model, summarist)
+    assert (await worker.finish(SIGTERM)).code == 0
+
+
+async def test_a_file_that_is_none_is_refused(cli: Cli, tmp_path: Path) -> None:
+    refused = await cli("worker", "--compactor", str(tmp_path / "absent.prompty"))
+    assert refused.code == 2
+    assert "--compactor" in refused.stderr
+    assert "Prompty file not found" in refused.stderr.replace("\n", " ")
+
+
+async def test_in_this_process(scripted: Scripted, summarist: ScriptedModel, compactor: Path) -> None:
+    asked: list[str] = []
+
+    def model(agent: Agent, messages: list[Message]) -> ScriptedReply:
+        assert agent.model is not None
+        asked.append(agent.model.provider_key)
+        return says("They said x." if agent.name == "shorter" else "done")
+
+    options = perdure.RunOptions(context_budget=1000)
+    run = InProcessRun(scripted_agent(summarist), model=model, messages=LONG, options=options, compactor=compactor)
+    assert (await run.run()).messages[0].text == "[Context summary: They said x.]"
+    assert asked == ["anthropic", "openai"]

@@ -1,0 +1,272 @@
+"""A credential is named by its id in what is recorded, and its secret is sent to the provider and to tools alone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from starlette.requests import Request
+from starlette.responses import JSONResponse
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from perdure.activities.credentials import CredentialError, Credentials
+from perdure.agents import Agent
+from perdure.client import RunHandle
+from perdure.errors import ConfigurationError, RunError
+from perdure.prompty.load import load_dict
+from perdure.protocol.outcome import RunResult
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing.script import Script, ScriptedRequest
+from perdure.tools.user_loop import ThisLoop
+from perdure.worker import create_worker
+
+from ..runs.test_secrets import everything_said
+from ..support.agents import WIRES, scripted_agent
+from ..support.hosts import serving
+from ..support.mcp_server import make_server
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+
+Scripted = Callable[[Script], ScriptedModel]
+MODEL_SECRET, TOOL_SECRET = "the-models-own-word-7391", "pass/word+of the crm=0042"
+SECRETS = {"model": MODEL_SECRET, 42: TOOL_SECRET}
+KEY = "${credential:model}"
+
+
+def demanding(replies: list[ScriptedReply], secret: str = MODEL_SECRET) -> Script:
+    """A provider that answers to nobody without the secret, and repeats what it was sent instead."""
+
+    def reply(request: ScriptedRequest) -> ScriptedReply:
+        sent = request.headers.get("x-api-key") or request.headers.get("authorization", "").removeprefix("Bearer ")
+        if sent != secret:
+            return ScriptedReply(status=401, error={"error": {"message": f"no: {sent}", "type": "authentication"}})
+        return replies[request.step]
+
+    return reply
+
+
+def guarded(app: ASGIApp, seen: list[str]) -> ASGIApp:
+    """The server, for those who send the tool's secret."""
+
+    async def guard(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "http":
+            seen.append(Request(scope).headers.get("authorization", ""))
+            if seen[-1] != f"Bearer {TOOL_SECRET}":
+                return await JSONResponse({"error": seen[-1]}, 401)(scope, receive, send)
+        await app(scope, receive, send)
+
+    return guard
+
+
+def no_secret_in(said: str) -> bool:
+    return not any(secret in said or json.dumps(secret)[1:-1] in said for secret in (MODEL_SECRET, TOOL_SECRET))
+
+
+def tool_texts(result: RunResult[Any]) -> list[str]:
+    return [message.text for message in result.messages if message.role == "tool"]
+
+
+@pytest.mark.parametrize("wire", WIRES)
+async def test_the_provider_gets_the_secret_and_the_history_its_id(stage: Stage, scripted: Scripted, wire: str) -> None:
+    model = scripted(demanding([says(f"You sent {MODEL_SECRET}.")]))
+    async with stage.worker(credentials=SECRETS):
+        run = await stage.start(scripted_agent(model, wire=wire, api_key=KEY))
+        await run.result()
+    said = await everything_said(stage.client, run)
+    assert KEY in said
+    assert no_secret_in(said.replace(f"You sent {MODEL_SECRET}.", ""))
+
+
+async def test_octopus_servers_are_tools_with_a_bearer_token(stage: Stage, scripted: Scripted) -> None:
+    seen: list[str] = []
+    with serving(guarded(make_server().streamable_http_app(), seen)) as url:
+        servers = [
+            {"name": "crm", "baseUrl": f"{url}/mcp", "credentialId": 42, "timeoutMs": 20000, "toolFilter": ["echo"]},
+            {"name": "off", "baseUrl": "http://127.0.0.1:9/mcp", "credentialId": 7, "enabled": False},
+        ]
+        model = scripted(demanding([asks(call("echo", text=f"a {TOOL_SECRET}")), says("done")]))
+        data = scripted_agent(model, api_key=KEY).model_dump(by_alias=True, exclude_none=True)
+        agent = load_dict({**data, "metadata": {"octopus": {"mcpServers": servers}}})
+        async with stage.worker(credentials=SECRETS):
+            run = await stage.start(agent)
+            result = await run.result()
+    [offered] = model.requests[0].body["tools"]
+    assert offered["function"]["name"] == "echo"
+    assert set(seen) == {f"Bearer {TOOL_SECRET}"}
+    assert tool_texts(result) == ["a ${credential:42}"]
+    said = await everything_said(stage.client, run)
+    assert "${credential:42}" in said
+    asked = json.dumps({"text": f"a {TOOL_SECRET}"})
+    assert no_secret_in(said.replace(asked, "").replace(json.dumps(asked)[1:-1], "").replace(f"a {TOOL_SECRET}", ""))
+
+
+async def test_each_hook_is_asked_once_for_many_calls(stage: Stage, scripted: Scripted) -> None:
+    asked: list[str] = []
+
+    async def vault(id: str) -> str:
+        asked.append(id)
+        await asyncio.sleep(0)
+        return SECRETS[id]
+
+    def plain(id: str) -> str:
+        return SECRETS[id]
+
+    replies = [asks(call("note", text="x")), says("done")]
+    for source in (vault, plain):
+        model = scripted(demanding(replies))
+        async with stage.worker({"note": lambda text: text}, credentials=source):
+            runs = [await stage.start(scripted_agent(model, ["note"], api_key=KEY)) for _ in range(3)]
+            assert [(await run.result()).output for run in runs] == ["done"] * 3
+    assert asked == ["model"]
+
+
+async def test_a_credential_that_was_exchanged_is_asked_for_again(stage: Stage, scripted: Scripted) -> None:
+    current = ["an-old-secret-of-yesterday"]
+    model = scripted(lambda request: demanding([says("one")], current[0])(request))
+    async with stage.worker(credentials=lambda id: current[0]):
+        assert (await (await stage.start(scripted_agent(model, api_key=KEY))).result()).output == "one"
+        current[0] = "the-new-secret-of-today"
+        assert (await (await stage.start(scripted_agent(model, api_key=KEY))).result()).output == "one"
+    assert len(model.requests) == 3
+
+
+def _raises(id: str) -> str:
+    raise ConnectionError(f"the vault with {MODEL_SECRET} is closed")
+
+
+def _number(id: str) -> Any:
+    return 12345678
+
+
+MISSING = {
+    "no credentials at all": (None, r"names the credential 'model', which this worker does not have \(it has none\)"),
+    "another id": ({"crm": "x" * 20}, r"it has: crm\): give it to the workers by create_worker\(credentials=…\)"),
+    "unknown to the function": (lambda id: None, r"its function knows no such id\).*perdure worker --credentials"),
+    "raised": (_raises, r"credentials failed for 'model': ConnectionError: the vault with .* is closed"),
+    "no text": (_number, r"credentials gave int for 'model': expected its secret as a text"),
+    "empty": ({"model": " "}, r"credentials gave an empty text for 'model'"),
+}
+
+
+async def test_what_is_missing_keeps_a_run_from_beginning(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("never")])
+    for source, problem in MISSING.values():
+        async with stage.worker(credentials=source):
+            run = await stage.start(scripted_agent(model, api_key=KEY), missing_tool_grace=0)
+            with pytest.raises(RunError, match=problem) as failed:
+                await run.result()
+        assert failed.value.kind == "configuration"
+    assert model.requests == []
+
+
+def _agent() -> Agent:
+    return load_dict({"model": {"id": "m", "connection": {"kind": "key", "apiKey": KEY}}})
+
+
+async def test_a_function_that_hangs_is_given_up() -> None:
+    async def vault(id: str) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    with pytest.raises(CredentialError, match=r"gave no answer within 0\.05 s for 'model'") as failed:
+        await Credentials(vault, ThisLoop(), seconds=0.05).for_compactor(_agent())
+    assert failed.value.is_late
+
+
+class _Unreadable(dict[str, str]):
+    def get(self, id: Any, default: Any = None) -> Any:
+        raise OSError("the vault is away")
+
+
+class _Wordless(Exception):
+    def __str__(self) -> str:
+        raise ValueError
+
+
+def _fails(id: str) -> str:
+    raise _Wordless
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [(_Unreadable(), "failed for 'model': OSError: the vault is away"), (_fails, "failed for 'model': _Wordless")],
+)
+async def test_whatever_fails_is_an_error_of_credentials(source: Any, why: str) -> None:
+    with pytest.raises(CredentialError, match=why):
+        await Credentials(source, ThisLoop()).for_compactor(_agent())
+
+
+async def test_a_secret_of_a_file_ends_before_its_line_does() -> None:
+    given = await Credentials({"model": "a word\n"}, ThisLoop()).for_compactor(_agent())
+    assert given.model
+    assert given.model.connection
+    assert given.model.connection.api_key == "a word"
+
+
+async def test_a_worker_that_has_it_takes_the_run(stage: Stage, scripted: Scripted) -> None:
+    model = scripted(demanding([says("done")]))
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model, api_key=KEY))
+        async with stage.another_worker(credentials=SECRETS):
+            assert (await run.result()).output == "done"
+
+
+async def test_a_function_that_fails_in_the_middle(stage: Stage, scripted: Scripted) -> None:
+    """What it does to a tool becomes the tool's result, and a model call is retried."""
+    failing = {"42": 1, "model": 1}
+
+    def vault(id: str) -> str:
+        failing[id] -= 1
+        return MODEL_SECRET if failing[id] < 0 else _raises(id)
+
+    with serving(guarded(make_server().streamable_http_app(), [])) as url:
+        connection = {"kind": "key", "endpoint": f"{url}/mcp", "apiKey": "${credential:42}"}
+        tool = {"name": "crm", "kind": "mcp", "connection": connection, "allowedTools": ["echo"]}
+        model = scripted(demanding([asks(call("echo", "c", text="x")), says("done")]))
+        agent = scripted_agent(model, [{**tool, "perdure": {"approval": "always"}}], api_key=KEY)
+        run = await waiting_run(stage, agent)
+        async with stage.worker(credentials=vault):
+            await run.approve("c")
+            [text] = tool_texts(await run.result())
+    assert text.startswith("Error: Tool 'echo' failed: The worker's credentials failed for '42': ConnectionError")
+    said = await everything_said(stage.client, run)
+    assert "LLM call failed, retrying (attempt 2/3)" in said
+    assert no_secret_in(said)
+
+
+async def test_a_call_is_left_to_a_worker_that_has_the_credential(stage: Stage, scripted: Scripted) -> None:
+    model = scripted(demanding([asks(call("note", "c", text="x")), says("done")]))
+    note = {"name": "note", "kind": "function", "perdure": {"approval": "always"}}
+    tools = {"note": lambda: "noted"}
+    run = await waiting_run(stage, scripted_agent(model, [note], api_key=KEY), tools)
+    async with stage.worker(tools, credentials={}):
+        await run.approve("c")
+        missing = await wait_for(lambda: _missing(run))
+        assert missing == ["credential 'model'"]
+        async with stage.another_worker(tools, credentials=SECRETS):
+            assert (await run.result()).output == "done"
+
+
+async def waiting_run(stage: Stage, agent: Agent, tools: Any = ()) -> RunHandle:
+    """A run that waits for an approval, and has no worker any more."""
+    async with stage.worker(tools, credentials=SECRETS):
+        run = await stage.start(agent)
+        await wait_for(lambda: _waiting(run))
+    return run
+
+
+async def _missing(run: RunHandle) -> list[str]:
+    missing = (await run.status()).missing
+    return missing.what if missing else []
+
+
+async def _waiting(run: RunHandle) -> bool:
+    return bool((await run.status()).pending_approvals)
+
+
+def test_what_can_have_no_secrets(client: Any) -> None:
+    with pytest.raises(ConfigurationError, match="credentials is list: expected a mapping from ids to secrets"):
+        create_worker(client, credentials=["a"])  # type: ignore[arg-type]

@@ -1,0 +1,109 @@
+"""An ended run goes on, and every option of a run can be typed."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import get_args
+
+import pytest
+
+from perdure.cli.run_options import BY_CODE, option_name
+from perdure.client import RunOptions
+
+from ..support.command_line import Cli
+
+AGES = ("run", "ages.prompty", "--tools", "tools.py", "--scripted", "tools.py:script", "--input", "person=Ann")
+
+
+@pytest.fixture
+def run_id() -> str:
+    return f"ages-{uuid.uuid4()}"
+
+
+async def test_a_run_that_a_limit_ended_goes_on(cli: Cli, run_id: str) -> None:
+    limited = await cli(*AGES, "--id", run_id, "--max-iterations", "1")
+    assert limited.code == 1
+    assert f'perdure run --continue {run_id} --max-iterations 2 "go on"' in limited.stderr
+    went_on = await cli("run", "--continue", run_id, "--max-iterations", "2", "go on", "--json")
+    assert went_on.code == 0, went_on.stderr
+    said = json.loads(went_on.stdout)
+    assert [message["role"] for message in said["messages"]][:5] == ["system", "user", "assistant", "tool", "user"]
+    assert said["output"] == "go on."
+
+
+async def test_a_budget_is_named_with_its_option(cli: Cli, run_id: str) -> None:
+    limited = await cli(*AGES, "--id", run_id, "--max-tool-calls", "1")
+    assert f'perdure run --continue {run_id} --max-tool-calls 2 "go on"' in limited.stderr
+
+
+async def test_a_run_that_is_under_way_is_not_continued(cli: Cli, run_id: str) -> None:
+    await cli("run", "ages.prompty", "--input", "person=Ann", "--detach", "--id", run_id, "--task-queue", run_id)
+    refused = await cli("run", "--continue", run_id, "and Bo?")
+    assert (refused.code, refused.stdout) == (1, "")
+    assert f"perdure steer {run_id}" in refused.stderr
+    assert (await cli("cancel", run_id)).code == 0
+
+
+async def test_a_run_that_was_terminated_goes_on(cli: Cli, run_id: str) -> None:
+    await cli("run", "ages.prompty", "--input", "person=Ann", "--detach", "--id", run_id, "--task-queue", run_id)
+    from temporalio.client import Client
+
+    client = await Client.connect(cli.environment["TEMPORAL_ADDRESS"])
+    await client.get_workflow_handle(run_id).terminate()
+    went_on = await cli("run", "--continue", run_id, "go on", "--tools", "tools.py", "--scripted", "tools.py:script")
+    assert (went_on.code, went_on.stdout) == (0, "go on is 50.\n"), went_on.stderr
+
+
+async def test_every_option_of_a_run_can_be_typed(cli: Cli) -> None:
+    help = (await cli("run", "--help")).stdout
+    for field, info in RunOptions.model_fields.items():
+        assert f"{option_name(field) if field not in BY_CODE else '--' + field}" in help.replace(",", " ").split(), (
+            field
+        )
+        if field not in BY_CODE and info.default not in (None, False):
+            assert f"[default: {info.default}]" in " ".join(help.split()), field
+
+
+async def test_what_is_typed_is_what_the_run_is_told(cli: Cli, run_id: str) -> None:
+    typed = {
+        "max_llm_retries": 5,
+        "raw": True,
+        "unknown_tools": "raise",
+        "max_seconds": 60.5,
+        "parallel_tool_calls": True,
+    }
+    words = []
+    for field, value in typed.items():
+        words += [option_name(field)] if value in (True, 1) else [option_name(field), str(value)]
+    detached = ("--input", "person=Ann", "--detach", "--id", run_id, "--task-queue", run_id)
+    assert (await cli("run", "ages.prompty", *detached, *words)).code == 0
+    from perdure.client import connect
+    from perdure.history.link import read_input
+
+    client = await connect(cli.environment["TEMPORAL_ADDRESS"])
+    description = await client.get_workflow_handle(run_id).describe()
+    recorded = (await read_input(client, run_id, description.run_id)).options
+    assert {field: getattr(recorded, field) for field in typed} == typed
+    await client.get_workflow_handle(run_id).terminate()
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "text"),
+    [
+        ("--max-iterations", "0", "--max-iterations 0: input should be greater than or equal to 1"),
+        ("--tool-timeout", "-1", "--tool-timeout -1.0: -1.0 is not a duration"),
+        ("--on-limit", "happy", "'happy' is not one of"),
+        ("--max-tool-calls", "x", "Invalid value for '--max-tool-calls'"),
+    ],
+)
+async def test_a_value_that_cannot_be(cli: Cli, option: str, value: str, text: str) -> None:
+    refused = await cli("run", "ages.prompty", "--input", "person=Ann", option, value)
+    assert refused.code == 2
+    assert text in refused.stderr
+
+
+async def test_the_choices_are_those_of_the_model(cli: Cli) -> None:
+    help = (await cli("run", "--help")).stdout
+    for field in ("on_limit", "unknown_tools"):
+        assert "|".join(get_args(RunOptions.model_fields[field].annotation)) in help

@@ -1,0 +1,34 @@
+"""The embedded server keeps closed runs for a year; who looks for one that is gone is told why."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from perdure.client.embedded.server import LocalServer, days_kept
+from perdure.errors import ConfigurationError
+from tests.support.command_line import Cli
+
+
+@pytest.mark.parametrize(("setting", "days"), [(None, 365), ("7", 7)])
+async def test_closed_runs_are_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str | None, days: int
+) -> None:
+    if setting:
+        monkeypatch.setenv("PERDURE_RETENTION_DAYS", setting)
+    async with LocalServer(tmp_path) as server:
+        assert await days_kept(await server.connect()) == days
+
+
+@pytest.mark.parametrize("setting", ["0", "a year", "-1", "99999999", "²"])
+async def test_a_setting_that_cannot_be(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
+    monkeypatch.setenv("PERDURE_RETENTION_DAYS", setting)
+    with pytest.raises(ConfigurationError, match="expected a number of days, from 1 to 36500"):
+        await LocalServer(tmp_path).start()
+
+
+async def test_who_looks_for_a_run_that_is_gone_is_told_why(embedded: Cli) -> None:
+    finished = await embedded("result", "long-ago")
+    assert finished.code == 1
+    assert "Runs are removed 365 days after their end (PERDURE_RETENTION_DAYS)." in finished.stderr

@@ -1,0 +1,192 @@
+"""A stream is resumed anywhere, in the middle of a text too, and neither doubles nor loses a character."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Callable
+
+import pytest
+
+from perdure.client import RunEvent, RunHandle, get_run
+from perdure.client.reading.events import Cursor, Speech
+from perdure.events import TERMINAL_EVENTS
+from perdure.protocol.activities import StreamedText
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing.script import Script
+from tests.support.agents import scripted_agent
+from tests.support.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+TEXT = " ".join(f"word{number}" for number in range(60))
+
+
+def echo(text: str = "") -> str:
+    return text
+
+
+def shown(events: list[RunEvent], type: str = "token") -> str:
+    """What stands on a reader's screen in the end."""
+    text = ""
+    for event in events:
+        text = "" if event.type == "text_reset" else text + event.data["token"] if event.type == type else text
+    return text
+
+
+async def interrupted(stage: Stage, id: str, seed: int) -> list[RunEvent]:
+    """What a client gets that loses its connection after every few events, and knows nothing but a position."""
+    chance, events = random.Random(seed), list[RunEvent]()
+    while not (events and events[-1].type in TERMINAL_EVENTS):
+        left = chance.randint(1, 4)
+        async for event in get_run(stage.client, id).stream(events[-1].position if events else 0):
+            events.append(event)
+            left -= 1
+            if not left:
+                break
+    return events
+
+
+async def test_five_clients_with_bad_connections_get_every_character_once(stage: Stage, scripted: Scripted) -> None:
+    await five_clients(stage, scripted, 0)
+
+
+@pytest.mark.trial
+@pytest.mark.parametrize("seed", range(100, 300, 10))
+async def test_five_clients_twenty_times(stage: Stage, scripted: Scripted, seed: int) -> None:
+    await five_clients(stage, scripted, seed)
+
+
+async def five_clients(stage: Stage, scripted: Scripted, seed: int) -> None:
+    model = scripted([asks(call("echo", text="x")), says(TEXT, chunk_delay=0.01)])
+    async with stage.worker({"echo": echo}):
+        run = await stage.start(scripted_agent(model, ["echo"]), stream=True)
+        clients = await asyncio.gather(*(interrupted(stage, run.id, seed + client) for client in range(5)))
+    recorded = [event.seq for event in await run.events() if event.type != "token"]
+    for events in clients:
+        assert "".join(event.data["token"] for event in events if event.type == "token") == TEXT
+        assert [event.seq for event in events if event.type not in ("token", "text_reset")] == recorded
+        assert len({event.position for event in events}) == len(events)
+    assert any(len([event for event in events if event.type == "token"]) > 2 for events in clients)
+
+
+async def test_a_retry_in_the_middle_of_a_text_begins_it_anew(stage: Stage, scripted: Scripted) -> None:
+    cut = ScriptedReply(text=TEXT, chunk_delay=0.05, drop_after=30)
+    model = scripted([[cut, says("This time whole: " + TEXT, chunk_delay=0.01)]])
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model), stream=True)
+        clients = await asyncio.gather(
+            *(interrupted(stage, run.id, seed) for seed in range(3)), all_events(get_run(stage.client, run.id))
+        )
+    for events in clients:
+        assert shown(events) == "This time whole: " + TEXT
+    assert [event.type for event in clients[-1]].count("text_reset") == 1
+
+
+async def all_events(run: RunHandle) -> list[RunEvent]:
+    return [event async for event in run.stream()]
+
+
+async def test_a_closed_run_is_read_from_the_middle_of_a_text(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([says(TEXT, chunk_delay=0.01)])), stream=True)
+        live = await all_events(run)
+    piece = next(event for event in live if event.type == "token")
+    assert len(piece.data["token"]) < len(TEXT)
+    later = get_run(stage.client, run.id)
+    for events in (await later.events(piece.position), [event async for event in later.stream(piece.position)]):
+        assert piece.data["token"] + shown(events) == TEXT
+        assert [event.seq for event in events][-1] == live[-1].seq
+    assert await later.events(str(live[-2].seq)) == await later.events(live[-2].seq) == live[-1:]
+    for wrong in ("now", "3@", "-1", "1@1.1-1.0"):
+        with pytest.raises(ValueError, match=r"no position in a run, expected the `position` or `seq`"):
+            await later.events(wrong)
+
+
+def speech(text: str, thinking: str = "", *, call: str = "7-1") -> Speech:
+    return Speech(call, StreamedText(iteration=1, attempt=1, text=text, thinking=thinking))
+
+
+def test_thinking_has_its_own_place() -> None:
+    first = list(Cursor("3").live(speech("", "hm, ")))
+    more = list(Cursor(first[-1].position).live(speech("So", "hm, well")))
+    assert [(event.type, event.data["token"]) for event in first + more] == [
+        ("thinking", "hm, "),
+        ("thinking", "well"),
+        ("token", "So"),
+    ]
+    assert list(Cursor(more[0].position).live(speech("So", "hm, well"))) == more[1:]
+    assert list(Cursor(more[1].position).live(speech("So", "hm, well"))) == []
+    again = list(Cursor(more[1].position).live(speech("No", call="8-1")))
+    assert [event.type for event in again] == ["text_reset", "token"]
+    assert list(Cursor(again[0].position).live(speech("No", call="8-1"))) == again[1:]
+
+
+def test_what_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
+    (piece,) = Cursor("3").live(speech("Yes, b"))
+    recorded = RunEvent(seq=4, type="token", iteration=1, data={"token": "No"}, position="4")
+    reset, whole = Cursor(piece.position).recorded(recorded)
+    assert (reset.type, whole) == ("text_reset", recorded)
+    assert list(Cursor(reset.position).recorded(recorded)) == [recorded]
+
+
+def test_the_rest_of_the_thinking_comes_from_the_record() -> None:
+    (piece,) = Cursor("3").live(speech("", "hm, "))
+    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4")
+    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "So"}, position="5")
+    cursor = Cursor(piece.position)
+    (rest,) = cursor.recorded(thought)
+    assert (rest.data, rest.seq) == ({"token": "well"}, 4)
+    assert list(cursor.recorded(said)) == list(Cursor(rest.position).recorded(said)) == [said]
+    assert list(Cursor("3@1.7-1.4.0." + "0" * 16).recorded(thought))[-1].data["token"] == "well"
+
+
+def test_thinking_that_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
+    first, _ = Cursor("3").live(speech("Yes, b", "hm, "))
+    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "Well"}, position="4")
+    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
+    cursor = Cursor(first.position)
+    reset, whole = cursor.recorded(thought)
+    assert (reset.type, whole.data) == ("text_reset", thought.data)
+    assert list(Cursor(reset.position).recorded(thought))[-1].data == thought.data
+    assert list(cursor.recorded(said)) == [said]
+
+
+def test_where_only_the_text_is_of_another_attempt_the_thinking_comes_again_after_the_reset() -> None:
+    *_, piece = Cursor("3").live(speech("Yes, b", "hm, "))
+    thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4")
+    said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
+    cursor = Cursor(piece.position)
+    events = [event for recorded in (thought, said) for event in cursor.recorded(recorded)]
+    assert [(event.type, event.data.get("token")) for event in events] == [
+        ("thinking", "well"),
+        ("text_reset", None),
+        ("thinking", "hm, well"),
+        ("token", "No"),
+    ]
+
+
+async def test_a_closed_run_is_not_replayed_at_each_call(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker({"echo": echo}):
+        run = await stage.start(scripted_agent(scripted([asks(call("echo", text="x")), says("done")]), ["echo"]))
+        await run.result()
+    begun = time.monotonic()
+    for _ in range(50):
+        assert (await run.status()).last_seq == len(await run.events())
+    assert time.monotonic() - begun < 2  # a second on an idle machine; 12 when each call replayed the run
+    status = await get_run(stage.client, run.id).status()
+    assert (status.status, status.iteration, status.model_calls, status.last_seq) == ("done", 2, 2, 9)
+
+
+async def test_the_status_of_a_failed_run_is_in_its_failure(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker({"echo": echo}):
+        model = scripted([asks(call("echo")), asks(call("echo", text="x"))])
+        run = await stage.start(scripted_agent(model, ["echo"]), max_iterations=2)
+        with pytest.raises(RuntimeError):
+            await run.result()
+    status, events = await run.status(), await run.events()
+    assert (status.status, status.iteration, status.model_calls) == ("failed", 3, 2)
+    assert status.last_seq == events[-1].seq
+    assert status.usage.total_tokens == sum(
+        event.data["usage"]["total_tokens"] for event in events if event.type == "llm_complete"
+    )

@@ -1,0 +1,135 @@
+"""What `perdure show` tells of a run, put together from its histories alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from pathlib import Path
+
+from temporalio.client import Client
+
+from perdure import load
+from perdure.cli.server_connection import Session
+from perdure.cli.show import in_lines, summary
+from perdure.client import RunHandle
+from perdure.client.reading.survey import survey
+from perdure.history.chain import Chain
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
+from perdure.testing.script import Script
+from perdure.tools import tool
+from tests.support.agents import scripted_agent
+from tests.support.families import calls, family_script, takes, write_agent
+from tests.support.stage import Stage
+from tests.support.waiting import wait_for
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+def note(text: str = "") -> str:
+    if text == "bad":
+        raise ValueError("no such thing")
+    return f"noted {text}"
+
+
+@tool(needs_approval=True)
+def pay(amount: int) -> str:
+    return f"paid {amount}"
+
+
+async def lines_of(client: Client, run: RunHandle, *, messages: bool = False) -> list[str]:
+    return list(in_lines(await summary(Session(client, None), run, messages=messages)))
+
+
+async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scripted) -> None:
+    def script(request: object) -> ScriptedReply:
+        step, attempt = request.step, request.attempt  # type: ignore[attr-defined]
+        if step == 0:
+            return asks(call("note", "a", text="good"), call("note", "b", text="bad"))
+        if step == 1:
+            return asks(call("pay", "c", amount=7), call("pay", "d", amount=8))
+        return ScriptedReply(status=503) if attempt == 1 else says("all done")
+
+    tools = ["note", {"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]}]
+    async with stage.worker([note, pay]):
+        run = await stage.start(scripted_agent(scripted(script), tools), parallel_tool_calls=True)
+
+        async def both() -> bool:
+            return len((await run.status()).pending_approvals) == 2
+
+        await wait_for(both)
+        waiting = await lines_of(stage.client, run)
+        await run.steer("be quick")
+        await run.approve("c", by="ann")
+        await run.deny("d", "too much", by="bo")
+        await run.result()
+    assert "status   waiting for approval" in waiting
+    assert any(line.startswith('waits    pay({"amount": 8}) since') for line in waiting)
+    assert waiting[-1].endswith("… pay(amount=7) waits for a person; … pay(amount=8) waits for a person")
+
+    second_json = (await summary(Session(stage.client, None), run, messages=False))["iterations"][1]
+    assert [tool["arguments"] for tool in second_json["tools"]] == [{"amount": 7}, {"amount": 8}]
+    assert datetime.fromisoformat(second_json["started"]).tzinfo
+    lines = await lines_of(stage.client, run, messages=True)
+    assert lines[1] == "status   done"
+    first, second, third = (next(line for line in lines if line.startswith(f"  {n}  scripted")) for n in (1, 2, 3))
+    assert '✓ note(text="good")' in first
+    assert '; ✗ note(text="bad") failed' in first
+    assert "approved by ann after" in second
+    assert "✗ pay(amount=8) denied by bo: too much after" in second
+    assert "2 tries (overloaded: " in third
+    assert "1 steering message read" in third
+    at = lines.index(third)
+    assert lines[at + 1 :] == ["    [user] be quick", "    [assistant] all done"]
+    assert lines.index("    [user] What is it?") < lines.index(first) < lines.index("    [tool] noted good")
+
+
+async def test_trimmed_messages_stay_and_say_so(stage: Stage, scripted: Scripted) -> None:
+    replies = iter([asks("note", "a", text="x" * 3000), asks("note", "b", text="y" * 3000), says("done")])
+    async with stage.worker([note]):
+        run = await stage.start(scripted_agent(scripted(lambda _: next(replies)), ["note"]), context_budget=8000)
+        await run.result()
+    found = await survey(Chain(stage.client, run.id))
+    assert [each.trimmed for each in found.iterations] == [0, 0, 3]
+    gone = [each for each in found.told if each.gone is not None]
+    shown = [(each.iteration, each.gone, each.message.role) for each in gone]
+    assert shown == [(0, 3, "user"), (1, 3, "assistant"), (1, 3, "tool")]
+    assert [each.iteration for each in found.told if each.is_summary] == [3]
+    assert [each.message for each in found.told if not each.is_summary] == await run.messages()
+
+
+async def test_called_agents(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    replies = {
+        "chief": [asks(call("clerk", "c1", topic="bees")), says("so be it")],
+        "clerk": [asks(call("note", "n1", text="wax")), says("wax it is")],
+    }
+    model = scripted(family_script(replies))
+    inner = {"name": "note", "kind": "function", "parameters": [{"name": "text", "kind": "string"}]}
+    write_agent(tmp_path, "clerk.prompty", model, tools=[inner], inputs=takes("topic"), prompt="user:\n{{topic}}")
+    chief = load(write_agent(tmp_path, "chief.prompty", model, tools=[calls("clerk.prompty")], prompt="user:\nGo."))
+    async with stage.worker([note]):
+        run = await stage.start(chief, [Message.user("Go.")])
+        await run.result()
+    [first, _] = (await lines_of(stage.client, run))[-2:]
+    assert '✓ clerk(topic="bees")' in first
+    assert f"run {run.id}/1-0 (2 iterations, " in first
+    inside = await lines_of(stage.client, run.called(f"{run.id}/1-0"))
+    assert f"called   by run {run.id}, tool call c1" in inside
+
+
+async def test_nothing_is_under_way_in_a_run_that_was_terminated(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("note", "a", text="good"), call("pay", "b", amount=7)), says("never")])
+    async with stage.worker({"note": note, "pay": pay}):
+        declared = {"name": "pay", "kind": "function", "parameters": [{"name": "amount", "kind": "integer"}]}
+        run = await stage.start(scripted_agent(model, ["note", declared]))
+
+        async def waits() -> bool:
+            return bool((await run.status()).pending_approvals)
+
+        await wait_for(waits)
+        assert any("waits for a person" in line for line in await lines_of(stage.client, run))
+        await stage.client.get_workflow_handle(run.id).terminate("enough")
+        lines = await lines_of(stage.client, run)
+    assert not (await run.status()).pending_approvals
+    assert not any(line.startswith("waits") for line in lines)
+    assert "… pay(amount=7) has not ended" in lines[-1]

@@ -1,0 +1,215 @@
+"""Several senders talk to one session at once: each one's messages arrive in order, none is lost, none comes twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+from temporalio.api.namespace.v1 import NamespaceConfig
+from temporalio.api.workflowservice.v1 import RegisterNamespaceRequest, UpdateNamespaceRequest
+from temporalio.client import Client
+from temporalio.service import RPCError, RPCStatusCode
+
+from perdure import RunNotFound, SessionError
+from perdure.agents import Agent
+from perdure.client import RunHandle, Session, connect, get_run, session
+from perdure.messages import Message
+from perdure.protocol.session import WhileBusy
+from perdure.testing import ScriptedModel
+from perdure.worker import create_worker
+from tests.conftest import SHORT_RETENTION
+from tests.support.agents import scripted_agent
+from tests.support.dev_server import DevServer
+from tests.support.waiting import wait_for
+from tests.support.worker_process import WorkerJob
+from tests.support.workers import Nursery, WorkerProcess
+
+from .conftest import Talk, repeats
+
+SENDERS = 5
+SHORT_LINKS = "limit.historyCount.suggestContinueAsNew=400"
+
+Disturb = Callable[[int], Coroutine[None, None, None]]
+
+
+async def talk_at_once(open: Callable[[], Session], each: int, disturb: Disturb, busy: WhileBusy = "queue") -> None:
+    """Let every sender say so many things, through a `Session` of its own; `disturb` is called after each answer."""
+    ended = 0
+
+    async def send(name: str) -> None:
+        nonlocal ended
+        mine = open()
+        for number in range(each):
+            text = f"{name}.{number}"
+            run = await _sent(mine, text, busy)
+            answer = (await run.result()).output
+            assert answer == f"You said {text}." or busy == "steer"
+            ended += 1
+            await disturb(ended)
+
+    async with asyncio.TaskGroup() as group:
+        for sender in range(SENDERS):
+            group.create_task(send(f"sender-{sender}"))
+
+
+async def _sent(session: Session, text: str, busy: WhileBusy) -> RunHandle:
+    while True:
+        try:
+            return await session.send(text, message_id=text, while_busy=busy)
+        except SessionError as error:
+            if error.kind != "unconfirmed":
+                raise
+        except RPCError as error:
+            if error.status not in (RPCStatusCode.UNAVAILABLE, RPCStatusCode.UNKNOWN, RPCStatusCode.INTERNAL):
+                raise
+
+
+def check(messages: list[Message], each: int, busy: WhileBusy = "queue") -> None:
+    """Every message is there once, in its sender's order; where each has a turn of its own, its answer follows it."""
+    said = [message.text for message in messages if message.role == "user"]
+    for sender in range(SENDERS):
+        mine = [text for text in said if text.startswith(f"sender-{sender}.")]
+        assert mine == [f"sender-{sender}.{number}" for number in range(each)]
+    assert len(said) == SENDERS * each
+    assert busy == "steer" or [message.text for message in messages if message.role == "assistant"] == [
+        f"You said {x}." for x in said
+    ]
+
+
+async def test_each_message_is_one_turn_although_older_runs_are_gone(forgetful: Talk) -> None:
+    id = f"talk-{uuid4()}"
+
+    async def nothing(turn: int) -> None:
+        """Nothing disturbs."""
+
+    await talk_at_once(lambda: forgetful.session(id), 3, nothing)
+    await wait_for(lambda: _is_gone(forgetful.client, f"{id}/15"))
+    talk = forgetful.session(id)
+    check(await talk.messages(), 3)
+    with pytest.raises(RunNotFound):
+        await (await talk.runs())[0].messages()
+    run = await talk.send("more")
+    assert (run.id, (await run.result()).output) == (f"{id}/16", "You said more.")
+    assert len((await run.result()).messages) == 33
+
+
+@pytest.fixture
+async def forgetful(client: Client, agent: Agent) -> AsyncIterator[Talk]:
+    """In a namespace that keeps a closed run for a second, and does not know perdure's search attributes."""
+    name = f"forgetful-{uuid4()}"
+    request = RegisterNamespaceRequest(namespace=name)
+    request.workflow_execution_retention_period.FromTimedelta(timedelta(seconds=1))
+    await client.workflow_service.register_namespace(request)
+    there = await connect(client.service_client.config.target_host, namespace=name)
+    talk = Talk(there, agent, f"test-{uuid4()}")
+    await wait_for(lambda: _is_known(there))
+    async with create_worker(there, task_queue=talk.task_queue, tools={"hold": talk.hold}):
+        yield talk
+
+
+async def _is_known(client: Client) -> bool:
+    try:
+        await client.get_workflow_handle("nobody").describe()
+    except RPCError as error:
+        return "workflow" in error.message
+    return True
+
+
+async def _is_gone(client: Client, id: str) -> bool:
+    try:
+        await client.get_workflow_handle(id).describe()
+    except RPCError as error:
+        return error.status is RPCStatusCode.NOT_FOUND
+    return False
+
+
+@pytest.mark.trial
+@pytest.mark.timeout(900)
+async def test_two_hundred_turns_over_restarts_of_everything_with_a_retention_of_a_minute(tmp_path: Path) -> None:
+    id, each = f"talk-{uuid4()}", 40
+    async with _scene(tmp_path) as scene:
+        await talk_at_once(lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn))
+        talk = scene.session(id)
+        check(await talk.messages(), each)
+        assert (await talk.status()).turn == SENDERS * each
+        with pytest.raises(RunNotFound):
+            await get_run(scene.server.client, f"{id}/1").result()
+        kept = await talk.runs()
+        assert kept[-1].id == f"{id}/{SENDERS * each}"
+        assert len(kept) < SENDERS * each
+        last = (await talk.messages())[-2].text
+        assert (await (await _sent(talk, last, "queue")).result()).output == f"You said {last}."
+        with pytest.raises(RunNotFound):
+            await (await _sent(talk, "sender-0.0", "queue")).result()
+        await talk.close()
+        await wait_for(lambda: _is(talk, "closed"), timeout=60)
+        check(await talk.messages(), each)
+
+
+@pytest.mark.trial
+@pytest.mark.timeout(900)
+async def test_two_hundred_messages_that_steer_over_restarts_of_everything(tmp_path: Path) -> None:
+    id, each = f"talk-{uuid4()}", 40
+    async with _scene(tmp_path) as scene:
+        await talk_at_once(lambda: scene.session(id), each, lambda turn: scene.disturb(id, turn), "steer")
+        talk = scene.session(id)
+        await wait_for(lambda: _is(talk, "idle"), timeout=60)
+        check(await talk.messages(), each, "steer")
+
+
+async def _is(session: Session, status: str) -> bool:
+    return (await session.status()).status == status
+
+
+class _Scene:
+    """A server on a database, two worker processes and a model."""
+
+    def __init__(self, server: DevServer, nursery: Nursery, model: ScriptedModel, folder: Path) -> None:
+        self.server = server
+        self._nursery = nursery
+        self._agent = scripted_agent(model, ["step"], instructions="system:\nRepeat it.")
+        self._folder = folder
+        self._workers: list[WorkerProcess] = []
+        self._task_queue = f"test-{uuid4()}"
+
+    def session(self, id: str) -> Session:
+        return session(self.server.client, self._agent, id, task_queue=self._task_queue)
+
+    async def start_worker(self) -> None:
+        job = WorkerJob(address=self.server.address, task_queue=self._task_queue, folder=str(self._folder))
+        self._workers.append(await self._nursery.start(job))
+
+    async def disturb(self, id: str, turn: int) -> None:
+        """Every 10th turn a worker is killed, every 50th all of them and the server; then the first run goes."""
+        if turn % 10 == 0:
+            self._workers.pop(0).kill()
+            await self.start_worker()
+        if turn % 50 == 0:
+            for worker in self._workers:
+                worker.kill()
+            await self.server.kill()
+            self.server.client = await self.server.start()
+            self._workers = []
+            for _ in range(2):
+                await self.start_worker()
+        if turn == 100:
+            await wait_for(lambda: _is_gone(self.server.client, f"{id}/1"), timeout=180, every=1.0)
+
+
+@asynccontextmanager
+async def _scene(folder: Path) -> AsyncIterator[_Scene]:
+    async with Nursery() as nursery, DevServer(folder / "temporal.db", *SHORT_RETENTION, SHORT_LINKS) as server:
+        config = NamespaceConfig()
+        config.workflow_execution_retention_ttl.FromTimedelta(timedelta(minutes=1))
+        request = UpdateNamespaceRequest(namespace="default", config=config)
+        await server.client.workflow_service.update_namespace(request)
+        with ScriptedModel(repeats) as model:
+            scene = _Scene(server, nursery, model, folder)
+            for _ in range(2):
+                await scene.start_worker()
+            yield scene

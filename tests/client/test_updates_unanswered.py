@@ -1,0 +1,111 @@
+"""A decision that can't be taken is refused or unconfirmed with what stands in the way; the call goes on waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from temporalio import workflow
+from temporalio.worker import UnsandboxedWorkflowRunner, Worker
+
+from perdure import ApprovalError, GuardrailResult, Guardrails
+from perdure.client.updates import Decision
+from perdure.history.chain import Chain
+from perdure.protocol.names import APPROVAL, WORKFLOW
+from perdure.protocol.run import CallApproval
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+from .test_updates import PAY, paid, pay, refused, waiting
+
+Scripted = Callable[[Script], ScriptedModel]
+EDITED = CallApproval(call_id="call_pay", approved=True, arguments={"amount": 5}, id="edited")
+
+
+def cap(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    return GuardrailResult(allowed=True)
+
+
+async def cap_slowly(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+    return cap(name, arguments)
+
+
+@workflow.defn(name=WORKFLOW)
+class Unfit:
+    """Stands for a version of the workflow that can't replay the run."""
+
+    @workflow.run
+    async def run(self, input: Any) -> None:
+        raise RuntimeError("unfit")
+
+
+@pytest.fixture(autouse=True)
+def _nothing_paid() -> None:
+    paid.clear()
+
+
+@pytest.mark.parametrize("guardrail", [cap, cap_slowly], ids=["plain", "async"])
+async def test_edited_arguments_that_no_worker_can_judge(
+    stage: Stage, scripted: Scripted, guardrail: Callable[..., Any], caplog: pytest.LogCaptureFixture
+) -> None:
+    async def dropped() -> bool:
+        return "an approval was dropped" in caplog.text
+
+    hooks = {"cap": Guardrails(tool=guardrail)}
+    model = scripted([asks(call("pay", amount=7)), says("done")])
+    async with stage.worker([pay], guardrails=hooks):
+        run = await stage.start(scripted_agent(model, [PAY]), guardrails="cap", missing_tool_grace=0.2)
+        pending = await waiting(run)
+    async with stage.worker([pay]):
+        text = await refused(run.approve("call_pay", arguments={"amount": 5}), "guardrail")
+        assert "can't be asked: no guardrails named 'cap'" in text
+        await stage.client.get_workflow_handle(run.id).signal(APPROVAL, EDITED)
+        await wait_for(dropped)
+        assert (await waiting(run)).digest == pending.digest
+    async with stage.worker([pay], guardrails=hooks):
+        await run.approve("call_pay", arguments={"amount": 5})
+        assert (await run.result()).output == "done"
+    assert paid == [5]
+
+
+async def test_an_unconfirmed_decision_says_what_the_run_waits_for(stage: Stage, scripted: Scripted) -> None:
+    hooks = {"cap": Guardrails(tool=cap)}
+    model = scripted([asks(call("pay", amount=7)), says("done")])
+    async with stage.worker([pay], guardrails=hooks):
+        run = await stage.start(scripted_agent(model, [PAY]), guardrails="cap")
+        await waiting(run)
+    decision = Decision(Chain(stage.client, run.id), EDITED)
+    async with stage.worker([pay]):
+        text = await refused(decision.send(patience=1), "unconfirmed")
+        assert f"still waits for a worker of the task queue {stage.task_queue!r} that has guardrails 'cap'" in text
+        async with stage.another_worker([pay], guardrails=hooks):
+            await decision.send()
+            await run.result()
+    assert paid == [5]
+
+
+@pytest.mark.trial
+async def test_a_run_whose_workflow_task_fails(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("pay", amount=7)), says("done")])
+    async with stage.worker([pay]):
+        run = await stage.start(scripted_agent(model, [PAY]))
+        await waiting(run)
+    handle = stage.client.get_workflow_handle(run.id)
+    decision = Decision(Chain(stage.client, run.id), CallApproval(call_id="call_pay", approved=True, id="once"))
+
+    async def fails_on() -> bool:
+        return (await handle.describe()).raw_description.pending_workflow_task.attempt > 2
+
+    unfit = Worker(
+        stage.client, task_queue=stage.task_queue, workflows=[Unfit], workflow_runner=UnsandboxedWorkflowRunner()
+    )
+    async with unfit:
+        await handle.signal("anything")
+        await wait_for(fails_on)
+        with pytest.raises(ApprovalError, match="Workflow Task in failed state") as refusal:
+            await decision.send(patience=0.5)
+    assert refusal.value.kind == "unconfirmed"

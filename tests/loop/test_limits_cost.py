@@ -1,0 +1,185 @@
+"""What a run costs: how it is counted, which limits it has, and what called runs may spend."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from perdure.agents import Agent
+from perdure.errors import LimitExceededError
+from perdure.loop.child_runs import child_options
+from perdure.loop.limits import UNWATCHED_COST, Allowances, ChildEnd, Spent
+from perdure.loop.state import LoopState, usages
+from perdure.messages import Message, ModelReply, ToolResult, Usage
+from perdure.options import RunOptions
+from perdure.testing import call, says
+
+from ..support.loop_stage import Stage
+
+TOOLS: Any = {"look": lambda at=0: f"saw {at}"}
+
+
+def asking(cost: float | None, at: int = 0) -> ModelReply:
+    """A reply that asks for a tool, and has cost so much."""
+    return ModelReply(message=Message.assistant(tool_calls=[call("look", at=at)]), cost_usd=cost)
+
+
+def saying(cost: float | None) -> ModelReply:
+    return ModelReply(message=Message.assistant("Done"), cost_usd=cost)
+
+
+async def test_the_costs_of_the_calls_are_added() -> None:
+    stage = Stage(asking(0.1), asking(0.2, 1), saying(0.0), tools=TOOLS)
+    result = await stage.play()
+    assert (result.cost_usd, result.unpriced_calls) == (0.3, 0)
+    assert [data["costUsd"] for data in stage.data("llm_complete")] == [0.1, 0.2, 0.0]
+
+
+async def test_a_call_without_a_price_is_counted_beside_them() -> None:
+    result = await Stage(asking(0.1), saying(None), tools=TOOLS).play()
+    assert (result.cost_usd, result.unpriced_calls) == (0.1, 1)
+    result = await Stage(saying(None)).play()
+    assert (result.cost_usd, result.unpriced_calls) == (None, 1)
+
+
+async def test_a_sum_that_is_no_number_is_not_known() -> None:
+    result = await Stage(asking(1e308), asking(1e308, 1), saying(0.1), tools=TOOLS).play()
+    assert (result.cost_usd, result.unpriced_calls) == (1e308, 1)
+
+
+async def test_the_limit_is_looked_at_before_a_call() -> None:
+    stage = Stage(asking(0.3), asking(0.3, 1), tools=TOOLS, max_cost_usd=0.5)
+    with pytest.raises(LimitExceededError) as failure:
+        await stage.play()
+    assert str(failure.value) == "Budget exhausted: max_cost_usd (0.5) reached"
+    assert failure.value.reason == "max_cost_usd: 0.6 used"
+    assert failure.value.iterations == 2
+
+
+async def test_an_answer_that_exceeds_the_limit_is_an_answer() -> None:
+    result = await Stage(saying(7.0), max_cost_usd=0.5).play()
+    assert (result.output, result.cost_usd) == ("Done", 7.0)
+
+
+async def test_a_call_without_a_price_ends_a_run_with_a_limit() -> None:
+    stage = Stage(asking(0.1), asking(None, 1), tools=TOOLS, max_cost_usd=0.5)
+    with pytest.raises(LimitExceededError) as failure:
+        await stage.play()
+    text = "Budget not certain: max_cost_usd (0.5) can't be held, because the cost of 1 model call is not known"
+    assert str(failure.value) == text
+    assert failure.value.reason == "max_cost_usd: no price for 1 model call; the others have cost $0.10"
+
+
+async def test_the_limit_leaves_a_partial_result_where_that_is_asked_for() -> None:
+    result = await Stage(asking(None), tools=TOOLS, max_cost_usd=0.5, on_limit="partial").play()
+    assert (result.is_incomplete, result.unpriced_calls) == (True, 1)
+
+
+async def test_the_threshold_is_told_once() -> None:
+    stage = Stage(asking(0.1), asking(0.1, 1), asking(0.1, 2), saying(0.1), tools=TOOLS, warn_cost_usd=0.2)
+    await stage.play()
+    assert stage.data("cost_warning") == [{"costUsd": 0.2, "warnCostUsd": 0.2, "maxCostUsd": None}]
+    assert stage.types("llm_complete", "cost_warning") == ["llm_complete"] * 2 + ["cost_warning"] + ["llm_complete"] * 2
+
+
+async def test_the_threshold_tells_of_the_limit() -> None:
+    stage = Stage(saying(0.3), warn_cost_usd=0.2, max_cost_usd=0.5)
+    await stage.play()
+    assert stage.data("cost_warning") == [{"costUsd": 0.3, "warnCostUsd": 0.2, "maxCostUsd": 0.5}]
+
+
+async def test_a_threshold_that_can_not_be_watched_is_told_once_and_then_the_threshold() -> None:
+    stage = Stage(asking(None), asking(None, 1), asking(0.3, 2), saying(0.3), tools=TOOLS, warn_cost_usd=0.2)
+    await stage.play()
+    assert stage.types("status", "cost_warning") == ["status", "cost_warning"]
+    assert stage.said() == [UNWATCHED_COST]
+
+
+async def test_without_options_nothing_is_said() -> None:
+    stage = Stage(asking(None), saying(3.0), tools=TOOLS)
+    await stage.play()
+    assert stage.types("status", "cost_warning") == []
+
+
+async def test_prices_make_the_cost_of_scripted_replies() -> None:
+    priced = Agent.model_validate({"name": "a", "model": {"id": "m", "provider": "p"}})
+    stage = Stage(says("Hi", output_tokens=500), agent=priced, prices={"p/m": {"input": 1, "output": 2000}})
+    assert (await stage.play()).cost_usd == 1.0
+
+
+def spent(cost: float | None, unpriced: int = 0) -> ChildEnd:
+    return ChildEnd(ToolResult.of_text("done"), cost_usd=cost, unpriced_calls=unpriced)
+
+
+def test_called_runs_share_what_is_left() -> None:
+    state = LoopState(cost_usd=0.4)
+    shares = Allowances(RunOptions(max_cost_usd=1.0), state)
+    shares.expect(3)
+    first, second = shares.take(0), shares.take(0)
+    shares.settle(first, spent(0.05))
+    third = shares.take(0)
+    assert [first.cost_usd, second.cost_usd, third.cost_usd] == [0.2, 0.2, 0.35]
+    shares.settle(second, spent(0.2))
+    shares.settle(third, spent(None, unpriced=2))
+    assert (state.cost_usd, state.unpriced_calls) == (0.65, 2)
+
+
+def test_nothing_is_left_when_the_limit_is_reached_or_reserved() -> None:
+    shares = Allowances(RunOptions(max_cost_usd=1.0), LoopState(cost_usd=1.0))
+    with pytest.raises(Spent, match="max_cost_usd"):
+        shares.take(0)
+    shares = Allowances(RunOptions(max_cost_usd=1.0), LoopState())
+    assert shares.take(0).cost_usd == 1.0
+    with pytest.raises(Spent, match="max_cost_usd"):
+        shares.take(0)
+
+
+def test_no_share_is_less_than_what_the_last_call_has_cost() -> None:
+    state = LoopState()
+    state.count(saying(0.01))
+    shares = Allowances(RunOptions(max_cost_usd=0.0501), state)
+    shares.expect(100)
+    taken = [_share(shares) for _ in range(100)]
+    assert taken[:4] == [pytest.approx(0.010025)] * 4
+    assert taken[4:] == [None] * 96
+
+
+def test_a_run_that_began_with_an_earlier_version_keeps_its_shares() -> None:
+    state = LoopState()
+    state.count(saying(0.01))
+    shares = Allowances(RunOptions(max_cost_usd=0.0501), state, lambda: False)
+    shares.expect(100)
+    assert None not in [_share(shares) for _ in range(100)]
+
+
+def _share(shares: Allowances) -> float | None:
+    try:
+        return shares.take(0).cost_usd
+    except Spent:
+        return None
+
+
+def test_a_called_run_has_its_share_and_does_not_warn() -> None:
+    options = RunOptions(max_cost_usd=1.0, warn_cost_usd=0.5)
+    share = Allowances(options, LoopState(cost_usd=0.25)).take(0)
+    called = child_options(options, share, single=False)
+    assert (called.max_cost_usd, called.warn_cost_usd) == (0.75, None)
+
+
+def test_counts_of_calls_are_read_with_and_without_their_last_field() -> None:
+    plain, cached = Usage(input_tokens=3, total_tokens=3), Usage(input_tokens=3, total_tokens=3, cache_write_tokens=2)
+    state = LoopState()
+    for usage in (plain, cached):
+        state.count(ModelReply(message=Message.assistant(), usage=usage))
+    assert list(map(len, state.iteration_usage)) == [5, 6]
+    assert usages(state.iteration_usage) == [plain, cached]
+
+
+def test_the_next_link_knows_what_the_run_has_cost() -> None:
+    states = TypeAdapter(LoopState)
+    state = LoopState(cost_usd=0.25, unpriced_calls=2, cost_told="unknown")
+    again = states.validate_json(states.dump_json(state))
+    assert (again.cost_usd, again.unpriced_calls, again.cost_told) == (0.25, 2, "unknown")
+    assert states.validate_python({"iteration": 1}).cost_usd is None, "of a run that an earlier version began"

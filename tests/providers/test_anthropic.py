@@ -1,0 +1,219 @@
+"""§7.5: neutral messages and options to an Anthropic Messages request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perdure.messages import ToolCall, ToolResult
+from perdure.providers import format_tool_messages, to_request
+
+from ..support.wire_agents import ANTHROPIC, agent, answering, asking, message
+
+THINKING = {"type": "thinking", "thinking": "Where is it?", "signature": "EqQB"}
+REDACTED = {"type": "redacted_thinking", "data": "EmwK"}
+SAID = {"type": "text", "text": "Looking."}
+USED = {"type": "tool_use", "id": "toolu_1", "name": "f", "input": {"city": "Paris"}}
+RESPONSE = {"id": "msg_1", "content": [THINKING, REDACTED, SAID, USED], "stop_reason": "tool_use"}
+CALL = ToolCall(id="toolu_1", name="f", arguments='{"city":"Paris"}')
+
+
+def request(*messages: Any, **fields: Any) -> dict[str, Any]:
+    return to_request(agent(ANTHROPIC, **fields), messages)
+
+
+def turns(*messages: Any) -> Any:
+    return request(*messages)["messages"]
+
+
+def text(value: str) -> dict[str, str]:
+    return {"type": "text", "text": value}
+
+
+def test_systems_and_developers_are_joined() -> None:
+    sent = request(message("system", "A"), message("user", "Hi"), message("developer", "B"))
+    assert sent["system"] == "A\n\nB"
+    assert sent["messages"] == [{"role": "user", "content": [text("Hi")]}]
+    assert "system" not in request(message("user", "Hi"))
+
+
+@pytest.mark.parametrize(
+    ("part", "block"),
+    [
+        (
+            {"kind": "image", "source": "AAAA", "mediaType": "image/jpeg"},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/jpeg", "data": "AAAA"}},
+        ),
+        (
+            {"kind": "image", "source": "data:image/gif;base64,AAAA"},
+            {"type": "image", "source": {"type": "base64", "media_type": "image/gif", "data": "AAAA"}},
+        ),
+        (
+            {"kind": "image", "source": "https://x/y.png", "mediaType": "image/png"},
+            {"type": "image", "source": {"type": "url", "url": "https://x/y.png"}},
+        ),
+        (
+            {"kind": "file", "source": "AAAA"},
+            {"type": "document", "source": {"type": "base64", "media_type": "application/pdf", "data": "AAAA"}},
+        ),
+    ],
+)
+def test_parts(part: dict[str, Any], block: dict[str, Any]) -> None:
+    assert turns(message("user", [part])) == [{"role": "user", "content": [block]}]
+
+
+def test_all_results_are_in_one_user_turn() -> None:
+    assert turns(
+        message("user", "Q"),
+        asking(("c1", "f", '{"a":1}'), ("c2", "g", ""), text="Looking."),
+        answering("c1", "72"),
+        answering("c2", "", status="cancelled"),
+    ) == [
+        {"role": "user", "content": [text("Q")]},
+        {
+            "role": "assistant",
+            "content": [
+                text("Looking."),
+                {"type": "tool_use", "id": "c1", "name": "f", "input": {"a": 1}},
+                {"type": "tool_use", "id": "c2", "name": "g", "input": {}},
+            ],
+        },
+        {
+            "role": "user",
+            "content": [
+                {"type": "tool_result", "tool_use_id": "c1", "content": "72"},
+                {"type": "tool_result", "tool_use_id": "c2", "content": "", "is_error": True},
+            ],
+        },
+    ]
+
+
+def test_a_steering_message_joins_the_turn_behind_the_results() -> None:
+    content = turns(
+        asking(("c1", "f", "{}"), ("c2", "f", "{}")),
+        answering("c1", "a"),
+        message("user", "Stop"),
+        answering("c2", "b"),
+        message("user", "Now"),
+    )[1]["content"]
+    assert [block["type"] for block in content] == ["tool_result", "tool_result", "text", "text"]
+
+
+def test_blank_messages_have_no_turn_and_turns_alternate() -> None:
+    sent = turns(message("user", "A"), message("assistant", ""), message("user", "B"), message("user", " \n"))
+    assert sent == [{"role": "user", "content": [text("A"), text("B")]}]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sent"),
+    [
+        ("", {}),
+        ('```json\n{"a": 1}\n```', {"a": 1}),
+        ('{"a": 1', {"unparsed_arguments": '{"a": 1'}),
+        ("[1]", {"unparsed_arguments": "[1]"}),
+        ('{"a": NaN}', {"unparsed_arguments": '{"a": NaN}'}),
+    ],
+)
+def test_input_is_always_an_object(arguments: str, sent: dict[str, Any]) -> None:
+    assert turns(asking(("c1", "f", arguments)))[0]["content"][0]["input"] == sent
+
+
+def test_ids_and_names_of_other_providers_are_made_acceptable_on_both_sides() -> None:
+    asked, answered = turns(asking(("functions.f:0", "a.b", "{}")), answering("functions.f:0", "x"))
+    assert asked["content"][0] | {"input": None} == {
+        "type": "tool_use",
+        "id": "functions_f_0",
+        "name": "a_b",
+        "input": None,
+    }
+    assert answered["content"][0]["tool_use_id"] == "functions_f_0"
+
+
+def test_a_result_that_is_not_text_is_blocks() -> None:
+    parts = [
+        {"kind": "text", "value": "See"},
+        {"kind": "text", "value": ""},
+        {"kind": "image", "source": "https://x/y"},
+    ]
+    [block] = turns(answering("c1", parts))[0]["content"]
+    assert block["content"] == [text("See"), {"type": "image", "source": {"type": "url", "url": "https://x/y"}}]
+
+
+def test_original_blocks_go_back_verbatim() -> None:
+    tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [CALL], [ToolResult.of_text("72")])
+    asked, answered = turns(*tool_round)
+    assert asked["content"] == RESPONSE["content"]
+    assert answered["content"] == [{"type": "tool_result", "tool_use_id": "toolu_1", "content": "72"}]
+
+
+def test_sending_twice_does_not_change_what_is_kept() -> None:
+    tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [CALL], ["72"])
+    again = [*tool_round, *tool_round[:1], *tool_round[:1]]
+    assert turns(*again) == turns(*again)
+    assert tool_round[0].metadata["provider_content"]["content"] == RESPONSE["content"]
+
+
+def test_blank_text_that_the_api_wrote_is_not_sent_back() -> None:
+    response = RESPONSE | {"content": [text("\n\n"), USED]}
+    tool_round = format_tool_messages(agent(ANTHROPIC), response, [CALL], ["72"])
+    assert turns(*tool_round)[0]["content"] == [USED]
+
+
+def test_a_rewritten_text_wins_and_the_thinking_stays() -> None:
+    tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [CALL], ["72"], text="Redacted.")
+    assert turns(*tool_round)[0]["content"] == [THINKING, REDACTED, text("Redacted."), USED]
+
+
+def test_edited_calls_win() -> None:
+    edited = CALL.model_copy(update={"arguments": '{"city":"Rome"}'})
+    tool_round = format_tool_messages(agent(ANTHROPIC), RESPONSE, [edited], ["72"])
+    assert turns(*tool_round)[0]["content"][-1] == USED | {"input": {"city": "Rome"}}
+
+
+def test_options_of_this_api() -> None:
+    options = {
+        "temperature": 0.5,
+        "topP": 0.9,
+        "topK": 40,
+        "maxOutputTokens": 100,
+        "stopSequences": ["X"],
+        "seed": 1,
+        "frequencyPenalty": 1.0,
+        "presencePenalty": 1.0,
+        "additionalProperties": {"thinking": {"type": "enabled", "budget_tokens": 1024}, "max_tokens": 1},
+    }
+    assert request(options=options) == {
+        "model": "m",
+        "messages": [],
+        "max_tokens": 100,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "top_k": 40,
+        "stop_sequences": ["X"],
+        "thinking": {"type": "enabled", "budget_tokens": 1024},
+    }
+
+
+def test_tools_have_no_strict_mode() -> None:
+    tool = {"kind": "function", "name": "f", "strict": True, "parameters": [{"name": "a"}]}
+    assert request(tools=[tool])["tools"] == [
+        {"name": "f", "input_schema": {"type": "object", "properties": {"a": {"type": "string"}}}}
+    ]
+
+
+def test_outputs_are_an_output_format_beside_other_settings() -> None:
+    options = {"additionalProperties": {"output_config": {"effort": "low"}}}
+    sent = request(outputs=[{"name": "a", "required": True}, {"name": "b"}], options=options)
+    assert sent["output_config"] == {
+        "effort": "low",
+        "format": {
+            "type": "json_schema",
+            "schema": {
+                "type": "object",
+                "properties": {"a": {"type": "string"}, "b": {"type": "string"}},
+                "required": ["a"],
+                "additionalProperties": False,
+            },
+        },
+    }

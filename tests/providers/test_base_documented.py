@@ -1,0 +1,94 @@
+"""The providers that docs/providers.md shows work as they stand there."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.activities.heartbeat import Heart
+from perdure.activities.model import ask_model
+from perdure.errors import ModelError
+from perdure.messages import Message
+from perdure.options import RunOptions
+from perdure.providers import close_clients
+from perdure.testing import ScriptedModel, ScriptedReply
+
+from ..support.recorded_server import Recorded, RecordedServer
+from ..support.wire_agents import agent
+
+PAGE = Path(__file__).parents[2] / "docs" / "providers.md"
+SECTION = PAGE.read_text(encoding="utf-8").partition("## Another provider")[2]
+METADATA, RESEMBLING, WHOLE = (
+    re.findall(rf"```{language}\n(.*?)```", SECTION, re.DOTALL)[number]
+    for language, number in (("toml", 0), ("python", 0), ("python", 1))
+)
+
+
+def install(folder: Path, module: str) -> None:
+    """A distribution in `folder` that has the module and the entry point of the page."""
+    [(group, entries)] = tomllib.loads(METADATA)["project"]["entry-points"].items()
+    lines = [f"[{group}]", *(f"{key} = {target}" for key, target in entries.items())]
+    about = folder / "acme_perdure-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: acme-perdure\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text("\n".join(lines))
+    (folder / "acme_perdure.py").write_text(module)
+
+
+async def ask(url: str) -> str:
+    asked = agent(("acme", "chat"), connection={"kind": "key", "endpoint": url, "apiKey": "k"})
+    messages = [Message.system("Be brief."), Message.user("Who are you?")]
+    reply = await ask_model(asked, messages, RunOptions(llm_timeout=5), Heart())
+    return reply.message.text
+
+
+async def test_a_provider_of_another_package(
+    recorded: RecordedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert len(WHOLE.splitlines()) <= 40
+    install(tmp_path, WHOLE)
+    monkeypatch.syspath_prepend(tmp_path)
+    recorded.answers(Recorded.of_json({"says": "Acme."}))
+    assert await ask(recorded.url) == "Acme."
+    assert (recorded.last.path, recorded.last.headers["x-api-key"]) == ("/talk", "k")
+    turns = [{"from": "system", "says": "Be brief."}, {"from": "user", "says": "Who are you?"}]
+    assert recorded.last.body == {"model": "m", "turns": turns}
+
+
+@pytest.mark.parametrize(
+    ("answer", "kind"),
+    [
+        (Recorded.of_json({"error": {"message": "Slow down"}}, status=429), "rate_limit"),
+        (Recorded.of_json({"unknown": 1}), "invalid_response"),
+        (Recorded(b"<html>"), "invalid_response"),
+        (Recorded(b'{"says"', ending="drop"), "connection"),
+    ],
+)
+async def test_its_failures_are_typed(
+    answer: Recorded, kind: str, recorded: RecordedServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, WHOLE)
+    monkeypatch.syspath_prepend(tmp_path)
+    recorded.answers(answer)
+    with pytest.raises(ModelError) as caught:
+        await ask(recorded.url)
+    assert caught.value.kind == kind
+
+
+async def test_a_subclass_of_a_format() -> None:
+    shown: dict[str, Any] = {"__name__": "acme_perdure"}
+    exec(RESEMBLING, shown)
+    provider = shown["provider"]("acme", "chat")
+    with ScriptedModel([ScriptedReply(text="Acme.")]) as model:
+        asked = agent(
+            connection={"kind": "anonymous", "endpoint": model.openai_endpoint}, options={"maxOutputTokens": 9}
+        )
+        request = provider.to_request(asked, [Message.user("Who are you?")])
+        assert request["max_tokens"] == 9
+        response = await provider.call(asked, request, timeout=5)
+        assert provider.reply(asked, response).message.text == "Acme."
+        await close_clients()

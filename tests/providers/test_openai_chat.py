@@ -1,0 +1,151 @@
+"""§7.1: neutral messages and options to a Chat Completions request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perdure.providers import to_request
+
+from ..support.wire_agents import agent, answering, asking, message
+
+PNG = "data:image/png;base64,iVBORw0="
+
+
+def wire(*messages: dict[str, Any]) -> Any:
+    return to_request(agent(), messages)["messages"]
+
+
+@pytest.mark.parametrize(
+    ("given", "content"),
+    [
+        pytest.param("Hi", "Hi", id="one text is a plain string"),
+        pytest.param([], "", id="nothing is an empty string"),
+        pytest.param(
+            [{"kind": "text", "value": "a"}, {"kind": "text", "value": "b"}],
+            [{"type": "text", "text": "a"}, {"type": "text", "text": "b"}],
+            id="two texts are parts",
+        ),
+        pytest.param(
+            [{"kind": "image", "source": "https://x/y.png", "detail": "low"}],
+            [{"type": "image_url", "image_url": {"url": "https://x/y.png", "detail": "low"}}],
+            id="image with detail",
+        ),
+        pytest.param(
+            [{"kind": "image", "source": PNG}],
+            [{"type": "image_url", "image_url": {"url": PNG}}],
+            id="a data URI is unchanged, no empty detail",
+        ),
+        pytest.param(
+            [{"kind": "image", "source": "iVBORw0=", "mediaType": "image/png"}],
+            [{"type": "image_url", "image_url": {"url": PNG}}],
+            id="bare base64 becomes a data URI",
+        ),
+        pytest.param(
+            [{"kind": "file", "source": "JVBERi0xLjQ=", "filename": "y.pdf"}],
+            [{"type": "file", "file": {"filename": "y.pdf", "file_data": "data:application/pdf;base64,JVBERi0xLjQ="}}],
+            id="a PDF goes with its name and its content",
+        ),
+        pytest.param(
+            [{"kind": "file", "source": "data:text/csv;base64,YTti"}],
+            [{"type": "file", "file": {"filename": "file.csv", "file_data": "data:text/csv;base64,YTti"}}],
+            id="a file without a name gets one",
+        ),
+    ],
+)
+def test_content(given: Any, content: Any) -> None:
+    assert wire(message("user", given)) == [{"role": "user", "content": content}]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "format_"),
+    [
+        ("audio/wav", "wav"),
+        ("audio/x-wav", "wav"),
+        ("audio/mp3", "mp3"),
+        ("audio/mpeg", "mp3"),
+        ("audio/flac", "flac"),
+        ("audio/ogg", "ogg"),
+        ("audio/aac", "aac"),
+        (None, "wav"),
+    ],
+)
+def test_audio_formats(media_type: str | None, format_: str) -> None:
+    [sent] = wire(message("user", [{"kind": "audio", "value": "AAAA", "mediaType": media_type}]))
+    assert sent["content"] == [{"type": "input_audio", "input_audio": {"data": "AAAA", "format": format_}}]
+
+
+def test_audio_of_a_data_uri_is_sent_without_its_head() -> None:
+    [sent] = wire(message("user", [{"kind": "audio", "source": "data:audio/mpeg;base64,AAAA"}]))
+    assert sent["content"][0]["input_audio"] == {"data": "AAAA", "format": "mp3"}
+
+
+def test_metadata_is_merged_but_for_what_is_internal() -> None:
+    kept = {"api": "anthropic", "content": []}
+    [sent] = wire(message("user", "Hi", name="Alice", provider_content=kept, status="error", role="x"))
+    assert sent == {"role": "user", "name": "Alice", "content": "Hi"}
+
+
+def test_a_message_that_only_asks_for_tools_has_empty_content() -> None:
+    asked, answered, empty = wire(
+        asking(("c1", "f", "{}"), ("c2", "f", "not json")), answering("c1", "72"), answering("c2", "")
+    )
+    assert asked["content"] == ""
+    assert [call["function"]["arguments"] for call in asked["tool_calls"]] == ["{}", "not json"]
+    assert answered == {"role": "tool", "tool_call_id": "c1", "content": "72"}
+    assert empty["content"] == "", "an empty result is still sent (§9.5)"
+
+
+def test_all_texts_of_a_tool_result_are_one_string() -> None:
+    texts = [{"kind": "text", "value": "a"}, {"kind": "text", "value": "b"}]
+    assert wire(answering("c", texts))[0]["content"] == "ab"
+    mixed = [*texts, {"kind": "image", "source": PNG}]
+    assert [part["type"] for part in wire(answering("c", mixed))[0]["content"]] == ["text", "text", "image_url"]
+
+
+def test_a_tool_name_that_the_model_made_up_is_made_acceptable() -> None:
+    [asked] = wire(asking(("c1", "files.read it!", "{}")))
+    assert asked["tool_calls"][0]["function"]["name"] == "files_read_it_"
+
+
+def test_options_have_openai_names() -> None:
+    options = {
+        "temperature": 0.0,
+        "maxOutputTokens": 10,
+        "topP": 0.5,
+        "topK": 40,
+        "frequencyPenalty": 0.1,
+        "presencePenalty": 0.2,
+        "seed": 7,
+        "stopSequences": ["X"],
+        "allowMultipleToolCalls": False,
+        "additionalProperties": {"user": "u", "temperature": 2, "max_tokens": 5, "model": "other"},
+    }
+    request = to_request(agent(options=options), [])
+    assert request == {
+        "model": "m",
+        "messages": [],
+        "temperature": 0.0,
+        "max_completion_tokens": 10,
+        "top_p": 0.5,
+        "frequency_penalty": 0.1,
+        "presence_penalty": 0.2,
+        "seed": 7,
+        "stop": ["X"],
+        "parallel_tool_calls": False,
+        "user": "u",
+        "max_tokens": 5,
+    }, "topK is dropped (§18-8), mapped keys win over additional ones"
+
+
+def test_nothing_to_say_is_absent() -> None:
+    assert set(to_request(agent(tools=[], outputs=[], options={}), [])) == {"model", "messages"}
+
+
+def test_outputs_are_a_strict_response_format() -> None:
+    request = to_request(agent(outputs=[{"name": "a", "required": True}, {"name": "b", "kind": "integer"}]), [])
+    form = request["response_format"]["json_schema"]
+    assert request["response_format"]["type"] == "json_schema"
+    assert (form["name"], form["strict"], form["schema"]["required"]) == ("structured_output", True, ["a", "b"])
+    assert form["schema"]["properties"]["b"] == {"type": ["integer", "null"]}

@@ -1,0 +1,111 @@
+"""A worker comes back with another function under a tool's name, while a run waits."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure.cli.server_connection import Session
+from perdure.cli.show import in_lines, summary
+from perdure.client import RunHandle
+from perdure.errors import ToolNotRegisteredError
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+
+Scripted = Callable[[Script], ScriptedModel]
+PAY = {"name": "pay", "kind": "function", "perdure": {"approval": "always", "idempotent": False}}
+paid: list[Any] = []
+
+
+def as_it_was(claim: str, euros: float) -> str:
+    paid.append((claim, euros))
+    return "paid"
+
+
+def with_cents(claim: str, cents: int) -> str:
+    paid.append((claim, cents / 100))
+    return "paid"
+
+
+def with_a_note(claim: str, euros: float, note: str = "") -> str:
+    paid.append((claim, euros, note))
+    return "paid"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_paid() -> None:
+    paid.clear()
+
+
+async def approved_elsewhere(stage: Stage, scripted: Scripted, now: Callable[..., Any], **options: Any) -> RunHandle:
+    """A run whose call waits while its worker is there, and is approved when another one has come."""
+    model = scripted([asks(call("pay", claim="c7", euros=12.5)), says("done")])
+    async with stage.worker({"pay": as_it_was}):
+        run = await stage.start(scripted_agent(model, [PAY]), **options)
+        await wait_for(lambda: waits(run))
+    async with stage.worker({"pay": now}):
+        await run.approve("call_pay")
+        await wait_for(lambda: goes_on(run))
+    return run
+
+
+async def waits(run: RunHandle) -> bool:
+    return bool((await run.status()).pending_approvals)
+
+
+async def goes_on(run: RunHandle) -> bool:
+    status = await run.status()
+    return status.missing is not None or status.status in ("done", "failed")
+
+
+async def test_an_approved_call_waits_for_a_function_that_takes_it(stage: Stage, scripted: Scripted) -> None:
+    run = await approved_elsewhere(stage, scripted, with_cents)
+    async with stage.worker({"pay": with_cents}), stage.another_worker({"pay": as_it_was}):
+        missing = (await run.status()).missing
+        assert missing is not None
+        assert missing.what == ["tool pay with the arguments that it took when the run began"]
+        assert (await run.result()).output == "done"
+    assert paid == [("c7", 12.5)]
+
+
+async def test_without_one_the_run_fails_and_says_what_has_changed(stage: Stage, scripted: Scripted) -> None:
+    run = await approved_elsewhere(stage, scripted, with_cents, missing_tool_grace=0.0)
+    with pytest.raises(ToolNotRegisteredError) as failed:
+        await run.result()
+    assert paid == []
+    assert str(failed.value) == (
+        "The function of tool 'pay' takes other arguments here than when the run began: 'euros' is gone; 'cents' is "
+        "new and required. Then it was pay(claim: string, euros: float), here it is pay(claim: string, cents: "
+        f"integer) in {__name__}. Start a worker with a function that takes what it took then"
+    )
+
+
+async def test_a_function_that_takes_more_takes_the_call(stage: Stage, scripted: Scripted) -> None:
+    run = await approved_elsewhere(stage, scripted, with_a_note)
+    assert (await run.result()).output == "done"
+    assert paid == [("c7", 12.5, "")]
+
+
+async def test_a_call_that_no_worker_has_begun_with_is_shown_as_never_executed(
+    stage: Stage, scripted: Scripted, caplog: pytest.LogCaptureFixture
+) -> None:
+    run = await approved_elsewhere(stage, scripted, with_cents, missing_tool_grace=1.0)
+    async with stage.worker({"pay": with_cents}):
+        with pytest.raises(ToolNotRegisteredError) as failed:
+            await run.result()
+    lines = list(in_lines(await summary(Session(stage.client, None), run, messages=False)))
+    assert paid == []
+    assert '✗ pay(claim="c7", euros=12.5) never executed: no worker had it' in lines[-1]
+    assert "attempt" not in lines[-1]
+    assert f"error    {failed.value}" in lines
+    own = [
+        each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING and run.id in each.getMessage()
+    ]
+    assert [each.partition(run.id)[2].split()[0] for each in own] == ["is", "failed"], own

@@ -1,0 +1,255 @@
+"""How runs fail: typed, with the conversation, on any handle."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from temporalio.client import WorkflowExecutionStatus
+
+from perdure.client import RunHandle, get_run
+from perdure.errors import (
+    ConfigurationError,
+    ExecuteError,
+    GuardrailError,
+    InvokerError,
+    LimitExceededError,
+    MaxIterationsError,
+    RunCancelled,
+    RunError,
+    ToolNotRegisteredError,
+)
+from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+def echo(text: str = "") -> str:
+    return text
+
+
+def never(_: Any) -> GuardrailResult:
+    return GuardrailResult(allowed=False, reason="never")
+
+
+GUARDRAILS = {
+    "no-input": Guardrails(input=never),
+    "no-output": Guardrails(output=never),
+    "broken": Guardrails(input=lambda messages: 1 / 0),  # type: ignore[arg-type, return-value]
+}
+
+
+def for_ever(request: ScriptedRequest) -> ScriptedReply:
+    return asks(call("echo", f"call_{request.step}", text="again"), text=f"step {request.step}")
+
+
+async def failure(stage: Stage, run: RunHandle) -> RunError:
+    """The error of `result()`, which a handle made anew must give just so, with one terminal event and a status."""
+    with pytest.raises(RunError) as caught:
+        await run.result()
+    again = get_run(stage.client, run.id)
+    with pytest.raises(type(caught.value)) as once_more:
+        await again.result()
+    first, second = caught.value, once_more.value
+    assert (str(first), first.kind, first.reason, first.messages, first.iterations) == (
+        str(second),
+        second.kind,
+        second.reason,
+        second.messages,
+        second.iterations,
+    )
+    events = await again.events()
+    assert [event.seq for event in events] == list(range(1, len(events) + 1))
+    terminal = [event.type for event in events if event.type in ("done", "failed", "cancelled")]
+    assert terminal == [events[-1].type]
+    status = await again.status()
+    assert status.status == events[-1].type
+    if events[-1].type == "failed":
+        assert events[-1].data == {"kind": first.kind, "message": str(first)}
+    return first
+
+
+def texts(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages[2:]]
+
+
+async def test_too_many_iterations(stage: Stage, scripted: Scripted) -> None:
+    model = scripted(for_ever)
+    async with stage.worker({"echo": echo}):
+        error = await failure(stage, await stage.start(scripted_agent(model, ["echo"]), max_iterations=2))
+    assert isinstance(error, MaxIterationsError)
+    assert isinstance(error, RuntimeError)
+    assert str(error) == "Agent loop exceeded 2 iterations"
+    assert error.iterations == 2
+    assert texts(error.messages) == ["step 0", "again", "step 1", "again"]
+    assert len(model.requests) == 2
+
+
+async def test_a_budget_used_up(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker({"echo": echo}):
+        error = await failure(stage, await stage.start(scripted_agent(scripted(for_ever), ["echo"]), max_tool_calls=1))
+    assert isinstance(error, LimitExceededError)
+    assert "max_tool_calls (1)" in str(error)
+    assert texts(error.messages) == ["step 0", "again"]
+
+
+@pytest.mark.parametrize("on_limit", ["partial", "final_answer"])
+async def test_a_limit_may_end_in_an_incomplete_result(stage: Stage, scripted: Scripted, on_limit: str) -> None:
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        return says("what I have") if request.step == 1 else for_ever(request)
+
+    model = scripted(script)
+    async with stage.worker({"echo": echo}):
+        run = await stage.start(scripted_agent(model, ["echo"]), max_iterations=1, on_limit=on_limit)
+        result = await run.result()
+    assert result.is_incomplete
+    if on_limit == "partial":
+        assert result.output.endswith("step 0")
+        assert len(model.requests) == 1
+    else:
+        assert result.output == "what I have"
+        assert model.requests[1].body.get("tool_choice") == "none" or "tools" not in model.requests[1].body
+
+
+@pytest.mark.parametrize("wire", ["openai-responses", "anthropic"])
+async def test_the_final_answer_is_asked_for_without_tools(stage: Stage, scripted: Scripted, wire: str) -> None:
+    model = scripted([asks(call("echo", text="x")), says("what I have")])
+    async with stage.worker({"echo": echo}):
+        agent = scripted_agent(model, ["echo"], wire=wire)
+        result = await (await stage.start(agent, max_iterations=1, on_limit="final_answer")).result()
+    assert result.output == "what I have"
+    body = model.requests[1].body
+    assert "tools" not in body or body["tool_choice"] in ("none", {"type": "none"})
+
+
+@pytest.mark.parametrize(("guardrails", "point"), [("no-input", "Input"), ("no-output", "Output")])
+async def test_a_guardrail_that_denies(stage: Stage, scripted: Scripted, guardrails: str, point: str) -> None:
+    model = scripted([says("secret")])
+    async with stage.worker(guardrails=GUARDRAILS):
+        error = await failure(stage, await stage.start(scripted_agent(model), guardrails=guardrails))
+    assert isinstance(error, GuardrailError)
+    assert error.reason == "never"
+    assert str(error) == f"{point} guardrail denied: never"
+    assert len(model.requests) == error.iterations == (1 if point == "Output" else 0)
+    assert texts(error.messages) == []
+
+
+async def test_a_guardrail_that_fails_denies(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker(guardrails=GUARDRAILS):
+        error = await failure(stage, await stage.start(scripted_agent(scripted([])), guardrails="broken"))
+    assert isinstance(error, GuardrailError)
+    assert error.reason == "the input guardrail failed: ZeroDivisionError: division by zero"
+
+
+async def test_a_model_that_keeps_failing(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("echo", text="x")), ScriptedReply(status=500)])
+    async with stage.worker({"echo": echo}):
+        run = await stage.start(scripted_agent(model, ["echo"]), max_llm_retries=2)
+        error = await failure(stage, run)
+    assert isinstance(error, ExecuteError)
+    assert str(error).startswith("LLM call failed after 1 retries: ")
+    assert error.reason == "server"
+    assert error.iterations == 1
+    assert texts(error.messages) == ["", "x"]
+    assert len(model.requests) == 3
+    statuses = [event.data["message"] for event in await run.events() if event.type == "status"]
+    assert statuses == ["LLM call failed, retrying (attempt 2/2)..."]
+
+
+async def test_a_request_that_the_provider_refuses_is_not_sent_again(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([ScriptedReply(status=401)])
+    async with stage.worker():
+        error = await failure(stage, await stage.start(scripted_agent(model)))
+    assert isinstance(error, ExecuteError)
+    assert error.reason == "authentication"
+    assert len(model.requests) == 1
+
+
+async def test_a_declared_tool_without_handler(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("never asked")])
+    async with stage.worker({"echo": echo}):
+        error = await failure(
+            stage, await stage.start(scripted_agent(model, ["echo", "unheard_of"]), missing_tool_grace=0.0)
+        )
+    assert isinstance(error, ToolNotRegisteredError)
+    assert isinstance(error, ValueError)
+    assert "No handler registered for tool: unheard_of (kind: function)" in str(error)
+    assert "echo" in str(error)
+    assert model.requests == []
+
+
+async def test_an_unknown_tool_where_the_run_is_strict(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker({"echo": echo}):
+        agent = scripted_agent(scripted([asks(call("unheard_of"))]), ["echo"])
+        error = await failure(stage, await stage.start(agent, unknown_tools="raise"))
+    assert isinstance(error, ToolNotRegisteredError)
+    assert str(error) == "Tool not registered: unheard_of"
+
+
+@pytest.mark.parametrize("hook", ["guardrails", "compactor"])
+async def test_a_hook_that_no_worker_has(stage: Stage, scripted: Scripted, hook: str) -> None:
+    options: dict[str, Any] = {hook: "unheard-of", "missing_tool_grace": 0.0}
+    model = scripted([says("never asked")])
+    async with stage.worker(guardrails=GUARDRAILS):
+        error = await failure(stage, await stage.start(scripted_agent(model), **options))
+    assert error.kind == "configuration"
+    assert f"no {hook} named 'unheard-of'" in str(error)
+    assert model.requests == []
+
+
+async def test_a_key_that_is_not_set_on_the_worker(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("never asked")])
+    async with stage.worker():
+        agent = scripted_agent(model, api_key="${env:PERDURE_TEST_NOT_SET}")
+        error = await failure(stage, await stage.start(agent))
+    assert error.kind == "configuration"
+    assert "PERDURE_TEST_NOT_SET" in str(error)
+    assert model.requests == []
+
+
+async def test_a_provider_that_does_not_exist(stage: Stage, scripted: Scripted) -> None:
+    agent = scripted_agent(scripted([]))
+    assert agent.model is not None
+    agent.model.provider = "unheard-of"
+    with pytest.raises(InvokerError, match="No executor registered for key: unheard-of"):
+        await stage.start(agent)
+
+
+async def test_a_literal_key_never_leaves_the_caller(stage: Stage, scripted: Scripted) -> None:
+    with pytest.raises(ConfigurationError, match=r"\$\{env:"):
+        await stage.start(scripted_agent(scripted([]), api_key="sk-literal"))
+
+
+async def test_a_run_that_was_terminated(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([says("too late", delay=30)])))
+        handle = stage.client.get_workflow_handle(run.id)
+        await handle.terminate("enough")
+        error = await failure_from_outside(run)
+    assert error.kind == "terminated"
+    assert (await run.status()).status == "terminated"
+    assert (await run.events())[-1].type == "failed"
+
+
+async def failure_from_outside(run: RunHandle) -> RunError:
+    with pytest.raises(RunError) as caught:
+        await run.result()
+    return caught.value
+
+
+async def test_a_run_that_was_cancelled(stage: Stage, scripted: Scripted) -> None:
+    async with stage.worker():
+        run = await stage.start(scripted_agent(scripted([says("too late", delay=30)])))
+        await run.cancel("changed my mind")
+        error = await failure(stage, run)
+    assert isinstance(error, RunCancelled)
+    assert error.reason == "changed my mind"
+    description = await stage.client.get_workflow_handle(run.id).describe()
+    assert description.status == WorkflowExecutionStatus.CANCELED

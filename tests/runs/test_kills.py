@@ -1,0 +1,75 @@
+"""SIGKILL, to workers and to the server: nothing that was completed happens again, and work resumes soon.
+
+All scenarios run at the same time, beside other tests: they mostly wait for time-outs.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from ..support.kill_scenarios import KILLED_VECTORS, KillScenarios
+from ..support.kills import POINTS, ROUNDS, Point
+from ..support.run_vectors import VectorCase, check
+
+RESUME_SECONDS = 10.0
+STEPS = range(ROUNDS + 1)
+CALLS = [f"call_{number}" for number in range(1, ROUNDS + 1)]
+
+
+@pytest.mark.parametrize("point", POINTS, ids=str)
+async def test_a_worker_killed_at(kills: KillScenarios, point: Point) -> None:
+    outcome = await kills.outcome(str(point))
+    reference = await kills.outcome("undisturbed")
+    assert outcome.result.messages == reference.result.messages
+    assert outcome.result.output == reference.result.output == "All done."
+    assert outcome.result.iterations == reference.result.iterations == ROUNDS + 1
+    assert outcome.answered == reference.answered == dict.fromkeys(STEPS, 1)
+    assert outcome.ended == reference.ended == dict.fromkeys(CALLS, 1)
+    again = {point.number - 1: 2} if point.kind == "model" else {}
+    assert outcome.asked == {**dict.fromkeys(STEPS, 1), **again}, outcome.delays
+    again_calls = {f"call_{point.number}": 2} if point.kind == "tool" else {}
+    assert outcome.started == {**dict.fromkeys(CALLS, 1), **again_calls}
+    assert outcome.resumed_after is not None
+    assert outcome.resumed_after < RESUME_SECONDS, outcome.delays
+
+
+async def test_a_tool_that_must_not_run_twice_does_not(kills: KillScenarios) -> None:
+    outcome = await kills.outcome("paid")
+    assert outcome.started == {"call_1": 1}
+    assert outcome.ended == {}
+    assert outcome.result.messages[-2].text == (
+        "Error: Tool 'pay' failed: its worker was lost while it ran; whether it took effect is not known"
+    )
+    assert outcome.result.output == "I do not know whether it was paid."
+    assert outcome.resumed_after is not None
+    assert outcome.resumed_after < RESUME_SECONDS, outcome.delays
+
+
+async def test_the_server_killed_at_every_point(kills: KillScenarios) -> None:
+    kill = await asyncio.wait_for(asyncio.shield(kills.server_kill), 100)
+    reference = await kills.outcome("undisturbed")
+    for point, outcome in kill.outcomes.items():
+        assert outcome.result.messages == reference.result.messages, point
+        assert outcome.answered == outcome.asked == dict.fromkeys(STEPS, 1), (point, outcome)
+        assert outcome.started == outcome.ended == dict.fromkeys(CALLS, 1), (point, outcome)
+        assert outcome.resumed_after is not None
+        assert outcome.resumed_after < RESUME_SECONDS, (point, outcome.delays)
+
+
+async def test_a_tool_that_kills_its_workers_ends(kills: KillScenarios) -> None:
+    outcome = await kills.outcome("poisoned")
+    assert outcome.started == {"call_1": 5}
+    assert "its worker was lost" in outcome.result.messages[-2].text
+    assert outcome.result.output == "That did not go well."
+
+
+@pytest.mark.parametrize("case", KILLED_VECTORS, ids=str)
+async def test_a_vector_whose_worker_is_killed_after_each_activity(kills: KillScenarios, case: VectorCase) -> None:
+    killed = await asyncio.wait_for(asyncio.shield(kills.vectors[case.name]), 100)
+    check(case, killed.outcome)
+    assert killed.kills >= 2
+    assert set(killed.answered.values()) == {1}
+    assert set(killed.ended.values()) <= {1}
+    assert max(killed.resumed_after) < RESUME_SECONDS, (killed.resumed_after, killed.delays)

@@ -1,0 +1,39 @@
+"""More parallel calls in one reply than Temporal takes at a time: they take turns."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+@pytest.mark.parametrize(("count", "most"), [(12, 3), pytest.param(2500, 100, marks=pytest.mark.trial)])
+async def test_no_more_run_at_once_than_the_option_says(
+    stage: Stage, scripted: Scripted, count: int, most: int
+) -> None:
+    running = seen = 0
+
+    async def echo(text: str = "") -> str:
+        nonlocal running, seen
+        running += 1
+        seen = max(seen, running)
+        await asyncio.sleep(0.02)
+        running -= 1
+        return text
+
+    calls = [call("echo", f"call_{number}", text=str(number)) for number in range(count)]
+    model = scripted([asks(*calls), says("done")])
+    async with stage.worker({"echo": echo}):
+        run = await stage.start(scripted_agent(model, ["echo"]), parallel_tool_calls=True, max_parallel_tools=most)
+        result = await run.result()
+    assert [message.text for message in result.messages if message.role == "tool"] == list(map(str, range(count)))
+    assert seen <= most

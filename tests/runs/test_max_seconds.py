@@ -1,0 +1,42 @@
+"""`max_seconds` ends a run that waits, for a person or for another try."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+
+from perdure.errors import LimitExceededError
+from perdure.testing import ScriptedModel, ScriptedReply, asks, call
+from perdure.testing.script import Script
+from perdure.tools import clear_tools, tool
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+async def test_a_run_that_waits_for_a_person(stage: Stage, scripted: Scripted) -> None:
+    executed: list[str] = []
+
+    @tool(needs_approval=True)
+    def pay(text: str = "") -> None:
+        executed.append(text)
+
+    clear_tools()
+    async with stage.worker([pay]):
+        run = await stage.start(scripted_agent(scripted([asks(call("pay"))]), ["pay"]), max_seconds=0.5)
+        with pytest.raises(LimitExceededError, match=r"max_seconds \(0.5\) reached"):
+            await run.result()
+    assert executed == []
+    assert (await run.status()).pending_approvals == []
+
+
+async def test_a_run_that_waits_to_try_again(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([ScriptedReply(status=503)] * 3)
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model), max_seconds=0.5, retry_base_seconds=30.0)
+        with pytest.raises(LimitExceededError, match=r"max_seconds \(0.5\) reached"):
+            await run.result()
+    assert len(model.requests) == 1

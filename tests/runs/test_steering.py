@@ -1,0 +1,246 @@
+"""Steering at every moment (§13.5)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from perdure import RunNotFound
+from perdure.client import RunEvent, RunHandle, get_run
+from perdure.errors import MaxIterationsError
+from perdure.guardrails import GuardrailResult, Guardrails
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, ScriptedReply, ScriptedRequest, asks, call, says
+from perdure.testing.script import Script
+from perdure.tools import tool
+
+from ..support.agents import scripted_agent
+from ..support.gates import Gate
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+from .test_cancel import check_conversation, has_event
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+def echo(text: str = "") -> str:
+    return text
+
+
+def said(messages: list[Message]) -> list[str]:
+    return [message.text for message in messages if message.role == "user"]
+
+
+async def test_before_the_first_workflow_task(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("done")])
+    run = await stage.start(scripted_agent(model))
+    await run.steer("one")
+    await run.steer("two")
+    async with stage.worker():
+        result = await run.result()
+    assert said(result.messages) == ["What is it?", "one", "two"]
+    assert len(model.requests) == 1
+    events = [(event.type, event.data.get("message")) for event in await run.events()]
+    assert events[:3] == [
+        ("messages_updated", None),
+        ("status", "Injected 2 steering message(s)"),
+        ("llm_start", None),
+    ]
+
+
+async def test_while_the_final_answer_is_made(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("final", delay=0.5), says("after all")])
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model))
+        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
+        await run.steer("one more thing")
+        result = await run.result()
+    assert [message.text for message in result.messages[1:]] == ["What is it?", "final", "one more thing", "after all"]
+    assert result.output == "after all"
+    assert [event.type for event in await run.events()].count("done") == 1
+
+
+async def test_while_the_last_allowed_answer_is_made(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("final", delay=0.5)])
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model), max_iterations=1)
+        await asyncio.to_thread(model.wait_until, lambda: len(model.requests) == 1)
+        await run.steer("too late")
+        result = await run.result()
+    assert result.output == "final"
+    assert len(model.requests) == 1
+
+
+async def test_while_a_tool_runs(stage: Stage, scripted: Scripted) -> None:
+    gate = Gate()
+    calls = [call("gate", "call_1"), call("echo", "call_2", text="not skipped")]
+    async with stage.worker({"gate": gate, "echo": echo}):
+        run = await stage.start(scripted_agent(scripted([asks(*calls), says("done")]), ["gate", "echo"]))
+        await gate.reached.wait()
+        await run.steer("hurry")
+        gate.open.set()
+        result = await run.result()
+    texts = [message.text for message in result.messages[3:]]
+    assert texts == ["through", "not skipped", "hurry", "done"]
+
+
+async def test_while_parallel_tools_run(stage: Stage, scripted: Scripted) -> None:
+    gate = Gate()
+    calls = [call("gate", "call_1"), call("gate", "call_2")]
+    async with stage.worker({"gate": gate}):
+        run = await stage.start(
+            scripted_agent(scripted([asks(*calls), says("done")]), ["gate"]), parallel_tool_calls=True
+        )
+        await gate.reached.wait()
+        await run.steer("hurry")
+        gate.open.set()
+        result = await run.result()
+    check_conversation(result.messages)
+    assert [message.text for message in result.messages[3:]] == ["through", "through", "hurry", "done"]
+
+
+async def test_while_it_waits_to_retry(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([[ScriptedReply(status=500), says("first")], says("second")])
+    async with stage.worker():
+        run = await stage.start(scripted_agent(model), retry_base_seconds=0.5)
+        await wait_for(lambda: has_event(run, "status"))
+        await run.steer("hello?")
+        result = await run.result()
+    assert [message.text for message in result.messages[2:]] == ["first", "hello?", "second"]
+    assert said(model.requests[1].messages) == ["What is it?"]
+
+
+async def test_while_it_compacts(stage: Stage, scripted: Scripted) -> None:
+    gate = Gate("a summary")
+    model = scripted([says("first"), says("second")])
+    long = [Message.user("x" * 400) for _ in range(8)]
+    async with stage.worker(compactors={"slow": gate}):
+        run = await stage.start(scripted_agent(model), long, context_budget=1000, compactor="slow")
+        await gate.reached.wait()
+        await run.steer("hello?")
+        gate.open.set()
+        result = await run.result()
+    assert result.messages[0].text == "[Context summary: a summary]"
+    assert [message.text for message in result.messages[-3:]] == ["first", "hello?", "second"]
+
+
+@pytest.mark.parametrize("point", ["input", "output", "tool"])
+async def test_while_a_guardrail_judges(stage: Stage, scripted: Scripted, point: str) -> None:
+    gate = Gate(GuardrailResult(allowed=True))
+    model = scripted([asks(call("echo", text="x")), says("second"), says("third")])
+    guardrails: dict[str, Any] = {"slow": Guardrails(**{point: gate})}
+    async with stage.worker({"echo": echo}, guardrails=guardrails):
+        run = await stage.start(scripted_agent(model, ["echo"]), guardrails="slow")
+        await gate.reached.wait()
+        await run.steer("hello?")
+        gate.open.set()
+        result = await run.result()
+    check_conversation(result.messages)
+    assert said(result.messages) == ["What is it?", "hello?"]
+
+
+async def test_while_it_waits_for_approval(stage: Stage, scripted: Scripted) -> None:
+    @tool(needs_approval=True)
+    def risky(text: str = "") -> str:
+        return text
+
+    async with stage.worker([risky]):
+        run = await stage.start(scripted_agent(scripted([asks(call("risky", text="x")), says("done")]), ["risky"]))
+        await wait_for(lambda: has_event(run, "permission_requested"))
+        await run.steer("think again")
+        await run.approve("call_risky")
+        result = await run.result()
+    assert [message.text for message in result.messages[3:]] == ["x", "think again", "done"]
+
+
+async def test_by_a_plain_signal_of_any_client(stage: Stage, scripted: Scripted) -> None:
+    gate = Gate()
+    async with stage.worker({"gate": gate}):
+        run = await stage.start(scripted_agent(scripted([asks(call("gate")), says("done")]), ["gate"]))
+        await gate.reached.wait()
+        await stage.client.get_workflow_handle(run.id).signal("steer", "from afar")
+        gate.open.set()
+        assert said((await run.result()).messages)[-1] == "from afar"
+
+
+SENDERS, EACH = 10, 100
+
+
+async def test_a_thousand_messages_by_ten_senders(stage: Stage, scripted: Scripted) -> None:
+    """None is lost, none comes twice, each sender's come in its order; whoever watches sees the run's one end."""
+    sent = asyncio.Event()
+
+    async def work(text: str = "") -> str:
+        await asyncio.sleep(0.01)
+        return "worked"
+
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        return says("done") if sent.is_set() else asks(call("work", f"call_{request.step}"))
+
+    async def send(run: RunHandle, sender: int) -> None:
+        for number in range(EACH):
+            await run.steer(f"{sender}:{number}")
+
+    async with stage.worker({"work": work}):
+        run = await stage.start(scripted_agent(scripted(script), ["work"]), max_iterations=10_000)
+        watching = asyncio.create_task(watch(get_run(stage.client, run.id)))
+        await asyncio.gather(*[send(get_run(stage.client, run.id), sender) for sender in range(SENDERS)])
+        sent.set()
+        result = await run.result()
+        live = await watching
+    check_conversation(result.messages)
+    received = [text.split(":") for text in said(result.messages)[1:]]
+    for sender in range(SENDERS):
+        own = [int(number) for name, number in received if name == str(sender)]
+        assert own == list(range(EACH))
+    assert len(received) == SENDERS * EACH
+    assert [event.seq for event in live] == list(range(1, len(live) + 1))
+    assert [event.type for event in live if event.type == "done"] == ["done"]
+
+
+async def watch(run: RunHandle) -> list[RunEvent]:
+    return [event async for event in run.stream()]
+
+
+async def test_messages_that_race_with_the_end(stage: Stage, scripted: Scripted) -> None:
+    """Whatever the server took before the run was over is in the conversation, and answered."""
+
+    def script(request: ScriptedRequest) -> ScriptedReply:
+        return says(f"answer {request.step}")
+
+    accepted: dict[str, list[str]] = {}
+
+    async def steer_until_over(run: RunHandle) -> None:
+        accepted[run.id] = []
+        for number in range(40):
+            try:
+                await run.steer(str(number))
+            except RunNotFound:
+                return  # the run is over
+            accepted[run.id].append(str(number))
+
+    model = scripted(script)
+    async with stage.worker():
+        runs = [await stage.start(scripted_agent(model), max_iterations=1000) for _ in range(10)]
+        watching = [asyncio.create_task(watch(get_run(stage.client, run.id))) for run in runs]
+        await asyncio.gather(*[steer_until_over(run) for run in runs])
+        results = await asyncio.gather(*[run.result() for run in runs])
+        seen = await asyncio.gather(*watching)
+    for run, result, events in zip(runs, results, seen, strict=True):
+        assert said(result.messages)[1:] == accepted[run.id]
+        assert result.messages[-1].role == "assistant"
+        assert [event.type for event in events if event.type == "done"] == ["done"]
+        assert events[-1].data["messages"] == result.messages
+
+
+async def test_the_limit_counts_for_steered_runs_too(stage: Stage, scripted: Scripted) -> None:
+    model = scripted(lambda request: asks(call("echo", f"call_{request.step}", text="x")))
+    async with stage.worker({"echo": echo}):
+        run = await stage.start(scripted_agent(model, ["echo"]), max_iterations=3)
+        await run.steer("go on for ever")
+        with pytest.raises(MaxIterationsError):
+            await run.result()
+    assert len(model.requests) == 3

@@ -1,0 +1,194 @@
+"""How calls of a tool are executed: retries, local activities, and what the file says of both."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure import ToolContext, tool
+from perdure.errors import ConfigurationError
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+class Failing:
+    """A tool that fails a number of times, and what it saw of each execution."""
+
+    def __init__(self, failures: int) -> None:
+        self.failures = failures
+        self.seen: list[ToolContext] = []
+
+    def __call__(self, context: ToolContext) -> str:
+        self.seen.append(context)
+        if len(self.seen) <= self.failures:
+            raise OSError("busy")
+        return "ok"
+
+
+def policy(name: str, **fields: Any) -> dict[str, Any]:
+    return {"name": name, "kind": "function", "parameters": [], "perdure": fields}
+
+
+async def last_result(stage: Stage, scripted: Scripted, tools: Any, declared: dict[str, Any], **options: Any) -> str:
+    model = scripted([asks(call(declared["name"])), says("done")])
+    async with stage.worker(tools):
+        run = await stage.start(scripted_agent(model, [declared]), **options)
+        result = await run.result()
+    return result.messages[-2].text
+
+
+async def activity_types(stage: Stage) -> list[str]:
+    history = await stage.client.get_workflow_handle(stage.runs[-1].id).fetch_history()
+    scheduled = [event.activity_task_scheduled_event_attributes.activity_type.name for event in history.events]
+    return [name for name in scheduled if name.startswith("perdure.tool.")]
+
+
+async def test_a_failed_execution_is_repeated_with_the_same_key(stage: Stage, scripted: Scripted) -> None:
+    work = Failing(2)
+    text = await last_result(stage, scripted, {"work": work}, policy("work", retries=3))
+    assert text == "ok"
+    assert [each.attempt for each in work.seen] == [1, 2, 3]
+    assert len({each.idempotency_key for each in work.seen}) == 1
+    assert await activity_types(stage) == ["perdure.tool.work"] * 3
+
+
+async def test_retries_that_are_used_up(stage: Stage, scripted: Scripted) -> None:
+    work = Failing(9)
+    text = await last_result(stage, scripted, {"work": work}, policy("work", retries=1))
+    assert text == "Error: Tool 'work' failed: OSError: busy"
+    assert len(work.seen) == 2
+
+
+async def test_without_retries_a_failure_is_the_result(stage: Stage, scripted: Scripted) -> None:
+    work = Failing(9)
+    await last_result(stage, scripted, {"work": work}, policy("work"))
+    assert len(work.seen) == 1
+
+
+async def test_what_may_have_taken_effect_is_not_repeated(stage: Stage, scripted: Scripted) -> None:
+    started = []
+
+    async def work() -> None:
+        started.append(1)
+        await asyncio.sleep(20)
+
+    declared = policy("work", retries=3, idempotent=False, timeout=0.2)
+    text = await last_result(stage, scripted, {"work": work}, declared)
+    assert "timed out after 0.2 seconds" in text
+    assert started == [1]
+
+
+async def test_a_mistake_of_the_model_s_is_not_repeated(stage: Stage, scripted: Scripted) -> None:
+    def work(number: int) -> int:
+        return number
+
+    declared = {**policy("work", retries=3), "parameters": [{"name": "number", "kind": "integer", "required": True}]}
+    text = await last_result(stage, scripted, {"work": work}, declared)
+    assert "'number' is required" in text
+    assert await activity_types(stage) == ["perdure.tool.work"]
+
+
+async def test_a_run_that_is_cancelled_between_two_executions(stage: Stage, scripted: Scripted) -> None:
+    work = Failing(9)
+    model = scripted([asks(call("work")), says("never")])
+    async with stage.worker({"work": work}):
+        run = await stage.start(scripted_agent(model, [policy("work", retries=9)]))
+        while not work.seen:
+            await asyncio.sleep(0.01)
+        await run.cancel()
+        assert [event async for event in run.stream()][-1].type == "cancelled"
+    assert len(work.seen) <= 2
+
+
+async def test_a_local_tool_takes_one_event(stage: Stage, scripted: Scripted) -> None:
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    parameters = [{"name": name, "kind": "integer", "required": True} for name in "ab"]
+    declared = {**policy("add", local=True), "parameters": parameters}
+    model = scripted([asks(call("add", a=1, b=2)), asks(call("add", a=3, b=4)), says("10")])
+    async with stage.worker([add]):
+        run = await stage.start(scripted_agent(model, [declared]))
+        result = await run.result()
+    assert [message.text for message in result.messages if message.role == "tool"] == ["3", "7"]
+    assert await activity_types(stage) == []
+
+
+async def test_an_iteration_with_a_local_tool_takes_at_most_eight_events(stage: Stage, scripted: Scripted) -> None:
+    lengths = []
+    async with stage.worker({"look": lambda: "seen"}):
+        for rounds in (1, 11):
+            model = scripted([*[asks(call("look"))] * rounds, says("done")])
+            run = await stage.start(scripted_agent(model, [policy("look", local=True)]), max_iterations=20)
+            await run.result()
+            described = await stage.client.get_workflow_handle(run.id).describe()
+            lengths.append(described.history_length)
+    assert lengths[1] - lengths[0] <= 8 * 10
+
+
+async def test_a_local_tool_that_takes_too_long(stage: Stage, scripted: Scripted) -> None:
+    async def slow() -> None:
+        await asyncio.sleep(20)
+
+    text = await last_result(stage, scripted, [slow], policy("slow", local=True))
+    assert text == (
+        "Error: Tool 'slow' failed: timed out after 2 seconds; it is local, and a local tool has 2 seconds: "
+        "remove `local` from its declaration"
+    )
+
+
+async def test_a_local_tool_whose_worker_lacks_it(stage: Stage, scripted: Scripted) -> None:
+    def look() -> str:
+        return "seen"
+
+    model = scripted([asks(call("look")), says("done")])
+    async with stage.worker(), stage.another_worker([look]):
+        run = await stage.start(scripted_agent(model, [policy("look", local=True)]))
+        assert (await run.result()).messages[-2].text == "seen"
+
+
+def test_local_and_not_idempotent_contradict_each_other() -> None:
+    with pytest.raises(ConfigurationError, match="tool 'pay' is local and not idempotent"):
+        tool(name="pay", local=True, idempotent=False)(lambda: None)
+
+
+def test_validate_shows_what_holds(tmp_path: Path) -> None:
+    file = tmp_path / "a.prompty"
+    file.write_text(
+        "---\nname: a\nmodel: {id: m, provider: openai}\ntools:\n  - name: pay\n    kind: function\n"
+        "    parameters: []\n    retries: 3\n    perdure: {timeout: 5, parallelSafe: false}\n---\nHi.\n"
+    )
+    command = [sys.executable, "-m", "perdure", "validate", str(file), "--show-request"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert (
+        "a.prompty:8: warning: tools[0].retries: unknown property 'retries' has no effect: write it under"
+        in done.stderr
+    )
+    assert "tool pay: 5 s, no retries, idempotent, never beside others" in done.stderr
+    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60).stdout)
+    assert (told["tools"][0]["timeout"], told["tools"][0]["parallel_safe"]) == (5, False)
+
+
+def test_validate_claims_nothing_of_tools_that_are_asked_later(tmp_path: Path) -> None:
+    file = tmp_path / "a.prompty"
+    server = "kind: mcp\n    connection: {kind: anonymous, endpoint: 'http://127.0.0.1:1/mcp'}"
+    file.write_text(
+        f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools:\n  - name: store\n    {server}\n"
+        f"  - name: depot\n    {server}\n    perdure: {{timeout: 5, approval: always}}\n---\nHi.\n"
+    )
+    command = [sys.executable, "-m", "perdure", "validate", str(file), "--show-request"]
+    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+    assert "tool store: what its kind says when a run begins\n" in shown
+    assert "tool depot: 5 s, needs an approval; what its kind says when a run begins\n" in shown

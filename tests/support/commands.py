@@ -1,0 +1,153 @@
+"""Processes of `perdure …` that a test starts: forked from one that has imported everything, where that will do."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+ROOT = Path(__file__).parents[2]
+_AT_START = ("PYTHON", "LC_", "LANG", "LD_", "HOME")
+"""What a process reads of its environment before any of perdure's code runs."""
+
+
+class Pipe(NamedTuple):
+    """What a process writes."""
+
+    reader: asyncio.StreamReader
+    transport: asyncio.BaseTransport
+
+    @classmethod
+    async def reading(cls, descriptor: int) -> Pipe:
+        reader = asyncio.StreamReader()
+        file = open(descriptor, "rb", 0)  # noqa: SIM115
+        loop = asyncio.get_running_loop()
+        transport, _ = await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), file)
+        return cls(reader, transport)
+
+
+class ForkedProcess:
+    """As much of an `asyncio.subprocess.Process` as tests use."""
+
+    stdin = None
+
+    def __init__(self, pid: int, out: Pipe, err: Pipe) -> None:
+        self.pid = pid
+        self.stdout, self.stderr = out.reader, err.reader
+        self.ended: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        self._pipes = (out, err)
+
+    @property
+    def returncode(self) -> int | None:
+        """As `Process` has it: negative for a signal."""
+        return self.ended.result() if self.ended.done() else None
+
+    async def wait(self) -> int:
+        return await asyncio.shield(self.ended)
+
+    async def communicate(self, input: None = None) -> tuple[bytes, bytes]:
+        stdout, stderr, _ = await asyncio.gather(self.stdout.read(), self.stderr.read(), self.wait())
+        return stdout, stderr
+
+    async def close(self) -> None:
+        """End it, whoever still has its output."""
+        self.kill()
+        await self.wait()
+        for pipe in self._pipes:
+            pipe.transport.close()
+
+    def send_signal(self, number: int) -> None:
+        if not self.ended.done():
+            os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+class Forker:
+    """The process that forks commands; all of them end with it."""
+
+    def __init__(self) -> None:
+        self._environment = dict(os.environ)
+        self._requests: socket.socket | None = None
+        self._process: asyncio.subprocess.Process | None = None
+        self._starting = asyncio.Lock()
+        self._started: asyncio.Queue[int] = asyncio.Queue()
+        self._running: dict[int, ForkedProcess] = {}
+        self._ends: dict[int, int] = {}
+        self._hearing: asyncio.Task[None] | None = None
+
+    def can(self, environment: Mapping[str, str], stdin: int) -> bool:
+        """Whether a forked process would be like one of its own."""
+        names = {name for name in {*environment, *self._environment} if name.startswith(_AT_START)}
+        is_same = all(environment.get(name) == self._environment.get(name) for name in names)
+        return is_same and stdin == asyncio.subprocess.DEVNULL and hasattr(socket, "send_fds")
+
+    async def start(self, arguments: tuple[str, ...], folder: Path, environment: dict[str, str]) -> ForkedProcess:
+        """A process of `perdure ARGUMENTS`, with nothing to read on stdin."""
+        async with self._starting:
+            if self._requests is None:
+                await self._open()
+            pipes = [os.pipe(), os.pipe()]
+            nothing = os.open(os.devnull, os.O_RDONLY)
+            theirs = [nothing, *(writing for _, writing in pipes)]
+            self._ask({"arguments": arguments, "folder": str(folder), "environment": environment}, theirs)
+            for descriptor in theirs:
+                os.close(descriptor)
+            out, err = [await Pipe.reading(reading) for reading, _ in pipes]
+            pid = await self._started.get()
+            process = self._running[pid] = ForkedProcess(pid, out, err)
+        if (code := self._ends.pop(pid, None)) is not None:
+            self._end(pid, code)
+        return process
+
+    async def close(self) -> None:
+        if self._requests is None:
+            return
+        assert self._process
+        assert self._hearing
+        self._requests.close()
+        await self._process.wait()
+        await self._hearing
+
+    async def _open(self) -> None:
+        self._requests, theirs = socket.socketpair()
+        with theirs:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "tests.support.forker"), stdin=theirs, stdout=asyncio.subprocess.PIPE, cwd=ROOT
+            )
+        self._hearing = asyncio.create_task(self._hear(self._process.stdout))
+
+    def _ask(self, command: dict[str, Any], descriptors: list[int]) -> None:
+        assert self._requests
+        content = json.dumps(command).encode()
+        socket.send_fds(self._requests, [f"{len(content):8}".encode()], descriptors)
+        self._requests.sendall(content)
+
+    async def _hear(self, told: asyncio.StreamReader | None) -> None:
+        assert told
+        async for line in told:
+            what, *numbers = line.decode().split()
+            if what == "started":
+                self._started.put_nowait(int(numbers[0]))
+            else:
+                self._end(*map(int, numbers))
+
+    def _end(self, pid: int, code: int) -> None:
+        if (process := self._running.pop(pid, None)) is None:
+            self._ends[pid] = code  # It was shorter than the way here.
+        else:
+            process.ended.set_result(code)
+
+
+forker = Forker()
+"""Of this test process; `tests/conftest.py` closes it."""

@@ -1,0 +1,79 @@
+"""Declarations of activities and workflows as tools, and a run that calls one of them once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from temporalio.client import WorkflowHandle
+from temporalio.service import RPCError
+
+from perdure.agents import Agent
+from perdure.client import RunHandle
+from perdure.messages import Message
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+
+from .agents import scripted_agent
+from .stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+
+
+def activity(name: str, queue: str, parameters: str = "", **more: Any) -> dict[str, Any]:
+    """A tool of `kind: activity`; `parameters` are like `name:string! times:integer`, where `!` means required."""
+    return _tool("activity", name, queue, parameters, more)
+
+
+def workflow(name: str, queue: str, parameters: str = "", **more: Any) -> dict[str, Any]:
+    """A tool of `kind: workflow`."""
+    return _tool("workflow", name, queue, parameters, more)
+
+
+def _tool(kind: str, name: str, queue: str, parameters: str, more: Mapping[str, Any]) -> dict[str, Any]:
+    policy = {"perdure": more["perdure"]} if "perdure" in more else {}
+    options = {key: value for key, value in more.items() if key != "perdure"}
+    return {
+        "name": name,
+        "kind": kind,
+        "description": f"The {kind} {name}.",
+        "parameters": [_parameter(written) for written in parameters.split()],
+        "options": {kind: name, "taskQueue": queue, **options},
+        **policy,
+    }
+
+
+def _parameter(written: str) -> dict[str, Any]:
+    name, _, kind = written.partition(":")
+    return {"name": name, "kind": kind.rstrip("!"), "required": kind.endswith("!")}
+
+
+def agent_with(scripted: Scripted, tool: Mapping[str, Any], **arguments: Any) -> Agent:
+    """An agent whose model calls the tool once, and then says `done`."""
+    return scripted_agent(scripted([asks(call(tool["name"], "c1", **arguments)), says("done")]), [tool])
+
+
+def answer_of(messages: list[Message]) -> str:
+    """The text of the only tool result."""
+    (answer,) = [message for message in messages if message.role == "tool"]
+    return answer.text
+
+
+async def answer(stage: Stage, scripted: Scripted, tool: Mapping[str, Any], **arguments: Any) -> str:
+    """What the model is told when it calls the tool with these arguments."""
+    run = await stage.start(agent_with(scripted, tool, **arguments))
+    return answer_of((await run.result()).messages)
+
+
+async def started(stage: Stage, scripted: Scripted, tool: Mapping[str, Any], **arguments: Any) -> RunHandle:
+    """A run whose model calls the tool."""
+    return await stage.start(agent_with(scripted, tool, **arguments), cancel_grace=0.0)
+
+
+async def is_at_last_link(child: WorkflowHandle[Any, Any], links: int) -> bool:
+    """Whether the child is there and, where it was told to continue as new, has done so."""
+    try:
+        description = await child.describe()
+    except RPCError:  # It is not there yet.
+        return False
+    return not links or description.raw_description.workflow_execution_info.first_run_id != description.run_id

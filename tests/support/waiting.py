@@ -1,0 +1,20 @@
+"""Waits for what a test expects, instead of sleeping."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+async def wait_for(probe: Callable[[], Awaitable[T]], *, timeout: float = 20.0, every: float = 0.02) -> T:
+    """The first truthy value that `probe` gives; fails the test after `timeout` seconds without one."""
+    deadline = time.monotonic() + timeout
+    while not (value := await probe()):
+        if time.monotonic() > deadline:
+            raise AssertionError(f"{probe!r} gave {value!r} for {timeout} s")
+        await asyncio.sleep(every)
+    return value

@@ -1,0 +1,107 @@
+"""Whoever may start a run does not own the worker: what its owner has not allowed is refused where it would happen."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from perdure.agents import Agent, with_others
+from perdure.client import session
+from perdure.errors import RunError
+from perdure.prompty.load import load_dict
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from perdure.tools.openapi.kind import OpenApiKind
+from perdure.worker_limits import WorkerLimits
+
+from .support.agents import scripted_agent
+from .support.openapi_specs import one, tool_of
+from .support.raw_server import raw_server
+from .support.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+SAFE = WorkerLimits()
+
+
+async def why_refused(stage: Stage, agent: Agent, **worker: Any) -> str:
+    async with stage.worker(**{"limits": SAFE, **worker}):
+        run = await stage.start(agent)
+        with pytest.raises(RunError) as caught:
+            await run.result()
+    assert caught.value.kind == "configuration"
+    return str(caught.value)
+
+
+async def test_a_strangers_command_is_not_started(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
+    proof = tmp_path / "proof"
+    declared = {"name": "t", "kind": "mcp", "options": {"command": "sh", "args": ["-c", f"touch {proof}"]}}
+    agent = scripted_agent(scripted([says("done")]), [declared])
+    text = await why_refused(stage, agent)
+    assert "tools[0].options.command: this worker starts no command 'sh'\n" in text
+    assert text.endswith("\nperdure worker --allow-commands sh")
+    assert not proof.exists()
+    async with stage.worker(limits=WorkerLimits(commands=["sh"])):
+        run = await stage.start(agent, missing_tool_grace=0)
+        with pytest.raises(RunError):
+            await run.result()
+    assert proof.exists(), "the owner allows it"
+
+
+async def test_no_variable_goes_to_a_stranger(
+    stage: Stage, scripted: Scripted, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("DATABASE_PASSWORD", "planted-password")
+    model = scripted([says("done")])
+    agent = scripted_agent(model, api_key="${env:DATABASE_PASSWORD}")
+    assert "--allow-env DATABASE_PASSWORD" in await why_refused(stage, agent)
+    text = await why_refused(stage, agent, limits=WorkerLimits(env=["DATABASE_PASSWORD"]))
+    assert "model.connection.endpoint: this worker sends no secret of its own to '127.0.0.1:" in text
+    named = {"model": "planted-password"}
+    text = await why_refused(stage, scripted_agent(model, api_key="${credential:model}"), credentials=named)
+    assert "this worker sends no secret of its own to '127.0.0.1:" in text
+    assert not model.requests
+    async with stage.worker(limits=WorkerLimits(env=["DATABASE_PASSWORD"], hosts=["127.0.0.1"])):
+        assert (await (await stage.start(agent)).result()).output == "done"
+
+
+async def test_a_child_and_a_turn_have_the_same_limits(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([asks(call("helper")), says("done")])
+    child = scripted_agent(model, [{"name": "t", "kind": "mcp", "options": {"command": "sh"}}])
+    agent = scripted_agent(model, [{"name": "helper", "kind": "prompty", "path": "helper.prompty", "mode": "agentic"}])
+    agent = with_others(agent, {"helper.prompty": child})
+    async with stage.worker(limits=SAFE):
+        result = await (await stage.start(agent)).result()
+    [told] = [message.text for message in result.messages if message.role == "tool"]
+    assert "this worker starts no command 'sh'" in told
+    async with stage.worker(limits=SAFE):
+        talk = session(stage.client, child, f"talk-{uuid.uuid4()}", task_queue=stage.task_queue)
+        turn = await talk.send("hello")
+        with pytest.raises(RunError, match="starts no command"):
+            await turn.result()
+
+
+async def test_a_specification_leads_no_key_away(stage: Stage, scripted: Scripted) -> None:
+    """Neither a key of the worker's environment, nor one that its owner has given a name."""
+    schemes = {"components": {"securitySchemes": {"k": {"type": "http", "scheme": "bearer"}}}, "security": [{"k": []}]}
+    async with raw_server() as evil:
+        tool = tool_of(one("/", servers=[{"url": evil.url}], **schemes))
+        kinds = {"openapi": OpenApiKind(connections={"crm": {"kind": "key", "apiKey": "planted-key"}})}
+        declared = {**json.loads(tool.model_dump_json(by_alias=True, exclude_none=True))}
+        agent = load_dict({"name": "a", "model": {"id": "m"}, "tools": [declared]})
+        agent.model = scripted_agent(scripted([asks(call("call")), says("done")])).model
+        agent.tools[0].connection = load_dict(  # type: ignore[index, union-attr]
+            {"name": "c", "model": {"id": "m", "connection": {"kind": "reference", "name": "crm"}}}
+        ).model.connection  # type: ignore[union-attr]
+        async with stage.worker(limits=SAFE, tool_kinds=kinds):
+            run = await stage.start(agent, missing_tool_grace=0)
+            with pytest.raises(RunError, match="this worker sends no secret of its own to '127.0.0.1:"):
+                await run.result()
+        assert not evil.requests
+        async with stage.worker(limits=WorkerLimits(hosts=["127.0.0.1"]), tool_kinds=kinds):
+            await (await stage.start(agent)).result()
+        assert "Bearer planted-key" in evil.requests[0]

@@ -1,1 +1,0 @@
-"""Declarations of what others have on Temporal, without a server."""

@@ -1,0 +1,142 @@
+"""Values of parameters are written as the specification's table of styles says, and as FastAPI reads them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from perdure.tools.openapi.request import label, matrix, query_pairs, simple
+from tests.support.openapi_specs import BASE, one, request
+
+EMPTY, STRING, ARRAY, OBJECT = "", "blue", ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
+
+
+@pytest.mark.parametrize(
+    ("explode", "value", "expected"),
+    [
+        (False, EMPTY, ";color"),
+        (False, STRING, ";color=blue"),
+        (False, ARRAY, ";color=blue,black,brown"),
+        (False, OBJECT, ";color=R,100,G,200,B,150"),
+        (True, EMPTY, ";color"),
+        (True, STRING, ";color=blue"),
+        (True, ARRAY, ";color=blue;color=black;color=brown"),
+        (True, OBJECT, ";R=100;G=200;B=150"),
+    ],
+)
+def test_matrix(explode: bool, value: Any, expected: str) -> None:
+    assert matrix("color", value, explode=explode) == expected
+
+
+@pytest.mark.parametrize(
+    ("explode", "value", "expected"),
+    [
+        (False, EMPTY, "."),
+        (False, STRING, ".blue"),
+        (False, ARRAY, ".blue,black,brown"),
+        (False, OBJECT, ".R,100,G,200,B,150"),
+        (True, STRING, ".blue"),
+        (True, ARRAY, ".blue.black.brown"),
+        (True, OBJECT, ".R=100.G=200.B=150"),
+    ],
+)
+def test_label(explode: bool, value: Any, expected: str) -> None:
+    assert label(value, explode=explode) == expected
+
+
+@pytest.mark.parametrize(
+    ("explode", "value", "expected"),
+    [
+        (False, EMPTY, ""),
+        (False, STRING, "blue"),
+        (False, ARRAY, "blue,black,brown"),
+        (False, OBJECT, "R,100,G,200,B,150"),
+        (True, ARRAY, "blue,black,brown"),
+        (True, OBJECT, "R=100,G=200,B=150"),
+    ],
+)
+def test_simple(explode: bool, value: Any, expected: str) -> None:
+    assert simple(value, explode=explode) == expected
+
+
+@pytest.mark.parametrize(
+    ("style", "explode", "value", "expected"),
+    [
+        ("form", False, EMPTY, "color="),
+        ("form", False, STRING, "color=blue"),
+        ("form", False, ARRAY, "color=blue,black,brown"),
+        ("form", False, OBJECT, "color=R,100,G,200,B,150"),
+        ("form", True, EMPTY, "color="),
+        ("form", True, STRING, "color=blue"),
+        ("form", True, ARRAY, "color=blue&color=black&color=brown"),
+        ("form", True, OBJECT, "R=100&G=200&B=150"),
+        ("spaceDelimited", False, ARRAY, "color=blue%20black%20brown"),
+        ("spaceDelimited", False, OBJECT, "color=R%20100%20G%20200%20B%20150"),
+        ("pipeDelimited", False, ARRAY, "color=blue%7Cblack%7Cbrown"),
+        ("pipeDelimited", False, [1, 2], "color=1%7C2"),
+        ("pipeDelimited", False, OBJECT, "color=R%7C100%7CG%7C200%7CB%7C150"),
+        ("deepObject", True, OBJECT, "color%5BR%5D=100&color%5BG%5D=200&color%5BB%5D=150"),
+        ("deepObject", True, {"a": {"b": [1, 2]}}, "color%5Ba%5D%5Bb%5D=1&color%5Ba%5D%5Bb%5D=2"),
+        ("form", True, True, "color=true"),
+        ("form", True, 1.5, "color=1.5"),
+        ("form", True, "a b&c=d/ü", "color=a%20b%26c%3Dd%2F%C3%BC"),
+        ("form", False, ["a,b", "c"], "color=a%2Cb,c"),
+        ("form", True, [{"a": 1}], "color=%7B%22a%22%3A1%7D"),
+        ("form", True, {"a": None, "b": 1}, "b=1"),
+    ],
+)
+def test_query(style: str, explode: bool, value: Any, expected: str) -> None:
+    pairs = query_pairs("color", value, style=style, explode=explode)
+    assert "&".join(f"{name}={text}" for name, text in pairs) == expected
+
+
+def parameter(place: str, **more: Any) -> dict[str, Any]:
+    return {"name": "v", "in": place, "required": True, "schema": {}, **more}
+
+
+@pytest.mark.parametrize(
+    ("path", "declared", "value", "expected"),
+    [
+        ("/a/{v}", parameter("path"), ARRAY, "/a/blue,black,brown"),
+        ("/a/{v}", parameter("path", style="label", explode=True), ARRAY, "/a/.blue.black.brown"),
+        ("/a{v}", parameter("path", style="matrix"), 5, "/a;v=5"),
+        ("/a/{v}.json", parameter("path"), "x/y z", "/a/x%2Fy%20z.json"),
+        ("/a/{v}", parameter("path"), "100%", "/a/100%25"),
+        ("/a", parameter("query"), ARRAY, "/a?v=blue&v=black&v=brown"),
+        ("/a", parameter("query", explode=False), ARRAY, "/a?v=blue,black,brown"),
+        ("/a", parameter("query", allowReserved=True), "a/b:c?d e&f", "/a?v=a/b:c?d%20e%26f"),
+        (
+            "/a",
+            parameter("query", content={"application/json": {"schema": {}}}),
+            {"x": [1]},
+            "/a?v=%7B%22x%22%3A%5B1%5D%7D",
+        ),
+        ("/a", parameter("query", content={"text/plain": {}}), "x y", "/a?v=x%20y"),
+    ],
+)
+def test_defaults_of_each_place(path: str, declared: Any, value: Any, expected: str) -> None:
+    assert request(one(path, parameters=[declared]), {"v": value}).url == BASE + expected
+
+
+def test_headers_and_cookies_are_written_as_they_are() -> None:
+    declared = [
+        {"name": "X-List", "in": "header", "schema": {"type": "array"}},
+        {"name": "X-Map", "in": "header", "explode": True, "schema": {"type": "object"}},
+        {"name": "X-Name", "in": "header", "schema": {}},
+        {"name": "one", "in": "cookie", "schema": {}},
+        {"name": "many", "in": "cookie", "explode": False, "schema": {}},
+    ]
+    given = {"X-List": [1, 2], "X-Map": {"a": 1, "b": "c d"}, "X-Name": "Zoë, x", "one": "a;b", "many": ["x", "y"]}
+    headers = dict(request(one("/a", parameters=declared), given).headers)
+    assert headers["X-List"] == b"1,2"
+    assert headers["X-Map"] == b"a=1,b=c d"
+    assert headers["X-Name"] == "Zoë, x".encode()
+    assert headers["Cookie"] == b"one=a%3Bb; many=x,y"
+
+
+def test_an_absent_argument_is_not_sent() -> None:
+    declared = [{"name": "a", "in": "query"}, {"name": "b", "in": "header"}, {"name": "c", "in": "cookie"}]
+    sent = request(one("/a", parameters=declared), {"a": None})
+    assert sent.url == f"{BASE}/a"
+    assert dict(sent.headers).keys() == {"Accept"}

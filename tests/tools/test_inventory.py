@@ -1,0 +1,210 @@
+"""A tool is written once: what the file leaves out about it is taken from its function, and recorded with the run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Annotated, Any
+
+import pytest
+from temporalio.client import Client
+
+import perdure
+from perdure.errors import RunError
+from perdure.history.chain import read_links
+from perdure.testing import ScriptedModel, asks, call, run_in_process, says
+from perdure.testing.script import Script
+from perdure.tools import clear_tools, tool
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+
+Scripted = Callable[[Script], ScriptedModel]
+README = Path(__file__).parents[2] / "README.md"
+BY_NAME = {"name": "find_books", "kind": "function"}
+
+
+@pytest.fixture(autouse=True)
+def _forget_tools() -> Iterator[None]:
+    yield
+    clear_tools()
+
+
+def find_books(topic: Annotated[str, "what they are about"], limit: int = 3) -> list[str]:
+    """Finds books on a topic.
+
+    From the catalogue.
+    """
+    return [f"{topic} {number}" for number in range(limit)]
+
+
+def offered(model: ScriptedModel, request: int = 0) -> dict[str, Any]:
+    """The one tool that a request to the model offers."""
+    (only,) = model.requests[request].body["tools"]
+    function: dict[str, Any] = only["function"]
+    return function
+
+
+OFFERED = {
+    "name": "find_books",
+    "description": "Finds books on a topic.",
+    "parameters": {
+        "type": "object",
+        "properties": {
+            "topic": {"type": "string", "description": "what they are about"},
+            "limit": {"type": "integer", "default": 3},
+        },
+        "required": ["topic"],
+    },
+}
+
+
+@pytest.mark.parametrize("function", [find_books, tool(find_books)], ids=["plain", "declared"])
+async def test_the_model_is_told_what_the_function_says(stage: Stage, scripted: Scripted, function: Any) -> None:
+    model = scripted([asks("find_books", topic="bees", limit="many"), asks("find_books", topic="bees"), says("done")])
+    async with stage.worker({"find_books": function}):
+        result = await (await stage.start(scripted_agent(model, [BY_NAME]))).result()
+    assert offered(model) == offered(model, 2) == OFFERED
+    assert [message.text for message in result.messages if message.role == "tool"] == [
+        "Error: Invalid arguments for tool 'find_books': 'limit' must be integer, got \"many\"",
+        '["bees 0","bees 1","bees 2"]',
+    ]
+
+
+async def test_what_the_file_says_wins(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("done")])
+    described = {**BY_NAME, "description": "Books.", "parameters": [{"name": "topic", "required": True}]}
+    async with stage.worker({"find_books": find_books}):
+        await (await stage.start(scripted_agent(model, [described]))).result()
+    assert offered(model)["description"] == "Books."
+    assert list(offered(model)["parameters"]["properties"]) == ["topic"]
+
+
+async def test_bound_parameters_stay_hidden(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("done")])
+    async with stage.worker({"find_books": find_books}):
+        agent = scripted_agent(model, [{**BY_NAME, "bindings": {"limit": {"input": "most"}}}])
+        await (await stage.start(agent)).result()
+    assert list(offered(model)["parameters"]["properties"]) == ["topic"]
+
+
+async def test_what_the_first_worker_said_holds_for_the_run(stage: Stage, scripted: Scripted) -> None:
+    """A run that another worker takes over, whose function says something else, offers what it has offered."""
+    model = scripted([asks(call("find_books", "a", topic="bees")), says("done")])
+
+    @tool(needs_approval=True)
+    def find(topic: str) -> str:
+        """Finds books, says the first."""
+        return topic
+
+    @tool(needs_approval=True)
+    def find_otherwise(topic: str, limit: int = 3) -> str:
+        """Finds books, says the second."""
+        return topic
+
+    async with stage.worker({"find_books": find}):
+        run = await stage.start(scripted_agent(model, [BY_NAME]))
+
+        async def waits() -> bool:
+            return bool((await run.status()).pending_approvals)
+
+        await wait_for(waits)
+    async with stage.worker({"find_books": find_otherwise}):
+        await run.approve("a")
+        await run.result()
+    assert offered(model, 1) == offered(model)
+    assert offered(model)["description"] == "Finds books, says the first."
+
+
+CONTRADICTIONS = {
+    "a parameter that the function lacks": (
+        [{"name": "topic", "required": True}, {"name": "author"}],
+        "'author' is declared, and the function does not have it",
+    ),
+    "a parameter that the file lacks": (
+        [{"name": "limit", "kind": "integer"}],
+        "the function requires 'topic', which is neither declared nor bound",
+    ),
+    "another kind": (
+        [{"name": "topic"}, {"name": "limit", "kind": "array"}],
+        "'limit' is declared as array, and the function takes integer",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", CONTRADICTIONS)
+async def test_a_declaration_that_contradicts_its_function_fails_the_start(
+    stage: Stage, scripted: Scripted, what: str
+) -> None:
+    parameters, problem = CONTRADICTIONS[what]
+    model = scripted([says("done")])
+    async with stage.worker({"find_books": find_books}):
+        run = await stage.start(scripted_agent(model, [{**BY_NAME, "parameters": parameters}]))
+        with pytest.raises(RunError) as caught:
+            await run.result()
+    text = str(caught.value)
+    assert caught.value.kind == "configuration"
+    assert problem in text
+    assert "find_books(topic: string, limit?: integer)" in text  # the function
+    assert "find_books(topic" in text.partition("the file declares")[2] or "limit" in text
+    assert model.requests == []
+
+
+def test_runs_in_process_offer_the_same() -> None:
+    seen: list[Any] = []
+
+    def model(agent: perdure.Agent, messages: list[perdure.Message]) -> Any:
+        seen.append(agent.tool("find_books"))
+        return says("done")
+
+    agent = perdure.load_dict({"name": "a", "model": "m", "tools": [BY_NAME], "instructions": "user:\nBees?"})
+    run_in_process(agent, model=model, tools={"find_books": find_books})
+    assert seen[0].description == "Finds books on a topic."
+    assert [parameter.name for parameter in seen[0].parameters] == ["topic", "limit"]
+
+
+async def test_tools_of_the_call_that_the_file_does_not_declare_are_offered(client: Client, scripted: Scripted) -> None:
+    model = scripted([asks("find_books", topic="bees"), says("done")])
+    answer = await perdure.invoke_agent_async(
+        scripted_agent(model), tools={"find_books": find_books}, client=client, messages=[perdure.Message.user("Bees?")]
+    )
+    assert answer == "done"
+    assert offered(model) == OFFERED
+    assert model.requests[1].body["messages"][-1]["content"] == '["bees 0","bees 1","bees 2"]'
+
+
+def printed(language: str) -> str:
+    """The first excerpt of the README in that language."""
+    found = re.search(rf"^```{language}\n(.*?)^```", README.read_text(), re.DOTALL | re.MULTILINE)
+    assert found
+    return found[1]
+
+
+async def test_the_librarian_of_the_readme_works_as_printed(
+    client: Client, scripted: Scripted, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = scripted([asks("find_books", topic="bees"), says("Read this.")])
+    monkeypatch.setenv("OPENAI_BASE_URL", model.openai_endpoint)
+    monkeypatch.setenv("OPENAI_API_KEY", "none")
+    (tmp_path / "agent.prompty").write_text(printed("yaml"))
+    names: dict[str, Any] = {}
+    exec(printed("python"), names)
+    answer = await perdure.invoke_agent_async(
+        tmp_path / "agent.prompty", {"question": "What on bees?"}, tools=[names["find_books"]], client=client
+    )
+    assert answer == "Read this."
+    assert offered(model)["description"] == "Finds books on a topic."
+    assert model.requests[1].body["messages"][-1]["content"].startswith("[")
+
+
+async def test_a_run_without_anything_left_out_records_no_declarations(stage: Stage, scripted: Scripted) -> None:
+    model = scripted([says("done")])
+    async with stage.worker({"echo": lambda text="": text}):
+        run = await stage.start(scripted_agent(model, ["echo"]))
+        await run.result()
+    [link] = [link async for link in read_links(stage.client, run.id)]
+    assert link.inventory is not None
+    assert [spec.name for spec in link.inventory.tools] == ["echo"]
+    assert link.inventory.offered == []

@@ -1,0 +1,85 @@
+"""A tool that blocks its event loop for good harms itself alone: those after it run on another loop."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from perdure.client import RunHandle
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from perdure.tools.threads import LoopThread
+
+from ..support.agents import scripted_agent
+from ..support.stage import Stage
+
+Scripted = Callable[[Script], ScriptedModel]
+TIMED_OUT = "Error: Tool '{}' failed: timed out after 1 seconds"
+
+
+class Blocked:
+    """Two tools, one of which blocks until it is released, and what was executed."""
+
+    def __init__(self, stage: Stage, scripted: Scripted) -> None:
+        self._stage = stage
+        self._scripted = scripted
+        self.effects: Counter[str] = Counter()
+        self.begun, self.released = threading.Event(), threading.Event()
+
+    async def blocks(self, text: str = "") -> str:
+        self.effects["blocks"] += 1
+        self.begun.set()
+        self.released.wait(60)
+        return "blocked"
+
+    async def works(self, text: str = "") -> str:
+        self.effects["works"] += 1
+        return "worked"
+
+    @property
+    def place(self) -> str:
+        return f"{Path(__file__).name}:{type(self).blocks.__code__.co_firstlineno + 3}"
+
+    async def asking(self, *names: str) -> RunHandle:
+        agent = scripted_agent(self._scripted([*(asks(call(name)) for name in names), says("done")]), list(set(names)))
+        return await self._stage.start(agent, tool_timeout=1)
+
+    async def meet(self, loop: asyncio.AbstractEventLoop | None) -> list[list[str]]:
+        """The tools' results of a run that blocks and then works, and of one that works while the first blocks."""
+        tools = {"blocks": self.blocks, "works": self.works}
+        async with self._stage.worker(tools, tool_loop=loop):
+            first = await self.asking("blocks", "works")
+            await asyncio.to_thread(self.begun.wait, 20)
+            second = await self.asking("works", "works")
+            results = [await run.result() for run in (first, second)]
+        return [[message.text for message in each.messages if message.role == "tool"] for each in results]
+
+
+@pytest.fixture
+def blocked(stage: Stage, scripted: Scripted) -> Iterator[Blocked]:
+    blocked = Blocked(stage, scripted)
+    yield blocked
+    blocked.released.set()
+
+
+async def test_what_comes_after_runs_on_another_loop(blocked: Blocked) -> None:
+    first, second = await blocked.meet(None)
+    assert first == [f"{TIMED_OUT.format('blocks')}: it blocks the event loop at {blocked.place}", "worked"]
+    never = f"it never started: the event loop is blocked by tool blocks at {blocked.place}"
+    assert second == [f"{TIMED_OUT.format('works')}: {never}", "worked"]
+    assert blocked.effects == {"blocks": 1, "works": 2}
+
+
+async def test_a_loop_that_was_given_is_kept_and_each_result_says_what_blocks_it(blocked: Blocked) -> None:
+    given = LoopThread("given", "a loop")
+    never = f"it never started: the event loop is blocked by tool blocks at {blocked.place}"
+    for texts in await blocked.meet(given.loop):
+        assert texts[-1] == f"{TIMED_OUT.format('works')}: {never}"
+    assert blocked.effects == {"blocks": 1}
+    blocked.released.set()
+    await given.close()

@@ -1,5 +1,0 @@
-"""What these tests share: commands as processes, besides what all tests have."""
-
-from ..cli.conftest import cli, embedded
-
-__all__ = ["cli", "embedded"]

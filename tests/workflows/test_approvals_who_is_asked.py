@@ -1,0 +1,244 @@
+"""When a person is asked about a call, for how long, and what goes on meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from temporalio.client import Client
+
+from perdure import ApprovalError, GuardrailResult, Guardrails
+from perdure.client import RunHandle, get_run
+from perdure.testing import ScriptedModel, asks, call, says
+from perdure.testing.script import Script
+from perdure.tool_calls import PendingApproval
+from perdure.tools import ToolContext, tool
+
+from ..support.agents import scripted_agent
+from ..support.dev_server import DevServer
+from ..support.kills import Scene
+from ..support.stage import Stage
+from ..support.waiting import wait_for
+from ..support.workers import Nursery, count
+
+Scripted = Callable[[Script], ScriptedModel]
+DECLARED = {"kind": "function", "parameters": [{"name": "amount", "kind": "integer", "required": True}]}
+PAY = {"name": "pay", **DECLARED}
+paid: list[int] = []
+
+
+@tool(idempotent=False)
+def pay(amount: int) -> str:
+    """Pays."""
+    paid.append(amount)
+    return f"paid {amount}"
+
+
+@tool
+def note(text: str = "") -> str:
+    """Notes."""
+    return "noted"
+
+
+@pytest.fixture(autouse=True)
+def _nothing_paid() -> None:
+    paid.clear()
+
+
+async def waiting(run: RunHandle, calls: int = 1) -> list[PendingApproval]:
+    async def pending() -> list[PendingApproval]:
+        found = (await run.status()).pending_approvals
+        return found if len(found) == calls else []
+
+    return await wait_for(pending)
+
+
+async def told(run: RunHandle) -> list[str]:
+    return [message.text for message in (await run.result()).messages if message.role == "tool"]
+
+
+def large(arguments: dict[str, Any]) -> bool | str:
+    amount: int = arguments["amount"]
+    if amount < 0:
+        raise ValueError("less than nothing")
+    return f"{amount} is more than 100" if amount > 100 else amount > 50
+
+
+async def large_of_run(arguments: dict[str, Any], context: ToolContext) -> bool | str:
+    assert context.run_id.startswith("run-")
+    return large(arguments)
+
+
+@pytest.mark.parametrize("check", [large, large_of_run], ids=["plain", "async"])
+async def test_the_tools_own_function_decides(stage: Stage, scripted: Scripted, check: Callable[..., Any]) -> None:
+    pays = tool(name="pay", approval=check)(lambda amount: f"paid {amount}")
+    calls = [call("pay", f"c{amount}", amount=amount) for amount in (7, 70, 700)]
+    async with stage.worker({"pay": pays}):
+        model = scripted([asks(*calls, call("pay", "c?", amount=-1)), says("done")])
+        run = await stage.start(scripted_agent(model, [PAY]), parallel_tool_calls=True)
+        reasons = {each.call_id: each.reason for each in await waiting(run, 3)}
+        assert reasons == {
+            "c70": None,
+            "c700": "700 is more than 100",
+            "c?": "the tool can't say whether it needs an approval: ValueError: less than nothing",
+        }
+        assert (await run.status()).pending_approvals[0].schema is not None
+        await asyncio.gather(run.approve("c70"), run.deny("c700", "too much"), run.deny("c?", "how much?"))
+        assert await told(run) == ["paid 7", "paid 70", "Tool denied: too much", "Tool denied: how much?"]
+    asked = [event.data["reason"] for event in await run.events() if event.type == "permission_requested"]
+    assert set(asked) == set(reasons.values())
+
+
+async def test_the_file_is_the_stricter_one(stage: Stage, scripted: Scripted) -> None:
+    pays = tool(name="pay", approval=large, approval_timeout=0.5)(lambda amount: f"paid {amount}")
+    policy = {"approval": "always", "approvalTimeout": 500}
+    async with stage.worker({"pay": pays}):
+        model = scripted([asks(call("pay", amount=7)), says("done")])
+        run = await stage.start(scripted_agent(model, [{**PAY, "perdure": policy}]))
+        [pending] = await waiting(run)
+        assert pending.deadline == pending.since + 0.5
+        assert await told(run) == ["Tool denied: nobody has decided within 0.5 s (approvalTimeout)"]
+
+
+async def test_the_guardrail_has_a_person_asked(stage: Stage, scripted: Scripted) -> None:
+    def watch(name: str, arguments: dict[str, Any]) -> GuardrailResult:
+        return GuardrailResult(allowed=True, ask="unusual", rewrite={"amount": arguments["amount"] + 1})
+
+    async with stage.worker([pay], guardrails={"watch": Guardrails(tool=watch)}):
+        model = scripted([asks(call("pay", amount=7)), says("done")])
+        run = await stage.start(scripted_agent(model, [PAY]), guardrails="watch")
+        [pending] = await waiting(run)
+        assert (pending.reason, pending.arguments) == ("unusual", {"amount": 8})
+        with pytest.raises(ApprovalError, match="'amount' must be integer"):
+            await run.approve("call_pay", arguments={"amount": "much"})
+        await run.approve("call_pay")
+        await run.result()
+    assert paid == [8]
+
+
+async def test_what_nobody_decides_in_time_is_denied(stage: Stage, scripted: Scripted) -> None:
+    """Also where the time passes while no worker runs."""
+    agent = scripted_agent(
+        scripted([asks(call("pay", amount=7)), asks(call("pay", "late", amount=8)), says("done")]),
+        [{**PAY, "perdure": {"approval": "always", "approvalTimeout": 2}}],
+    )
+    async with stage.worker([pay]):
+        run = await stage.start(agent)
+        [pending] = await waiting(run)
+        await run.approve("call_pay")
+        await wait_for(lambda: is_waiting_for(run, "late"))
+    await asyncio.sleep(2)
+    async with stage.worker([pay]):
+        assert await told(run) == ["paid 7", "Tool denied: nobody has decided within 2 s (approvalTimeout)"]
+    [first, last] = [event.data for event in await run.events() if event.type == "permission_completed"]
+    assert first["approved"]
+    assert (last["approved"], last["by"]) == (False, None)
+    assert "nobody has decided within 2 s" in last["reason"]
+    assert pending.deadline == pending.since + 2
+
+
+async def test_a_decision_after_the_deadline_is_refused(stage: Stage, scripted: Scripted) -> None:
+    calls = [call("pay", amount=7), call("pay", "second", amount=8)]
+    policy = {"approval": "always", "approvalTimeout": 2}
+    async with stage.worker([pay]):
+        model = scripted([asks(*calls), says("done")])
+        run = await stage.start(scripted_agent(model, [{**PAY, "perdure": policy}]))
+        await wait_for(lambda: is_waiting_for(run, "call_pay"))
+        with pytest.raises(ApprovalError, match="no tool call 'second' waits for approval"):
+            await run.approve("second")
+        await wait_for(lambda: is_waiting_for(run, "second"))
+        with pytest.raises(ApprovalError, match="was denied already, because its deadline had passed"):
+            await run.approve("call_pay")
+        await run.approve("second")
+        await run.result()
+    assert paid == [8]
+
+
+async def is_waiting_for(run: RunHandle, call_id: str) -> bool:
+    return [each.call_id for each in (await run.status()).pending_approvals] == [call_id]
+
+
+@pytest.mark.parametrize("parallel", [True, False], ids=["parallel", "sequential"])
+async def test_calls_beside_a_waiting_one(stage: Stage, scripted: Scripted, parallel: bool) -> None:
+    """They go on where they may run at the same time; elsewhere, the order of the model's calls holds (§13.6)."""
+    calls = [call("note", "before"), call("pay", amount=7), call("note", "after")]
+    options = {"parallel_tool_calls": parallel, "max_parallel_tools": 1}
+    agent = scripted_agent(scripted([asks(*calls), says("done")]), ["note", {**PAY, "perdure": {"approval": "always"}}])
+
+    async def done() -> set[str]:
+        return {str(event.call_id) for event in await run.events() if event.type == "tool_result"}
+
+    async with stage.worker([pay, note]):
+        run = await stage.start(agent, **options)
+        await waiting(run)
+        expected = {"before", "after"} if parallel else {"before"}
+        await wait_for(lambda: _equal(done, expected))
+        await run.approve("call_pay")
+        assert await told(run) == ["noted", "paid 7", "noted"]
+    order = [event.call_id for event in await run.events() if event.type == "tool_result"]
+    assert parallel or order == ["before", "call_pay", "after"]
+
+
+async def _equal(probe: Callable[[], Any], expected: set[str]) -> bool:
+    return await probe() == expected
+
+
+async def test_many_calls_are_decided_by_several_people(stage: Stage, scripted: Scripted) -> None:
+    """Each of five clients tries each of 20 calls, in an order of its own: one of them decides, and it counts once."""
+    numbers = range(20)
+    model = scripted([asks(*(call("pay", f"c{number}", amount=number) for number in numbers)), says("done")])
+
+    refusals: set[str] = set()
+
+    async def decide(client: Client, name: str) -> None:
+        mine = get_run(client, run.id)
+        for number in random.Random(name).sample(numbers, len(numbers)):
+            try:
+                await (mine.approve(f"c{number}", by=name) if name < "d" else mine.deny(f"c{number}", name, by=name))
+            except ApprovalError as refusal:
+                refusals.add(refusal.kind)
+
+    async with stage.worker([pay]):
+        policy = {"approval": "always"}
+        run = await stage.start(scripted_agent(model, [{**PAY, "perdure": policy}]), parallel_tool_calls=True)
+        await waiting(run, 20)
+        address = stage.client.service_client.config.target_host
+        clients = [await Client.connect(address, data_converter=stage.client.data_converter) for _ in range(5)]
+        await asyncio.gather(*(decide(client, name) for client, name in zip(clients, "abcde", strict=True)))
+        await run.result()
+    assert refusals <= {"decided", "ended"}
+    completed = [event for event in await run.events() if event.type == "permission_completed"]
+    assert Counter(event.call_id for event in completed) == {f"c{number}": 1 for number in numbers}
+    assert sorted(paid) == sorted(int(str(event.call_id)[1:]) for event in completed if event.data["approved"])
+
+
+async def test_it_waits_through_the_end_of_worker_and_server(tmp_path: Path, scripted: Scripted) -> None:
+    model = scripted([asks(call("pay", "c1", text="x")), asks(call("ask_user", "c2", question="And?")), says("done")])
+    late = scripted([asks(call("pay", "c3", text="x")), says("done")])
+    declared = {"name": "pay", "parameters": [{"name": "text", "kind": "string"}]}
+    asking = {"name": "ask_user", "kind": "builtin"}
+    async with DevServer(tmp_path / "server.db") as server, Nursery() as nursery:
+        scene = Scene(server.client, nursery, model, tmp_path, server.address)
+        other = Scene(server.client, nursery, late, tmp_path, server.address)
+        run = await scene.start(scripted_agent(model, [{**declared, "perdure": {"approval": "always"}}, asking]))
+        policy = {"approval": "always", "approvalTimeout": 0.5}
+        expiring = await other.start(scripted_agent(late, [{**declared, "perdure": policy}]), task_queue=scene.id)
+        worker = await scene.worker()
+        await asyncio.gather(waiting(run), waiting(expiring))
+        worker.kill()
+        await server.kill()
+        await server.start()
+        await scene.worker()
+        assert [each.call_id for each in await waiting(run)] == ["c1"]
+        await run.approve("c1", by="ann")
+        await wait_for(lambda: is_waiting_for(run, "c2"))
+        await run.answer("c2", "nothing else")
+        assert await told(run) == ["step x done", "nothing else"]
+        assert await told(expiring) == ["Tool denied: nobody has decided within 0.5 s (approvalTimeout)"]
+    assert count(scene.folder, "start") == {"c1": 1}
+    assert count(other.folder, "start") == {}
