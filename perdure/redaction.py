@@ -130,7 +130,7 @@ def looks_secret(text: str) -> bool:
 
 def redactor(agent: Agent | None = None) -> Redactor:
     """The redactor of this process, which knows its environment and its registered clients; and the agent's secrets."""
-    known = (*_of_clients(), *_references, *_of_environment(frozenset(_secret_variables())))
+    known = (*_of_clients(), *_references, *_environment.secrets())
     return _compiled(known if agent is None else (*_of_agent(agent), *known))
 
 
@@ -190,8 +190,29 @@ class Redactor:
         return known if clean is written else clean
 
 
+class _Environment:
+    """The secrets of the environment, found again when one of its variables was set, changed or removed."""
+
+    def __init__(self) -> None:
+        self._read: tuple[object, tuple[Secret, ...]] = (None, ())
+
+    def secrets(self) -> tuple[Secret, ...]:
+        """Those of now."""
+        # What `os.environ` holds, still encoded: to compare it takes a microsecond, to decode it fifty.
+        held = getattr(os.environ, "_data", None)
+        before, found = self._read
+        if held is None or held != before:
+            # The copy is made first: a variable that changes meanwhile makes it differ.
+            before, found = held and dict(held), _of_environment(_secret_variables())
+            self._read = before, found
+        return found
+
+
+_environment = _Environment()
+
+
 def _secret_variables() -> Iterator[tuple[str, str]]:
-    for name in os.environ:
+    for name in sorted(os.environ):
         if _may_hold_secret(name) and len(value := os.environ.get(name, "")) >= SHORTEST:
             yield name, value
 
@@ -201,10 +222,9 @@ def _may_hold_secret(name: str) -> bool:
     return any(kind.search(name) for kind in (_SECRET_VARIABLE, _URL_VARIABLE, _HEADERS_VARIABLE))
 
 
-@lru_cache(maxsize=4)
-def _of_environment(variables: frozenset[tuple[str, str]]) -> tuple[Secret, ...]:
+def _of_environment(variables: Iterable[tuple[str, str]]) -> tuple[Secret, ...]:
     found: list[Secret] = []
-    for name, value in sorted(variables):
+    for name, value in variables:
         if _SECRET_VARIABLE.search(name):
             found.append(Secret(value, f"${{env:{name}}}"))
         if _HEADERS_VARIABLE.search(name):

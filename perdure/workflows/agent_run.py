@@ -175,6 +175,11 @@ class AgentRun:
         """What waits for a person in this link."""
         return self._inbox.approvals
 
+    @property
+    def current_details(self) -> str:
+        """What Temporal shows of the run (`Display.details`)."""
+        return self._display.details()
+
     @workflow.run
     async def run(self, input: RunInput) -> RunOutput:
         """Run the agent to its end, or to the end of this link.

@@ -7,9 +7,11 @@ import logging
 from typing import Any, Generic, TypeVar
 
 from temporalio import workflow
+from temporalio.api.sdk.v1 import WorkflowMetadata
 from temporalio.exceptions import FailureError
 from temporalio.worker import (
     ExecuteWorkflowInput,
+    HandleQueryInput,
     Interceptor,
     WorkflowInboundInterceptor,
     WorkflowInterceptorClassInput,
@@ -57,7 +59,7 @@ class RunObserver(Interceptor, Generic[Observed]):
 
 
 class RunLog(Interceptor):
-    """Logs when an agent's run begins and how it ends."""
+    """Logs when an agent's run begins and how it ends, and writes its current details when somebody asks for them."""
 
     def workflow_interceptor_class(
         self, input: WorkflowInterceptorClassInput
@@ -88,6 +90,12 @@ class _Inbound(WorkflowInboundInterceptor):
             raise
         _ended_with(output)
         return output
+
+    async def handle_query(self, input: HandleQueryInput) -> Any:
+        answer, run = await super().handle_query(input), workflow.instance()
+        if isinstance(answer, WorkflowMetadata) and isinstance(run, AgentRun):
+            answer.current_details = run.current_details
+        return answer
 
 
 def _begun() -> None:

@@ -170,12 +170,11 @@ class IterationTable:
         self.row = self.row or Row(entry.iteration)
 
     def _start(self, row: Row, call_id: str, name: str, arguments: str, time: float) -> None:
-        name, text = one_line(name[:200]), call_text(name, arguments)
-        row.names.append(name)
+        row.names.append(one_line(name[:200]))
         if call_id in row.calls:
             row.calls[f"{call_id} {len(row.names)}"] = row.calls.pop(call_id)
         if len(row.calls) < MAX_CALLS:
-            row.calls[call_id] = Call(name, code(text, 120), time)
+            row.calls[call_id] = Call(row.names[-1], code(call_text(name, arguments), 120), time)
 
     def _go_on(self, row: Row, call: Call, entry: LogEntry) -> None:
         data: Any = entry.data

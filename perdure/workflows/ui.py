@@ -86,8 +86,9 @@ MAX_SHOWN = 5
 class Display:
     """Keeps what Temporal shows of one link of a run.
 
-    Current details cost no event of the history. They are written before each iteration, and when a tool call or
-    something else changes that people may wait for; an iteration that is over is put into words only once.
+    Current details cost no event of the history, and are written when somebody asks for them. What they say of events
+    is as of the last iteration's beginning, or as of the last change of a tool call or of something else that people
+    may wait for; an iteration that is over is put into words only once.
 
     The status is written when it changes, the cost at the end, never for an iteration, and only where the run's start
     has set them: to change an attribute that is not registered would stop the run for ever.
@@ -109,6 +110,7 @@ class Display:
         self._shows_cost = COST.name in input.search_attributes
         self._status: ShownStatus = "running"
         self._held_up = ""
+        self._is_shown = False
         self._end: LogEntry | None = None
         self._since = workflow.time()
         self.waits_for_rate: str | None = None
@@ -123,7 +125,7 @@ class Display:
     def begin_iteration(self) -> None:
         """Show the run as it stands before an iteration, and put the iteration's model call into words."""
         state, model = self._state, self._input.agent.model
-        self._since, self._held_up = workflow.time(), ""
+        self._since = workflow.time()
         self.show()
         self.status("running")
         names = self._table.row.names if self._table.row else ()
@@ -134,9 +136,8 @@ class Display:
 
     def hold_up(self, why: str, seconds: float) -> None:
         """Show that the run waits, and then goes on by itself."""
-        self._held_up = f"{why}, until {_date(workflow.time() + seconds)}"
         self.show()
-        self._held_up = ""
+        self._held_up = f"{why}, until {_date(workflow.time() + seconds)}"
 
     def tell(self, text: str) -> None:
         """Emit a `status` event, and show the run as it stands."""
@@ -170,10 +171,14 @@ class Display:
             workflow.upsert_search_attributes(updates)
 
     def show(self) -> None:
-        """Write the current details: how far the run is, what it waits for, its last iterations."""
+        """Show the events up to now in the current details."""
         self._read()
+        self._held_up, self._is_shown = "", True
+
+    def details(self) -> str:
+        """The current details: how far the run is, what it waits for, its last iterations; "" before its first."""
         parts = [self._head(), *self._stands()], [self._table.markdown()], self._totals()
-        workflow.set_current_details("\n\n".join(filter(None, ("\n".join(part) for part in parts))))
+        return "\n\n".join(filter(None, ("\n".join(part) for part in parts))) if self._is_shown else ""
 
     def carried(self) -> Shown:
         """What the next link goes on with."""
