@@ -106,15 +106,16 @@ class ToolProgressData(TypedDict):
     text: str
 
 
-class ShortenedData(TypedDict, total=False):
-    """Where the model reads less than the tool returned, which `RunHandle.tool_result` gives."""
-
+class UnusualResultData(TypedDict, total=False):
     isShortened: bool
+    """The model reads less than the tool returned, which `RunHandle.tool_result` gives."""
     size: int
     """How many bytes of text the tool returned."""
+    isDenied: bool
+    """A guardrail or a person has denied the call."""
 
 
-class ToolResultData(ShortenedData):
+class ToolResultData(UnusualResultData):
     name: str
     result: str
     """As the model reads it."""

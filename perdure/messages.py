@@ -89,7 +89,8 @@ class Message(Exchanged):
     - assistant: `tool_calls`, a list of `{id, type: "function", function: {name, arguments}}`, which have a `fault` if
       they can't be made; `provider_content`, `{api, content}`, the provider's original blocks (thinking, signatures,
       reasoning items), which are sent back unchanged to the same API and ignored by all others
-    - tool: `tool_call_id`; `status`, unless the result is a success
+    - tool: `tool_call_id`; `status`, unless the result is a success; `error_kind`, which is "denied" for a call that a
+      guardrail or a person has denied
     - user: `sent_as`, which is "task-delegation" if the message was given with that role
     """
 
@@ -160,6 +161,8 @@ class Message(Exchanged):
         metadata: JsonObject = {"tool_call_id": call.id}
         if result.status != "success":
             metadata["status"] = result.status
+        if result.is_denied:
+            metadata["error_kind"] = DENIED
         return cls(role="tool", parts=result.parts, metadata=metadata)
 
 
@@ -177,6 +180,10 @@ class ToolCall(BaseModel):
         """The call as an item of `Message.metadata["tool_calls"]` (§9.5)."""
         call = {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
         return {**call, "fault": self.fault} if self.fault else call
+
+
+DENIED = "denied"
+"""The kind of a result that a guardrail or a person has put in the place of the tool's, which is no failure."""
 
 
 class ToolResult(BaseModel):
@@ -199,9 +206,19 @@ class ToolResult(BaseModel):
         """The text parts, joined without a separator."""
         return "".join([part.value for part in self.parts if isinstance(part, TextPart)])
 
+    @property
+    def is_denied(self) -> bool:
+        """Whether a guardrail or a person has denied the call."""
+        return self.error_kind == DENIED
+
     @classmethod
     def of_text(cls, text: str) -> ToolResult:
         return cls(parts=[TextPart(value=text)])
+
+    @classmethod
+    def denial(cls, text: str) -> ToolResult:
+        """The result of a call that was denied; `text` tells the model why."""
+        return cls(parts=[TextPart(value=text)], error_kind=DENIED)
 
     @classmethod
     def failure(

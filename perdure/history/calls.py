@@ -47,7 +47,9 @@ class Round:
         for message in messages:
             if message.role == "tool" and len(self._told) < len(self._calls):
                 status = message.metadata.get("status", "success")
-                self._told.append(ToolResult.model_validate({"parts": message.parts, "status": status}))
+                result = ToolResult.model_validate({"parts": message.parts, "status": status})
+                result.error_kind = message.metadata.get("error_kind")
+                self._told.append(result)
 
     def scheduled(self, request: ToolRequest, at: Times) -> Execution | None:
         """The execution of a tool by perdure's worker; one that is repeated is counted. None for another round's."""

@@ -65,7 +65,7 @@ class Persons:
         """Wait until the call is approved or denied."""
         approval = await self._decision(request, spec, Asked(reason or None, spec.approval_timeout))
         if not approval.approved:
-            return Immediate(ToolResult.of_text(f"Tool denied: {approval.reason or 'no reason was given'}"))
+            return Immediate(ToolResult.denial(f"Tool denied: {approval.reason or 'no reason was given'}"))
         if approval.arguments is None or approval.arguments == request.arguments:
             return Admitted(request)
         return Admitted(request.model_copy(update={"arguments": approval.arguments}), is_edited=True)
@@ -81,7 +81,7 @@ class Persons:
         decision = await self._decision(request, spec, asked)
         if decision.approved and decision.answer is not None:
             return Immediate(ToolResult.of_text(decision.answer))
-        return Immediate(ToolResult.of_text(f"Not answered: {decision.reason or 'no reason was given'}"))
+        return Immediate(ToolResult.denial(f"Not answered: {decision.reason or 'no reason was given'}"))
 
     async def _decision(self, request: ToolRequest, spec: ToolSpec, asked: Asked) -> Approval:
         asked = asked.since(self._effects.now())
@@ -232,7 +232,13 @@ class ToolRound:
             results = await self._answer_together(calls)
         else:
             results = [await self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
-        return [Message.tool(call, result) for call, result in zip(calls, results, strict=True)]
+        return [Message.tool(call, self._recorded(result)) for call, result in zip(calls, results, strict=True)]
+
+    def _recorded(self, result: ToolResult) -> ToolResult:
+        """The result as this run's messages have it: one that was under way before denials had a kind goes on so."""
+        if result.is_denied and not self._effects.is_new("denials-by-kind"):
+            return result.model_copy(update={"error_kind": None})
+        return result
 
     def _is_run(self, call: ToolCall) -> bool:
         """Whether the call is a run of another agent."""
@@ -266,6 +272,8 @@ class ToolRound:
         data = ToolResultData(name=call.name, result=result.text)
         if result.size is not None:
             data |= {"isShortened": True, "size": result.size}
+        if result.is_denied:
+            data |= {"isDenied": True}
         self._emit("tool_result", data, call)
         return result
 
@@ -295,7 +303,7 @@ class ToolRound:
             async with self._slots:
                 verdict = checked("tool", await self._effects.judge_tool(request))
             if not verdict.allowed:
-                return Immediate(ToolResult.of_text(f"Tool denied by guardrail: {verdict.reason}"))
+                return Immediate(ToolResult.denial(f"Tool denied by guardrail: {verdict.reason}"))
             if verdict.rewrite is not None:
                 request.arguments = verdict.rewrite
             ask = verdict.ask

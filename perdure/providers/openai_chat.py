@@ -30,7 +30,7 @@ from .tool_call_text import (
 )
 from .wire_format import Answer, WireFormat, count
 
-_INTERNAL_METADATA = frozenset({"provider_content", "status", "sent_as"})
+_INTERNAL_METADATA = frozenset({"provider_content", "status", "error_kind", "sent_as"})
 _CUT_SHORT = frozenset({"length", "content_filter"})
 
 

@@ -21,7 +21,6 @@ MAX_CALLS = 5
 """Tool calls that one row has."""
 MAX_ARGUMENTS = 2000
 """Characters of arguments that are read; of longer ones, the beginning is shown as it was written."""
-DENIED = ("Tool denied", "Not answered")
 _AFTER_THE_CHECKS = ("tool_call_start", "messages_updated")
 """By then, the output guardrail has seen what the model said."""
 
@@ -67,7 +66,7 @@ class Call:
     ended: str = ""
     """How it ended, as Markdown; "" while it runs."""
 
-    def end(self, result: str, time: float) -> None:
+    def end(self, result: str, time: float, *, is_denied: bool = False) -> None:
         """Note the result."""
         took = duration(time - self.began)
         if self.problem is not None:
@@ -75,7 +74,7 @@ class Call:
             self.ended = f"✗ {self.shown} {took}: {code(why, 120)}"
         elif result == CANCELLED_TEXT:
             self.ended = f"✗ {self.shown} cancelled"
-        elif result.startswith(DENIED):
+        elif is_denied:
             self.ended = f"✗ {self.shown} {code(result, 120)}"
         else:
             self.ended = f"✓ {self.shown} {took}"
@@ -188,7 +187,7 @@ class IterationTable:
             case "error":
                 call.problem = excerpt(data["message"], 400)
             case "tool_result":
-                call.end(data["result"], entry.time)
+                call.end(data["result"], entry.time, is_denied=data.get("isDenied", False))
 
 
 def _fitting(rows: list[str]) -> list[str]:

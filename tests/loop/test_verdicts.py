@@ -84,11 +84,15 @@ async def test_tool_denied(guardrail: Any, reason: str) -> None:
         tools={"wipe": lambda: ran.append("wipe")},
         guardrails=Guardrails(tool=guardrail),
     )
-    assert (await stage.play()).output == "I may not"
+    result = await stage.play()
+    assert result.output == "I may not"
     assert ran == []
     assert stage.results() == [f"Tool denied by guardrail: {reason}"]
     assert stage.types("tool_call_start", "tool_result", "error") == ["tool_call_start", "tool_result"]
-    assert stage.data("tool_result") == [{"name": "wipe", "result": f"Tool denied by guardrail: {reason}"}]
+    assert stage.data("tool_result") == [
+        {"name": "wipe", "result": f"Tool denied by guardrail: {reason}", "isDenied": True}
+    ]
+    assert [message.metadata.get("error_kind") for message in result.messages if message.role == "tool"] == ["denied"]
 
 
 async def test_a_denied_tool_does_not_keep_others_from_running() -> None:

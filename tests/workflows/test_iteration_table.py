@@ -47,7 +47,7 @@ def test_a_row_says_what_the_model_did_and_how_its_tools_ended() -> None:
     told.tell("error", "b", message="Error: Tool 'pay' failed: ValueError: no money")
     told.tell("tool_result", "b", name="pay", result="Error: …")
     told.ask("drop", "c", "{}")
-    told.tell("tool_result", "c", name="drop", result="Tool denied: not today")
+    told.tell("tool_result", "c", name="drop", result="Tool denied: not today", isDenied=True)
     told.ask("sleep", "d", "not JSON")
     (row,) = told.table.rows
     assert row == (

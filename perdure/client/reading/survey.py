@@ -173,6 +173,9 @@ class Survey:
         return total
 
 
+DENIED_BEFORE_IT_HAD_A_KIND = "Tool denied"
+"""How the text of a denial begins in older histories, whose results have no kind "denied"."""
+
 _BY_PERSONS = frozenset(
     {
         EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
@@ -343,6 +346,5 @@ def _outcome(called: Called) -> ToolOutcome:
     result = called.told or called.result
     if result is None:
         return "open"
-    if called.execution is None and result.text.startswith("Tool denied"):
-        return "denied"
-    return result.status
+    is_denied = result.is_denied or (called.execution is None and result.text.startswith(DENIED_BEFORE_IT_HAD_A_KIND))
+    return "denied" if is_denied else result.status
