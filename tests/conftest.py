@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
 import sys
 import uuid
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -28,6 +29,9 @@ from .support.command_line import tmux as tmux
 from .support.commands import forker
 from .support.stage import Stage
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As in a shell's background job. Processes of the tests are sent SIGINT, and would ignore it, too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ.update(OPEN.as_environment())
 """The agents of the tests are the tests' own; those of limits say others."""
 
