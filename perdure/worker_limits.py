@@ -14,31 +14,36 @@ from .errors import ConfigurationError
 
 _URL = re.compile(r"(https?)://(\[[0-9a-f:.]+\]|[a-z0-9._-]+)(?::(\d{1,5}))?(?:[/?#][^\s\\]*)?", re.IGNORECASE)
 """Nothing that two programs could read in two ways: no user, no backslash, no name in other letters."""
-_PORTS = {"http": 80, "https": 443}
+PORTS = {"http": 80, "https": 443}
 
 
-class Server(NamedTuple):
+class Origin(NamedTuple):
     """What two URLs of one server have in common."""
 
     scheme: str
     host: str
+    """In lower case; an IPv6 address in brackets."""
     port: int
 
+    @property
+    def address(self) -> str:
+        """`host`, or `host:port` where that is not the usual one."""
+        return self.host if self.port == PORTS[self.scheme] else f"{self.host}:{self.port}"
+
     def __str__(self) -> str:
-        """As people write it: `host`, or `host:port` where that is not the usual one."""
-        return self.host if self.port == _PORTS[self.scheme] else f"{self.host}:{self.port}"
+        return f"{self.scheme}://{self.address}"
 
 
-def server_in(url: str | None) -> Server | None:
+def server_in(url: str | None) -> Origin | None:
     """The server that a URL leads to; None for anything but a plain HTTP URL."""
     match = _URL.fullmatch(url or "")
     if match is None:
         return None
     scheme = match[1].lower()
-    return Server(scheme, match[2].lower(), int(match[3] or _PORTS[scheme]))
+    return Origin(scheme, match[2].lower(), int(match[3] or PORTS[scheme]))
 
 
-def is_listed(server: Server, hosts: Iterable[str]) -> bool:
+def is_listed(server: Origin, hosts: Iterable[str]) -> bool:
     """Whether one of the hosts means the server: `name`, `name:port`, `*.domain` for all below it, `*` for any.
 
     A name without a port means every port of the host.
@@ -46,7 +51,7 @@ def is_listed(server: Server, hosts: Iterable[str]) -> bool:
     return any(_means(host.lower(), server) for host in hosts)
 
 
-def _means(host: str, server: Server) -> bool:
+def _means(host: str, server: Origin) -> bool:
     name, colon, port = host.rpartition(":") if re.search(r":\d+$", host) else (host, "", "")
     if colon and int(port) != server.port:
         return False
@@ -156,7 +161,7 @@ def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused
     server = server_in(url)
     if server is None:
         return None if ANY in (limits.hosts or ()) else Refused(f"calls plain URLs of servers, not {url[:100]!r}")
-    name = str(server)
+    name = server.address
     if limits.hosts is not None:
         return None if is_listed(server, limits.hosts) else Refused(f"calls no host {name!r}", "hosts", name)
     if with_secret:
@@ -182,7 +187,7 @@ def _names(texts: Collection[str]) -> tuple[str, ...]:
     return tuple(name for text in texts for part in text.split(",") if (name := part.strip()))
 
 
-def _gives_credentials(server: Server) -> bool:
+def _gives_credentials(server: Origin) -> bool:
     host = server.host.rstrip(".")
     try:
         address = ip_address(host.strip("[]"))

@@ -12,11 +12,12 @@ import pytest
 
 from perdure.providers.clients import _http_client_class
 from perdure.text import _DECODED, charset_in
+from perdure.tools.http import HttpAnswer
 from perdure.tools.mcp.declaration import Server
 from perdure.tools.mcp.http import HostClient
-from perdure.tools.openapi.http import HttpAnswer, _text
+from perdure.tools.openapi.kind import _text
 from perdure.tools.remote.a2a_http import http_client
-from perdure.tools.remote.a2a_settings import Options, Settings
+from perdure.tools.remote.settings import RemoteSettings
 
 BODY = b"Mnchen-3ya"
 """What punycode would make something else of."""
@@ -62,7 +63,7 @@ async def serving(status: str) -> AsyncIterator[str]:
 def clients(url: str) -> list[Any]:
     """One of each kind that perdure gives to an SDK."""
     return [
-        http_client(Settings("agent", url, None, Options()), {}),
+        http_client(RemoteSettings("agent", url), {}),
         HostClient(Server(endpoint=url)),
         _http_client_class("openai")(),
         _http_client_class("anthropic")(),

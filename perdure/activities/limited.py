@@ -167,7 +167,7 @@ def _models_endpoint(model: Mapping[str, Any]) -> str | None:
 def _models_host(place: Place, model: Mapping[str, Any]) -> str:
     """The host that gets the key of a model; "" for another place, and where it is not known."""
     server = server_in(_models_endpoint(model)) if place == _MODELS_KEY else None
-    return str(server) if server else ""
+    return server.address if server else ""
 
 
 def _refused_variable(name: str, models_host: str = "") -> Refused:

@@ -110,7 +110,7 @@ def _host(text: str) -> str:
     from ..worker_limits import server_in
 
     server = server_in(text)
-    return str(server) if server else ""
+    return server.address if server else ""
 
 
 def _command(tool: Mapping[str, Any]) -> str:

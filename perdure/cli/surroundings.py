@@ -187,7 +187,7 @@ def _called(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
 def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     from ..agents import Agent
     from ..settings.delegates import REMOTE, with_delegates
-    from ..tools.remote.settings import problems_of
+    from ..tools.remote.settings import remote_problems
 
     metadata, place = asset.get("metadata"), ("metadata", "perdure", "agents")
     try:
@@ -198,7 +198,7 @@ def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
         return
     for tool in agent.tools or ():
         if tool.kind == REMOTE:
-            yield from (Finding(place, f"{tool.name}: {text}") for text in problems_of(tool))
+            yield from (Finding(place, f"{tool.name}: {text}") for text in remote_problems(tool))
 
 
 def _missing(path: str, folder: Path) -> str | None:

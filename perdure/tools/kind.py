@@ -204,8 +204,8 @@ BUILT_IN: Mapping[str, str] = {
     "activity": ".foreign:ActivityKind",
     "workflow": ".foreign:WorkflowKind",
     "builtin": ".builtin:BuiltInTools",
-    "a2a": ".remote.a2a_kind:A2AKind",
-    "delegate": ".remote.delegate_kind:DelegateKind",
+    "a2a": ".remote.kind:A2AKind",
+    "delegate": ".remote.kind:DelegateKind",
     "openapi": ".openapi.kind:OpenApiKind",
     "provider": ".provider:ProviderTools",
 }

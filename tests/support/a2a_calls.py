@@ -9,7 +9,7 @@ from perdure.agents import Agent
 from perdure.messages import ToolResult
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import Asking, KindCall, Offering
-from perdure.tools.remote.a2a_kind import A2AKind
+from perdure.tools.remote.kind import A2AKind
 
 KEY = "a-very-secret-key-of-the-office"
 

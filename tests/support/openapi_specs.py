@@ -9,12 +9,13 @@ from perdure.agents import Agent
 from perdure.declared_tools import Connection, OpenApiTool
 from perdure.messages import ToolResult
 from perdure.tools.context import ToolContext
+from perdure.tools.http import HttpRequest
 from perdure.tools.kind import Asking, KindCall, Offering
 from perdure.tools.openapi.document import Documents
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.operation import Operation
 from perdure.tools.openapi.operations import Selection, offered_by
-from perdure.tools.openapi.request import HttpRequest, request_of
+from perdure.tools.openapi.request import request_of
 from perdure.tools.openapi.security import Keys, credentials_for
 from perdure.tools.openapi.sources import as_text
 

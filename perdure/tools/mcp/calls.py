@@ -19,10 +19,11 @@ from ...messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResu
 from ...redaction import get_logger, redact
 from ...text import one_line, valid_json, valid_text
 from ..context import ToolContext
+from ..http import Fault
 from ..kind import ToolOfferError
 from .connection import Connection, NotConnected, Pool
 from .declaration import MAX_PAGES, Server
-from .http import Fault, fault_of
+from .http import fault_of
 from .offering import MAX_TOOLS
 
 TOOL_ERROR = "mcp_tool_error"
@@ -183,13 +184,13 @@ async def call_tool(pool: Pool, target: Target, call: ToolCall) -> ToolResult:
     Raises CancelledError when it is cancelled; the server is told.
     """
     ended = await _try(pool, target, call)
-    if isinstance(ended, Fault) and not ended.is_refusal and (ended.was_executed is False or call.is_idempotent):
+    if isinstance(ended, Fault) and ended.passing and (call.is_idempotent or not ended.outcome_unknown):
         _log.warning("The call of %r is tried again: %s: %s", call.function, target, ended.text)
         ended = await _try(pool, target, call)
     if isinstance(ended, ToolResult):
         return ended
     text = f"{target}: {ended.text}. {_outcome(ended)}"
-    return _failure(call, text, LOST, outcome_unknown=ended.was_executed is not False)
+    return _failure(call, text, LOST, outcome_unknown=ended.outcome_unknown)
 
 
 async def _try(pool: Pool, target: Target, call: ToolCall) -> ToolResult | Fault:
@@ -266,16 +267,16 @@ async def _loss(connection: Connection, error: mcp.MCPError) -> Fault | None:
         if error.code != types.CONNECTION_CLOSED:
             return None
         why = await connection.why_ended()
-        return Fault(f"the connection broke: {why or one_line(error.message, 200)}", None)
+        return Fault(f"the connection broke: {why or one_line(error.message, 200)}")
     if fault.is_session_over:
         connection.retire()
     return fault
 
 
 def _outcome(lost: Fault) -> str:
-    if lost.was_executed is False:
-        return "The tool was not executed"
-    return "Whether the tool was executed is not known: find out before you call it again"
+    if lost.outcome_unknown:
+        return "Whether the tool was executed is not known: find out before you call it again"
+    return "The tool was not executed"
 
 
 def _questions(asked: types.InputRequiredResult) -> str:

@@ -11,17 +11,16 @@ import http
 import secrets
 from functools import cache
 from ssl import SSLContext
-from typing import Any, NamedTuple
+from typing import Any
 
 import httpx2
 from mcp import MCPError, types
 from pydantic_core import from_json
 
 from ...text import UTF_8, one_line
-from ..http import was_refused
+from ..http import CONNECT_SECONDS, Fault, read_body, reason_of, was_refused
 from .declaration import MAX_MESSAGE_BYTES, Server
 
-CONNECT_SECONDS = 10.0
 NOTICE_SECONDS = 2.0
 """How long a server may take to accept a notification: others wait behind it."""
 _MARK = secrets.token_hex(16)
@@ -30,23 +29,11 @@ _UNSENT = (httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout, httpx
 _SESSION = "mcp-session-id"
 
 
-class Fault(NamedTuple):
-    """Why a request has no answer of the server's."""
-
-    text: str
-    was_executed: bool | None
-    """None when nobody knows."""
-    is_session_over: bool = False
-    """Whether the server does not know this session any more."""
-    is_refusal: bool = False
-    """Whether the server would answer the same once more."""
-
-
 def fault_of(error: MCPError) -> Fault | None:
     """The fault that an error was made of here; None for an error that the server has sent."""
     data = error.data
     if isinstance(data, dict) and data.get("mark") == _MARK:
-        return Fault(error.message, data["executed"], data["session_over"], data["refusal"])
+        return Fault(error.message, *data["fault"])
     return None
 
 
@@ -71,9 +58,9 @@ class HostClient(httpx2.AsyncClient):
         except TimeoutError:
             return httpx2.Response(202, request=request)
         except _UNSENT as error:
-            return _answer(request, Fault(f"it can't be reached: {_describe(error)}", False))
+            return _answer(request, Fault(f"it can't be reached: {reason_of(error)}", outcome_unknown=False))
         except httpx2.TransportError as error:
-            return _answer(request, Fault(f"the connection broke: {_describe(error)}", None))
+            return _answer(request, Fault(f"the connection broke: {reason_of(error)}"))
 
     async def _usable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
@@ -81,19 +68,22 @@ class HostClient(httpx2.AsyncClient):
             return response
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            return _answer(request, Fault("its answer is compressed, though that was declined", None))
+            return _answer(request, Fault("its answer is compressed, though that was declined"))
         if response.is_success and kind == "text/event-stream":
             return response
         if response.is_success and kind != "application/json":
             await response.aclose()
-            return _answer(request, Fault(f"its answer is neither JSON nor events, but {kind!r:.100}", None))
-        content = await _content_of(response)
-        if content is None:
-            return _answer(request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes", None))
+            return _answer(request, Fault(f"its answer is neither JSON nor events, but {kind!r:.100}"))
+        try:
+            content, is_whole = await read_body(response, MAX_MESSAGE_BYTES)
+        finally:
+            await response.aclose()
+        if not is_whole:
+            return _answer(request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes"))
         if not response.is_success:
             return self._refused(request, response, content)
         if not _is_answer(content, _asked(request)):
-            return _answer(request, Fault(f"its answer is none to this request: {_excerpt(content)!r}", None))
+            return _answer(request, Fault(f"its response does not match this request: {_excerpt(content)!r}"))
         return _with_content(response, content)
 
     def _refused(self, request: httpx2.Request, response: httpx2.Response, content: bytes) -> httpx2.Response:
@@ -104,7 +94,7 @@ class HostClient(httpx2.AsyncClient):
             status == 404 or (status == 400 and error is not None and error.code == types.CONNECTION_CLOSED)
         ):
             # No proof that nothing was done: a tool may have acted before its server, or a proxy, answers so.
-            return _answer(request, Fault("it does not know this session any more", None, is_session_over=True))
+            return _answer(request, Fault("it does not know this session any more", is_session_over=True))
         if error is not None:
             return _with_content(response, content)
         reason = http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
@@ -113,7 +103,7 @@ class HostClient(httpx2.AsyncClient):
             text += " (check connection.apiKey or options.headers, and the variables that they refer to)"
         elif said := _excerpt(content):
             text += f": {said}"
-        return _answer(request, Fault(text, False if was_refused(status, response.headers) else None, is_refusal=True))
+        return _answer(request, Fault(text, not was_refused(status, response.headers), passing=False))
 
 
 @cache
@@ -134,19 +124,6 @@ def _asks(request: httpx2.Request) -> bool:
     return request.method == "GET" or _asked(request) is not None
 
 
-async def _content_of(response: httpx2.Response) -> bytes | None:
-    """The body; None for one that is too large."""
-    content = bytearray()
-    try:
-        async for piece in response.aiter_bytes():
-            content += piece
-            if len(content) > MAX_MESSAGE_BYTES:
-                return None
-    finally:
-        await response.aclose()
-    return bytes(content)
-
-
 def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
     headers = {name: value for name, value in response.headers.items() if name in ("content-type", _SESSION)}
     found = httpx2.Response(response.status_code, headers=headers, content=content, request=response.request)
@@ -157,8 +134,7 @@ def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
 def _answer(request: httpx2.Request, fault: Fault) -> httpx2.Response:
     if request.method == "DELETE":  # The end of a session: nobody asks how it went.
         return httpx2.Response(405, request=request)
-    data = {"mark": _MARK, "executed": fault.was_executed, "session_over": fault.is_session_over}
-    data["refusal"] = fault.is_refusal
+    data = {"mark": _MARK, "fault": fault[1:]}
     error = {"code": types.INTERNAL_ERROR, "message": fault.text, "data": data}
     body = {"jsonrpc": "2.0", "id": _asked(request), "error": error}
     return httpx2.Response(502, json=body, request=request)
@@ -182,7 +158,3 @@ def _error_in(content: bytes) -> types.ErrorData | None:
 
 def _excerpt(content: bytes) -> str:
     return one_line(content[:1000].decode(errors="replace"), 200)
-
-
-def _describe(error: Exception) -> str:
-    return one_line(str(error), 300) or type(error).__name__

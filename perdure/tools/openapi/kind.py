@@ -5,112 +5,36 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
-from urllib.parse import quote_plus, urlencode
-from weakref import WeakKeyDictionary
 
 from pydantic import ValidationError
 
 from ...agents import loaded_from
 from ...declared_tools import Connection, OpenApiTool, Tool
 from ...errors import LoadError
-from ...messages import ToolResult
-from ...redaction import REDACTED, know_client, redacted_excerpt
+from ...messages import AudioPart, FilePart, ImagePart, Part, ToolResult
+from ...redaction import REDACTED, know_client
+from ...text import charset_in
 from ...worker_limits import OPEN, WorkerLimits
+from ..http import Http, HttpAnswer, HttpFailure, origin_of
 from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
 from .document import SpecificationError
-from .http import MAX_READ_BYTES, Http, HttpAnswer, HttpFailure, failure, result_of
 from .operation import Operation
 from .operations import option_problems
-from .request import Content, HttpRequest, Unfit, request_of
-from .security import Credentials, Keys, base_url, credentials_for, origin_of, require_trusted
+from .request import Unfit, request_of
+from .security import Credentials, Keys, Tokens, base_url, credentials_for, require_trusted
 from .sources import as_text, from_text, is_url, offered_at, offered_in_file
-
-MAX_TOKEN_BYTES = 256 * 1024
-EARLY_SECONDS = 30.0
-"""So long before its end a token is no longer used."""
-_USUAL_SECONDS = 300.0
-"""For a token that does not say how long it is valid."""
-_Key = tuple[str, ...]
-
-
-class Tokens:
-    """The tokens of one worker, by the connection that they were got with."""
-
-    def __init__(self, http: Http) -> None:
-        self._http = http
-        self._known: dict[_Key, tuple[str, float]] = {}
-        self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
-
-    async def token(self, connection: Connection) -> str:
-        """A token for a connection of `kind: oauth`. Raises SpecificationError and HttpFailure."""
-        key = _key(connection)
-        async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
-            token, expires = self._known.get(key, ("", 0.0))
-            if not token or time.monotonic() > expires:
-                token, seconds = await self._ask(*key)
-                self._known[key] = token, time.monotonic() + max(0.0, seconds - EARLY_SECONDS)
-        return token
-
-    def forget(self, connection: Connection) -> None:
-        """Ask for a new token the next time: a server did not take this one."""
-        self._known.pop(_key(connection), None)
-
-    async def _ask(self, url: str, id: str, secret: str, scopes: str) -> tuple[str, float]:
-        form = {"grant_type": "client_credentials", **({"scope": scopes} if scopes else {})}
-        pair = base64.b64encode(f"{quote_plus(id)}:{quote_plus(secret)}".encode())
-        headers = [("Authorization", b"Basic " + pair), ("Accept", b"application/json")]
-        media = "application/x-www-form-urlencoded"
-        headers.append(("Content-Type", media.encode()))
-        request = HttpRequest("POST", url, headers, Content(urlencode(form).encode(), media))
-        try:
-            answer = await self._http.send(request, limit=MAX_TOKEN_BYTES)
-        except HttpFailure as error:  # What the token is for was not sent.
-            raise HttpFailure(str(error), kind=error.kind, was_sent=False) from None
-        said = _said(answer)
-        token, seconds = said.get("access_token"), said.get("expires_in", _USUAL_SECONDS)
-        if answer.status != 200 or not isinstance(token, str) or not token:
-            why = str(said.get("error_description") or said.get("error") or "no access_token in it")
-            for sent in (pair.decode(), secret, quote_plus(secret)):
-                why = why.replace(sent, REDACTED)
-            why = redacted_excerpt(why)[:300]
-            raise HttpFailure(
-                f"the token server {origin_of(url)} answered {answer.status}: {why}", kind="token", was_sent=False
-            )
-        is_number = isinstance(seconds, int | float | str) and str(seconds).replace(".", "", 1).isdigit()
-        return token, float(seconds) if is_number else _USUAL_SECONDS
-
-
-def _key(connection: Connection) -> _Key:
-    given = {
-        "tokenUrl": connection.token_url,
-        "clientId": connection.client_id,
-        "clientSecret": connection.client_secret,
-    }
-    for name, value in given.items():
-        if not value:
-            raise SpecificationError(f"the tool's connection of kind oauth needs `{name}`")
-    scopes = connection.scopes or ""
-    try:
-        origin_of(connection.token_url or "")
-    except ValueError as error:
-        raise SpecificationError(f"connection.tokenUrl can't be called: {error}") from None
-    return (*(str(value) for value in given.values()), scopes if isinstance(scopes, str) else " ".join(scopes))
-
-
-def _said(answer: HttpAnswer) -> dict[str, Any]:
-    try:
-        said = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        return {}
-    return said if isinstance(said, dict) else {}
-
 
 DISCOVERY_SECONDS = 20.0
 """For the specification and all that it refers to."""
+MAX_READ_BYTES = 4 * 2**20
+"""Of one answer, unpacked. The limits of tool results, which are lower, cut what is shown to the model."""
+MAX_EXCERPT = 4000
+"""Characters of an error's body."""
+_SHORTEST_SECRET = 4
+_TEXT = ("json", "xml", "yaml", "javascript", "x-www-form-urlencoded", "graphql", "csv")
 _CONNECTIONS = ("key", "anonymous", "remote", "oauth", "reference")
 
 
@@ -193,13 +117,13 @@ class OpenApiKind(ToolKind):
             text = f"Error: Invalid arguments for tool '{call.name}': {error}"
             return ToolResult.failure(text, kind="invalid_arguments")
         except SpecificationError as error:
-            return failure(call.name, str(error), kind="configuration")
+            return _failure(call.name, str(error), kind="configuration")
         except HttpFailure as error:
             text = _unanswered(operation, error)
-            return failure(call.name, text, kind=error.kind, outcome_unknown=error.was_sent)
+            return _failure(call.name, text, kind=error.kind, outcome_unknown=error.outcome_unknown)
         if answer.status == 401 and connection is not None and connection.kind == "oauth":
             self._tokens.forget(connection)
-        return result_of(answer, operation, call.name, credentials.secrets)
+        return _result_of(answer, operation, call.name, credentials.secrets)
 
     async def close(self) -> None:
         """Close the connections to servers."""
@@ -265,6 +189,90 @@ def _cannot(tool: OpenApiTool, why: str) -> str:
 
 def _unanswered(operation: Operation, error: HttpFailure) -> str:
     text = f"{operation.title}: {error}"
-    if error.was_sent and not operation.is_idempotent:
+    if error.outcome_unknown and not operation.is_idempotent:
         return f"{text}. Whether it took effect is not known"
     return text
+
+
+def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Iterable[str]) -> ToolResult:
+    """The result of a call: the body of a success, and what an error says. Keys that were sent are not in it."""
+    clean = _without(secrets)
+    if not answer.is_success:
+        text = clean(_refusal(answer, operation))
+        return _failure(name, text, kind=f"http_{answer.status}", outcome_unknown=answer.outcome_unknown)
+    if not answer.body:
+        return ToolResult.of_text(clean(_bare(answer)))
+    if not _is_text(answer):
+        return _media_result(answer, name)
+    text = _text(answer)
+    if "json" in answer.media and answer.is_whole and not _is_json(text):
+        shown = text[:MAX_EXCERPT]
+        text = clean(f"{operation.title} answered what is no JSON: {shown}")
+        return _failure(name, text, kind="nonsense", outcome_unknown=True)
+    if not answer.is_whole:
+        text += f"\n[… the answer is longer than {MAX_READ_BYTES:,} bytes: no more was read …]"
+    return ToolResult.of_text(clean(text))
+
+
+def _failure(name: str, text: str, *, kind: str, outcome_unknown: bool = False) -> ToolResult:
+    """A result that tells the model what went wrong, in the words of all tools."""
+    text = f"Error: Tool '{name}' failed: {text}"
+    return ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown)
+
+
+def _refusal(answer: HttpAnswer, operation: Operation) -> str:
+    said = f"{operation.title} answered {answer.status} {answer.reason}".strip()
+    body = _text(answer).strip() if _is_text(answer) else f"({len(answer.body):,} bytes of {answer.media})"
+    if len(body) > MAX_EXCERPT:
+        body = body[:MAX_EXCERPT] + " …"
+    return f"{said}: {body}" if body else said
+
+
+def _bare(answer: HttpAnswer) -> str:
+    """What an answer without a body says."""
+    location = answer.headers.get("location")
+    said = f"{answer.status} {answer.reason}".strip()
+    return f"{said}, location: {location[:1000]}" if location else said
+
+
+def _media_result(answer: HttpAnswer, name: str) -> ToolResult:
+    if not answer.is_whole:
+        text = f"the answer is {answer.media} of more than {MAX_READ_BYTES:,} bytes, which is too large for a result"
+        return _failure(name, text, kind="too_large", outcome_unknown=True)
+    fields: dict[str, Any] = {
+        "source": base64.b64encode(answer.body).decode(),
+        "mediaType": answer.media[:200] or "application/octet-stream",
+    }
+    kinds: dict[str, type[Part]] = {"image": ImagePart, "audio": AudioPart}
+    kind: Any = kinds.get(answer.media.partition("/")[0], FilePart)
+    return ToolResult(parts=[kind.model_validate(fields)])
+
+
+def _is_text(answer: HttpAnswer) -> bool:
+    if not answer.media:
+        return b"\0" not in answer.body[:1024]
+    return answer.media.startswith("text/") or any(kind in answer.media for kind in _TEXT)
+
+
+def _text(answer: HttpAnswer) -> str:
+    return answer.body.decode(charset_in(str(answer.headers.get("content-type", ""))), errors="replace")
+
+
+def _is_json(text: str) -> bool:
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def _without(secrets: Iterable[str]) -> Callable[[str], str]:
+    """A function that takes the keys out of a text."""
+    known = sorted({each for each in secrets if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True)
+
+    def clean(text: str) -> str:
+        for each in known:
+            text = text.replace(each, REDACTED)
+        return text
+
+    return clean

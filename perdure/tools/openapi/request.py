@@ -7,12 +7,12 @@ import binascii
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any
 from urllib.parse import quote, unquote, urlencode
 
+from ..http import Content, File, HttpRequest, origin_of
 from .operation import Body, FormField, Operation, Parameter
-from .security import Credentials, origin_of
+from .security import Credentials
 
 Pair = tuple[str, str]
 Quote = Callable[[str], str]
@@ -94,20 +94,10 @@ def _deep(name: str, value: Any, quote: Quote) -> Iterator[Pair]:
 
 
 _BASE64 = "'{}' must be a file as base64, got {!r:.60}"
-File = tuple[str | None, bytes, str | None]
-"""A part of a form with its file's name and media type; without a name, a plain value."""
 
 
 class Unfit(ValueError):
     """An argument can't be sent; the text tells the model why."""
-
-
-class Content(NamedTuple):
-    """A body: its bytes with their media type, or the parts of a form."""
-
-    data: bytes | None = None
-    media: str | None = None
-    parts: list[tuple[str, File]] | None = None
 
 
 def content_of(body: Body, arguments: Mapping[str, Any]) -> Content:
@@ -174,16 +164,6 @@ MAX_URL = 16 * 1024
 _IN_HEADERS = "".join(chr(code) for code in range(33, 127) if chr(code) != "%")
 """What a header's value may have as it is."""
 _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
-
-
-@dataclass(frozen=True)
-class HttpRequest:
-    """What is sent."""
-
-    method: str
-    url: str
-    headers: list[tuple[str, bytes]] = field(repr=False)
-    content: Content
 
 
 def request_of(

@@ -19,12 +19,12 @@ from ...prompty.asset_file import read_text
 from ...prompty.references import contained_path
 from ...prompty.shorthands import map_strings
 from ...redaction import looks_secret, redact, redactor
+from ...worker_limits import Origin
+from ..http import Http, HttpFailure, HttpRequest, origin_of
 from ..kind import Offering
 from .document import MAX_BYTES, Documents, SpecificationError, read_document
-from .http import Http, HttpFailure
 from .operations import Selection, offered_by, option_problems
-from .request import Content, HttpRequest
-from .security import Credentials, Origin, origin_of
+from .security import Credentials
 
 ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
 
@@ -58,7 +58,7 @@ class _Fetch:
 
     async def value(self, url: str) -> Any:
         """What the document at the URL says. Raises SpecificationError and HttpFailure."""
-        answer = await self._http.send(HttpRequest("GET", url, self._headers, Content()), limit=self._left)
+        answer = await self._http.send(HttpRequest("GET", url, self._headers), limit=self._left)
         self._left -= len(answer.body)
         if answer.status != 200:
             raise SpecificationError(f"{origin_of(url)} answered {answer.status} {answer.reason} where it should be")

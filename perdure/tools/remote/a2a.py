@@ -29,7 +29,7 @@ from ..kind import KindCall
 from .a2a_card import BINDINGS, card_of
 from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, AgentError, AgentLost, bare, fault_of, http_client
 from .a2a_results import add_artifact, has_failed, is_at_rest, result_of, result_of_message, state_name
-from .a2a_settings import Settings, settings_of
+from .settings import RemoteSettings, remote_settings
 
 MAX_ID = 256
 
@@ -101,7 +101,7 @@ _log = get_logger("perdure.tools")
 class RemoteCall:
     """One call, from its message to the result. `streams` says whether the agent's card offers streams."""
 
-    def __init__(self, client: Client, settings: Settings, call: KindCall, *, streams: bool) -> None:
+    def __init__(self, client: Client, settings: RemoteSettings, call: KindCall, *, streams: bool) -> None:
         self._client = client
         self._settings = settings
         self._call = call
@@ -129,7 +129,7 @@ class RemoteCall:
             if self._heard.message is not None:
                 return result_of_message(self._heard.message)
             assert self._task is not None
-            return result_of(self._task, self._settings.name, takes_answers=self._settings.takes_answers)
+            return result_of(self._task, self._settings)
         except NONSENSE as error:
             raise self._lost(fault_of(error).text) from error
 
@@ -211,9 +211,9 @@ class RemoteCall:
         except FAULTS as error:
             fault = fault_of(error)
             if self._task is None:
-                if fault.refused:
-                    raise AgentError(self._words(fault.text)) from error
-                raise self._lost(f"{fault.text}; whether it has begun to work is not known") from error
+                if fault.outcome_unknown:
+                    raise self._lost(f"{fault.text}; whether it has begun to work is not known") from error
+                raise AgentError(self._words(fault.text)) from error
         if self._task is None and self._heard.message is None:
             raise self._lost("it has answered with neither a task nor a message")
 
@@ -287,7 +287,7 @@ async def remote_call(call: KindCall) -> AsyncIterator[RemoteCall]:
     The official client would read at most 5 s with an HTTP client of its own. Raises ValueError for a card that it
     can't use.
     """
-    settings = settings_of(call.tool)
+    settings = remote_settings(call.tool)
     card = card_of(call.details)
     async with http_client(settings, settings.credentials(call.details.get("auth") or {})) as http:
         config = ClientConfig(httpx_client=http, polling=True, supported_protocol_bindings=list(BINDINGS))

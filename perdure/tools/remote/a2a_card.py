@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any
 
 import httpx
 from a2a.client.card_resolver import parse_agent_card
@@ -15,37 +15,19 @@ from a2a.utils.constants import TransportProtocol
 from google.protobuf.json_format import MessageToDict, ParseDict
 
 from ...messages import JsonObject
-from ...text import cut_middle
 from ..kind import ToolOfferError
-from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, bare, fault_of, http_client, refusal
-from .a2a_settings import Settings
-
-CARD_PATHS = ("agent-card.json", "agent.json", "agent")
-"""Below `/.well-known/`: A2A's since 0.3, A2A's before that, and that of KAOS."""
-_TRANSPORTS = ("supportedInterfaces", "preferredTransport", "additionalInterfaces")
-
-Form = Literal["a2a", "kaos", "kaos-tasks"]
-"""`kaos` has a list of capabilities; `kaos-tasks` came after it, with a JSON-RPC that is not A2A's."""
-
-
-def form_of(document: Mapping[str, Any]) -> Form:
-    """The form of a card."""
-    if isinstance(document.get("capabilities"), list):
-        return "kaos"
-    if "supportedProtocols" in document and not any(key in document for key in _TRANSPORTS):
-        return "kaos-tasks"
-    return "a2a"
-
+from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, bare, fault_of, http_client, refusal_of_url
+from .card import description_of, form_of
+from .settings import CARD_PATHS, WELL_KNOWN, RemoteSettings
 
 BINDINGS = (TransportProtocol.JSONRPC.value, TransportProtocol.HTTP_JSON.value)
-MAX_DESCRIPTION_BYTES = 8 * 1024
 _HEADER = re.compile(r"[A-Za-z][A-Za-z0-9-]{0,63}")
 _VERSION = re.compile(r"(?:(?:0\.3|[1-9]\d{0,3}\.\d{1,4})(?:\.\d{1,4})?)?")
 """Those that the official client speaks, and none: some cards leave it out."""
 _NOT_FOR_KEYS = frozenset({"host", "content-length", "content-type", "transfer-encoding", "connection"})
 
 
-async def fetch_card(settings: Settings) -> AgentCard:
+async def fetch_card(settings: RemoteSettings) -> AgentCard:
     """The card at the endpoint's well-known path.
 
     Raises ToolOfferError when it can't be had in time, or says nothing that perdure can call.
@@ -65,7 +47,7 @@ async def _found(client: httpx.AsyncClient, endpoint: str) -> AgentCard:
     """The card, wherever it is. Raises ToolOfferError for one of another protocol, and one of `FAULTS`."""
     missing: httpx.HTTPStatusError | None = None
     for path in CARD_PATHS:
-        answer = await client.get(f"{endpoint}/.well-known/{path}", timeout=ANSWER_SECONDS)
+        answer = await client.get(f"{endpoint}{WELL_KNOWN}{path}", timeout=ANSWER_SECONDS)
         try:
             answer.raise_for_status()
         except httpx.HTTPStatusError as error:
@@ -85,7 +67,7 @@ async def _found(client: httpx.AsyncClient, endpoint: str) -> AgentCard:
 
 
 def _place(endpoint: str, path: str) -> str:
-    return f"{bare(endpoint)}/.well-known/{path}"
+    return f"{bare(endpoint)}{WELL_KNOWN}{path}"
 
 
 def parsed_card(document: Mapping[str, Any]) -> AgentCard:
@@ -96,7 +78,7 @@ def parsed_card(document: Mapping[str, Any]) -> AgentCard:
         raise ToolOfferError(f"its card makes no sense: {fault_of(error).text}") from error
 
 
-def callable_part(card: AgentCard, settings: Settings) -> JsonObject:
+def callable_part(card: AgentCard, settings: RemoteSettings) -> JsonObject:
     """What a call needs of the card, to be recorded: one interface, whether it streams, how requests are let in.
 
     Raises ToolOfferError for a card that points at no address that perdure may call.
@@ -112,12 +94,10 @@ def card_of(details: JsonObject) -> AgentCard:
     return ParseDict(details["card"], AgentCard(), ignore_unknown_fields=True)
 
 
-def described(card: AgentCard, description: str | None) -> str:
+def description_of_card(card: AgentCard, description: str | None) -> str:
     """What the model is told of the agent: what the file says, else the card; and the agent's skills."""
-    lines = [description or card.description or f"Asks the agent {card.name!r}."]
-    if card.skills:
-        lines += ["", "Its skills:", *(f"- {skill.name}: {skill.description}" for skill in card.skills)]
-    return cut_middle("\n".join(lines), MAX_DESCRIPTION_BYTES)
+    skills = [(skill.name, skill.description) for skill in card.skills]
+    return description_of(description or card.description or f"Asks the agent {card.name!r}.", skills)
 
 
 def way_in(card: AgentCard) -> dict[str, str]:
@@ -143,7 +123,7 @@ def _way(scheme: SecurityScheme) -> dict[str, str]:
     return {"header": name}
 
 
-def _interface(card: AgentCard, settings: Settings) -> AgentInterface:
+def _interface(card: AgentCard, settings: RemoteSettings) -> AgentInterface:
     """The first interface that perdure speaks and may call."""
     spoken = [
         each
@@ -159,4 +139,4 @@ def _interface(card: AgentCard, settings: Settings) -> AgentInterface:
     for interface in spoken:
         if settings.allows(interface.url):
             return interface
-    raise ToolOfferError(f"its card points elsewhere: {refusal(spoken[0].url, settings.endpoint)}")
+    raise ToolOfferError(f"its card points elsewhere: {refusal_of_url(spoken[0].url, settings.endpoint)}")

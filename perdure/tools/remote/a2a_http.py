@@ -5,7 +5,6 @@ from __future__ import annotations
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from functools import cache
-from typing import NamedTuple
 
 import httpx
 from a2a.client import A2AClientError, A2AClientTimeoutError
@@ -13,11 +12,10 @@ from a2a.utils.errors import A2AError, InternalError
 from google.protobuf.json_format import Error as JsonFormatError
 
 from ...text import charset_in
-from ..http import was_refused
+from ..http import CONNECT_SECONDS, Fault, was_refused
 from ..kind import OutcomeUnknown
-from .a2a_settings import Settings
+from .settings import RemoteSettings
 
-CONNECT_SECONDS = 10.0
 ANSWER_SECONDS = 30.0
 """For an answer that does not wait for the agent's work."""
 MAX_ANSWER_BYTES = 4 * 1024 * 1024
@@ -29,7 +27,7 @@ class RefusedError(httpx.TransportError):
     """perdure does not send this request, or does not read this answer; the text says why, and what to do."""
 
 
-def http_client(settings: Settings, credentials: Mapping[str, str]) -> httpx.AsyncClient:
+def http_client(settings: RemoteSettings, credentials: Mapping[str, str]) -> httpx.AsyncClient:
     """A client for one agent. Its time-outs hold for connecting alone: who asks says how long an answer may take."""
     guard = _Guard(settings, credentials)
     return httpx.AsyncClient(
@@ -45,14 +43,14 @@ def http_client(settings: Settings, credentials: Mapping[str, str]) -> httpx.Asy
 class _Guard:
     """Looks at each request, those after a redirect too, before it is sent, and at each answer before it is read."""
 
-    def __init__(self, settings: Settings, credentials: Mapping[str, str]) -> None:
+    def __init__(self, settings: RemoteSettings, credentials: Mapping[str, str]) -> None:
         self._settings = settings
         self._credentials = credentials
 
     async def request(self, request: httpx.Request) -> None:
         """Raises RefusedError for a host that is not allowed."""
         if not self._settings.allows(str(request.url)):
-            raise RefusedError(refusal(str(request.url), self._settings.endpoint))
+            raise RefusedError(refusal_of_url(str(request.url), self._settings.endpoint))
         request.headers.update(self._credentials)
         timeout = request.extensions.get("timeout", {})
         request.extensions["timeout"] = {**timeout, "connect": CONNECT_SECONDS}
@@ -68,7 +66,7 @@ class _Guard:
         response.stream = _Bounded(response.stream, MAX_STREAM_BYTES if is_stream else MAX_ANSWER_BYTES)
 
 
-def refusal(url: str, endpoint: str) -> str:
+def refusal_of_url(url: str, endpoint: str) -> str:
     """Why a request does not go to `url`, and what to do if it should."""
     shown = bare(url)
     if url.startswith("http:") and endpoint.startswith("https:"):
@@ -119,16 +117,6 @@ _PASSING_STATUS = frozenset({408, 425, 429})
 _SHOWN = 300
 
 
-class Fault(NamedTuple):
-    """What went wrong."""
-
-    text: str
-    passing: bool
-    """Whether the same request may succeed a little later."""
-    refused: bool = False
-    """Whether it is certain that the agent does not do what the request asks for."""
-
-
 class AgentError(Exception):
     """A call has failed; the text is for the model."""
 
@@ -146,20 +134,20 @@ def fault_of(error: BaseException) -> Fault:
         case httpx.HTTPStatusError():
             return _of_status(cause.response)
         case httpx.ConnectError() | httpx.ConnectTimeout():
-            return Fault(f"it can't be reached ({type(cause).__name__}): is it running?", passing=True, refused=True)
+            return Fault(f"it can't be reached ({type(cause).__name__}): is it running?", outcome_unknown=False)
         case httpx.TimeoutException() | A2AClientTimeoutError():
-            return Fault("it does not answer in time", passing=True)
+            return Fault("it does not answer in time")
         case httpx.UnsupportedProtocol() | httpx.InvalidURL():
-            return Fault(_short(cause), passing=False, refused=True)
+            return Fault(_short(cause), outcome_unknown=False, passing=False)
         case httpx.TooManyRedirects():
             return Fault(_short(cause), passing=False)
         case httpx.HTTPError():
-            return Fault(f"the connection broke ({type(cause).__name__})", passing=True)
+            return Fault(f"the connection broke ({type(cause).__name__})")
         case A2AError() if not isinstance(cause, A2AClientError):
             passing = isinstance(cause, InternalError)
-            return Fault(f"it answers with an error: {_short(cause)}", passing=passing, refused=not passing)
+            return Fault(f"it answers with an error: {_short(cause)}", outcome_unknown=passing, passing=passing)
         case _:
-            return Fault(f"its answer makes no sense ({type(cause).__name__}): {_short(cause)}", passing=True)
+            return Fault(f"its answer makes no sense ({type(cause).__name__}): {_short(cause)}")
 
 
 def _of_status(response: httpx.Response) -> Fault:
@@ -167,8 +155,8 @@ def _of_status(response: httpx.Response) -> Fault:
     passing = status >= 500 or status in _PASSING_STATUS
     if status in (401, 403):
         advice = ": it does not let this worker in; check 'connection.apiKey' and the variable that it refers to"
-        return Fault(f"HTTP status {status}{advice}", passing=False, refused=True)
-    return Fault(f"HTTP status {status}", passing=passing, refused=was_refused(status, response.headers))
+        return Fault(f"HTTP status {status}{advice}", outcome_unknown=False, passing=False)
+    return Fault(f"HTTP status {status}", not was_refused(status, response.headers), passing)
 
 
 def _short(error: BaseException) -> str:

@@ -12,6 +12,7 @@ from google.protobuf.json_format import MessageToDict
 
 from ...messages import AudioPart, FilePart, ImagePart, TextPart, ToolResult
 from ...messages import Part as ResultPart
+from .settings import RemoteSettings
 
 ENDED = frozenset(
     {
@@ -66,10 +67,10 @@ def result_of_message(message: Message) -> ToolResult:
     return ToolResult(parts=list(_parts(message.parts)))
 
 
-def result_of(task: Task, agent: str, *, takes_answers: bool = True) -> ToolResult:
+def result_of(task: Task, settings: RemoteSettings) -> ToolResult:
     """The result of a task at rest: all that it has made, and what the agent says last.
 
-    Where it asks for something, the model is told how to answer if the tool `takes_answers`.
+    Where it asks for something, the model is told how to answer if a further call can.
     Raises ValueError, or an error of protobuf's JSON format, for what can't be expressed.
     """
     made = [part for artifact in task.artifacts for part in _parts(artifact.parts)]
@@ -80,7 +81,8 @@ def result_of(task: Task, agent: str, *, takes_answers: bool = True) -> ToolResu
         return ToolResult(parts=made + [part for part in said if part not in made])
     kind, what = _ERRORS[task.status.state]
     words = "".join(part.value for part in said if isinstance(part, TextPart))
-    text = f"Error: The agent {agent!r} {what}{words and f': {words}'}{_advice(task) if takes_answers else ''}"
+    advice = "" if settings.delegation else _advice(task)
+    text = settings.failure_text(f"The agent {settings.name!r} {what}{words and f': {words}'}{advice}")
     rest = [part for part in said if not isinstance(part, TextPart)]
     return ToolResult(
         parts=[TextPart(value=text), *rest, *made],

@@ -3,24 +3,37 @@
 from __future__ import annotations
 
 import asyncio
-import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from ...text import cut_middle, one_line
-from ..openapi.http import Http, HttpFailure
-from ..openapi.request import Content, HttpRequest
-from .a2a_card import CARD_PATHS, Form, form_of
-from .settings import Settings, card_urls
+from ..http import Http, HttpAnswer, HttpFailure, HttpRequest
+from ..kind import ToolUnavailable
+from .settings import RemoteSettings
 
 MAX_CARD_BYTES = 256 * 1024
 MAX_DESCRIPTION_BYTES = 8 * 1024
-NO_CARD = "what is there is no agent card"
+_TRANSPORTS = ("supportedInterfaces", "preferredTransport", "additionalInterfaces")
+_ABSENT = (404, 405, 410)
+
+Form = Literal["a2a", "kaos", "kaos-tasks"]
+"""`kaos` has a list of capabilities; `kaos-tasks` came after it, with a JSON-RPC that is not A2A's."""
 
 
-class CardError(Exception):
-    """There is no card that can be used; the text says why."""
+def form_of(document: Mapping[str, Any]) -> Form:
+    """The form of a card."""
+    if isinstance(document.get("capabilities"), list):
+        return "kaos"
+    if "supportedProtocols" in document and not any(key in document for key in _TRANSPORTS):
+        return "kaos-tasks"
+    return "a2a"
+
+
+def description_of(text: str, skills: Iterable[tuple[str, str]]) -> str:
+    """The description of an agent for the model, with the names and descriptions of its skills."""
+    lines = [f"- {name}: {description}" for name, description in skills]
+    return cut_middle("\n".join([text, "", "Its skills:", *lines] if lines else [text]), MAX_DESCRIPTION_BYTES)
 
 
 @dataclass(frozen=True)
@@ -30,58 +43,52 @@ class Card:
     form: Form
     document: Mapping[str, Any]
 
-    def described(self, description: str | None, agent: str) -> str:
+    def description(self, settings: RemoteSettings, description: str | None) -> str:
         """What the model is told of the agent: what the file says, else the card; and the agent's skills."""
-        said = description or _text(self.document.get("description")) or f"Hands a task to the agent {agent}."
+        text = description or _text(self.document.get("description")) or f"Hands a task to the agent {settings.agent}."
         skills = self.document.get("skills")
         known = [each for each in skills if isinstance(each, Mapping)] if isinstance(skills, list) else []
-        lines = [f"- {_text(each.get('name'))}: {_text(each.get('description'))}" for each in known]
-        return cut_middle("\n".join([said, "", "Its skills:", *lines] if lines else [said]), MAX_DESCRIPTION_BYTES)
+        return description_of(text, [(_text(each.get("name")), _text(each.get("description"))) for each in known])
 
 
-async def read_card(http: Http, settings: Settings) -> Card:
-    """The agent's card. Raises CardError when it can't be had in time, or is none."""
+async def read_card(http: Http, settings: RemoteSettings) -> Card:
+    """Read the agent's card. Raises ToolUnavailable when it can't be had in time, or is none."""
     seconds = settings.options.discovery_timeout
     try:
         async with asyncio.timeout(seconds):
             return await _first_card(http, settings)
     except TimeoutError:
-        raise _unreadable(settings, f"no answer within {seconds:g} seconds") from None
+        why = f"no answer within {seconds:g} seconds"
     except (HttpFailure, ValueError) as error:
-        raise _unreadable(settings, str(error)) from error
+        why = str(error)
+    raise ToolUnavailable(f"the card of the agent at {settings.shown} can't be read: {one_line(why, 300)}")
 
 
-async def _first_card(http: Http, settings: Settings) -> Card:
-    why = ""
-    for url in card_urls(settings, CARD_PATHS):
-        found = await _read(http, settings, url)
-        if isinstance(found, Card):
-            return found
-        why = found if found.startswith(NO_CARD) else why or found
-    raise _unreadable(settings, why)
+async def _first_card(http: Http, settings: RemoteSettings) -> Card:
+    """Read the first card that is where cards are. Raises HttpFailure, and ValueError for what is there instead."""
+    headers = [("Accept", b"application/json"), *settings.headers()]
+    absent = wrong = ""
+    for url in settings.cards:
+        answer = await http.send(HttpRequest("GET", url, headers), limit=MAX_CARD_BYTES)
+        if answer.status in _ABSENT:
+            absent = absent or f"HTTP status {answer.status}"
+        elif answer.status != 200:
+            raise ValueError(f"HTTP status {answer.status}")
+        elif not answer.is_whole:
+            raise ValueError(f"it is larger than {MAX_CARD_BYTES:,} bytes")
+        elif (document := _document(answer)) is not None:
+            return Card(form_of(document), document)
+        else:
+            wrong = "what is there is no agent card: expected a JSON object with a name"
+    raise ValueError(wrong or absent)
 
 
-async def _read(http: Http, settings: Settings, url: str) -> Card | str:
-    """The card, or why there is none at this place. Raises CardError where it is of no use to look elsewhere."""
-    headers = [("Accept", b"application/json"), *((name, value.encode()) for name, value in settings.headers.items())]
-    answer = await http.send(HttpRequest("GET", url, headers, Content()), limit=MAX_CARD_BYTES)
-    if answer.status in (404, 405, 410):
-        return f"HTTP status {answer.status}"
-    if answer.status != 200:
-        raise _unreadable(settings, f"HTTP status {answer.status}")
-    if not answer.is_whole:
-        raise _unreadable(settings, f"it is larger than {MAX_CARD_BYTES:,} bytes")
+def _document(answer: HttpAnswer) -> Mapping[str, Any] | None:
     try:
-        document = json.loads(answer.body)
-    except (ValueError, RecursionError):
-        document = None
-    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
-        return f"{NO_CARD}: expected a JSON object with a name"
-    return Card(form_of(document), document)
-
-
-def _unreadable(settings: Settings, why: str) -> CardError:
-    return CardError(f"the card of the agent at {settings.shown} can't be read: {one_line(why, 300)}")
+        document = answer.json()
+    except ValueError:
+        return None
+    return document if isinstance(document, dict) and isinstance(document.get("name"), str) else None
 
 
 def _text(value: Any) -> str:

@@ -8,10 +8,8 @@ from typing import Any
 
 from ...messages import Message
 from ...text import excerpt
-from ..http import was_refused
-from ..openapi.http import Http, HttpAnswer
-from ..openapi.request import Content, HttpRequest
-from .settings import Settings
+from ..http import Content, Http, HttpAnswer, HttpFailure, HttpRequest
+from .settings import RemoteSettings
 
 USER = "user"
 """The role of the task where `DELEGATED` is not known: by that, an agent of KAOS tells it from what a person asks."""
@@ -20,61 +18,48 @@ _MAX_EXCERPT = 1000
 _REFUSED = (400, 422)
 
 
-class DelegationError(Exception):
-    """The agent has not answered the task; the text is for the model."""
-
-    def __init__(self, text: str, *, kind: str, outcome_unknown: bool = True) -> None:
-        super().__init__(text)
-        self.kind = kind
-        self.outcome_unknown = outcome_unknown
-        """Whether the agent may have done the task."""
-
-
 async def answer_of(
-    http: Http, settings: Settings, task: str, before: Sequence[Message], *, role: str, traceparent: str = ""
+    http: Http, settings: RemoteSettings, task: str, before: Sequence[Message], *, role: str, traceparent: str = ""
 ) -> str:
     """What the agent answers. A server that refuses the role of the task gets it once more as a user's.
 
-    Raises DelegationError, and HttpFailure when there is no answer.
+    Raises HttpFailure.
     """
     answer = await _post(http, settings, task, before, role, traceparent)
     if answer.status in _REFUSED and role != USER:
         answer = await _post(http, settings, task, before, USER, traceparent)
-    if not 200 <= answer.status < 300:
+    if not answer.is_success:
         said = excerpt(answer.body.decode(errors="replace").strip(), _MAX_EXCERPT)
-        unknown = not was_refused(answer.status, answer.headers)
         text = f"HTTP status {answer.status}{said and f': {said}'}"
-        raise DelegationError(text, kind=f"http_{answer.status}", outcome_unknown=unknown)
+        raise HttpFailure(text, kind=f"http_{answer.status}", outcome_unknown=answer.outcome_unknown)
     if not answer.is_whole:
-        raise DelegationError(f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes", kind="too_large")
-    return _content(answer.body)
+        raise HttpFailure(f"the answer is larger than {MAX_ANSWER_BYTES:,} bytes", kind="too_large")
+    return _content(answer)
 
 
 async def _post(
-    http: Http, settings: Settings, task: str, before: Sequence[Message], role: str, traceparent: str
+    http: Http, settings: RemoteSettings, task: str, before: Sequence[Message], role: str, traceparent: str
 ) -> HttpAnswer:
     said = [{"role": message.role, "content": message.text} for message in before]
     body = {"model": settings.agent, "messages": [*said, {"role": role, "content": task}], "stream": False}
-    headers = [(name, value.encode()) for name, value in settings.headers.items()]
-    headers += [("Content-Type", b"application/json"), ("Accept", b"application/json")]
+    headers = [*settings.headers(), ("Content-Type", b"application/json"), ("Accept", b"application/json")]
     if traceparent:
         headers.append(("traceparent", traceparent.encode()))
     content = Content(json.dumps(body, ensure_ascii=False).encode(errors="replace"), "application/json")
     return await http.send(HttpRequest("POST", settings.chat, headers, content), limit=MAX_ANSWER_BYTES)
 
 
-def _content(body: bytes) -> str:
-    """The text of the first choice. Raises DelegationError for an answer without one."""
+def _content(answer: HttpAnswer) -> str:
+    """The text of the first choice. Raises HttpFailure for an answer without one."""
     try:
-        answer = json.loads(body)
-        content = answer["choices"][0]["message"]["content"]
-    except (ValueError, RecursionError, LookupError, TypeError):
-        shown = excerpt(body.decode(errors="replace").strip(), 200)
-        raise DelegationError(f"its answer makes no sense: {shown or '(empty)'}", kind="nonsense") from None
+        content = answer.json()["choices"][0]["message"]["content"]
+    except (ValueError, LookupError, TypeError):
+        shown = excerpt(answer.body.decode(errors="replace").strip(), 200)
+        raise HttpFailure(f"its answer makes no sense: {shown or '(empty)'}", kind="nonsense") from None
     if isinstance(content, list):
         content = "".join(_piece(part) for part in content)
     if not isinstance(content, str):
-        raise DelegationError(f"its answer has no text, but {content!r:.80}", kind="nonsense")
+        raise HttpFailure(f"its answer has no text, but {content!r:.80}", kind="nonsense")
     return content
 
 

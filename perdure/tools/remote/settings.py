@@ -1,8 +1,10 @@
-"""What a declaration of kind `delegate` says: where the agent is, how it is spoken to, how long to wait. No network."""
+"""What declarations of remote agents say: where the agent is, how requests are let in, how long to wait. No network."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 from urllib.parse import urlsplit
@@ -10,123 +12,205 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic.alias_generators import to_camel
 
-from ...declared_tools import CustomTool, Tool
+from ...declared_tools import Connection, CustomTool, Tool
 from ...options import MAX_SECONDS, MIN_SECONDS
-from ...settings.child_agents import DELEGATE
+from ...redaction import redact
+from ...settings.child_agents import DELEGATE, DELEGATION_FAILED
+from ...settings.delegates import REMOTE
 from ...text import did_you_mean
-from .a2a_settings import origin
-from .a2a_settings import problems_of as a2a_problems_of
+from ...worker_limits import Origin
+from ..http import origin_of
 
 DEFAULT_TIMEOUT = 600.0
-"""Seconds for one task: an agent takes its time."""
+"""Seconds for one call: an agent takes its time."""
 WELL_KNOWN = "/.well-known/"
-_PASSED_ON = ("headers", "allowedHosts", "reconnectTimeout")
+CARD_PATHS = ("agent-card.json", "agent.json", "agent")
+"""Below `WELL_KNOWN`: A2A's since 0.3, A2A's before that, and that of KAOS."""
+_CONNECTIONS = ("key", "remote", "anonymous")
+_HOST = re.compile(r"(\[[0-9a-fA-F:.]+\]|[^\s/:@?#\[\]]+)(:\d{1,5})?")
+_TOKEN, _LINE = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"), re.compile(r"[\x20-\x7e]*")
+_KEYS = frozenset({"kind", "name", "description", "connection", "options", "bindings", "perdure"})
 
 
 class Options(BaseModel):
-    """The tool's `options`."""
+    """The `options` of a tool of kind `a2a`."""
 
     model_config = ConfigDict(alias_generator=to_camel, extra="forbid", frozen=True)
 
+    discovery_timeout: float = Field(default=15.0, gt=0, le=55)
+    """Seconds until the agent's card must be there."""
+    reconnect_timeout: float = Field(default=60.0, ge=0, le=86400)
+    """For so many seconds an agent that has begun may be out of reach before the call fails."""
+    allowed_hosts: tuple[str, ...] = ()
+    """Further hosts, `name` or `name:port`, that the card may point at. They are sent the credentials, too."""
+    headers: dict[str, str] = Field(default={}, repr=False)
+    """Sent with every request."""
+
+
+class DelegateOptions(Options):
+    """The `options` of a tool of kind `delegate`."""
+
+    discovery_timeout: float = Field(default=5.0, gt=0, le=55)
     protocol: Literal["auto", "a2a", "openai"] = "auto"
     """`auto` is what the agent's card says."""
     model: str = ""
     """What the agent is called in requests by Chat Completions; the tool's name after `delegate_to_` if empty."""
     timeout: float = Field(default=DEFAULT_TIMEOUT, ge=MIN_SECONDS, le=MAX_SECONDS)
     """Seconds for one task."""
-    discovery_timeout: float = Field(default=5.0, gt=0, le=55)
-    """Seconds until the agent's card must be there."""
-    headers: dict[str, str] = Field(default={}, repr=False)
-    """Sent with every request."""
-    allowed_hosts: tuple[str, ...] = ()
-    """As for `a2a`."""
-    reconnect_timeout: float = Field(default=60.0, ge=0, le=86400)
-    """As for `a2a`."""
 
 
 @dataclass(frozen=True)
-class Settings:
+class RemoteSettings:
     """A declaration without problems."""
 
-    agent: str
-    """Its name for people and for itself."""
-    base: str
-    """Its URL, without a slash at the end."""
-    card: str
-    """The URL of its card, if the file names it; else ""."""
-    headers: Mapping[str, str] = field(repr=False)
-    """Those of each request, with the key."""
-    options: Options = field(repr=False)
+    name: str
+    """The tool's name."""
+    endpoint: str
+    """The agent's base URL, without a slash at the end."""
+    key: str | None = field(default=None, repr=False)
+    options: Options = field(default=Options(), repr=False)
+    repeats: bool = False
+    """Whether the file wants executions repeated that have failed."""
+    card: str = ""
+    """The URL of its card, if the file names it."""
+
+    @property
+    def delegation(self) -> DelegateOptions | None:
+        """The options of a tool that delegates, whose calls are tasks: no further call can add to one."""
+        return self.options if isinstance(self.options, DelegateOptions) else None
+
+    @property
+    def agent(self) -> str:
+        """The agent's name, for people and for itself."""
+        return (self.delegation and self.delegation.model) or self.name.removeprefix(DELEGATE)
 
     @property
     def shown(self) -> str:
-        """Where it is, as errors may show it."""
-        return f"{'://'.join(origin(self.base))}{urlsplit(self.base).path}"[:200]
+        """Where the agent is, as errors may show it."""
+        return f"{origin_of(self.endpoint)}{urlsplit(self.endpoint).path}"[:200]
 
     @property
     def chat(self) -> str:
         """Where Chat Completions are asked for."""
-        return f"{self.base}{'' if self.base.endswith('/v1') else '/v1'}/chat/completions"
+        return f"{self.endpoint}{'' if self.endpoint.endswith('/v1') else '/v1'}/chat/completions"
+
+    @property
+    def cards(self) -> list[str]:
+        """The URLs at which the card may be, the likeliest first."""
+        if self.card:
+            return [self.card]
+        below = self.endpoint.removesuffix("/v1")
+        urls = [f"{below}{WELL_KNOWN}{path}" for path in CARD_PATHS]
+        if urlsplit(below).path.strip("/"):
+            urls.append(f"{origin_of(below)}{WELL_KNOWN}{CARD_PATHS[0]}")
+        return urls
+
+    def allows(self, url: str) -> bool:
+        """Whether requests may go there: to the endpoint's host and port, or an allowed one, and not less encrypted."""
+        asked, own = _origin(url), _origin(self.endpoint)
+        if asked is None or own is None or (own.scheme == "https" and asked.scheme != "https"):
+            return False
+        allowed = [own, *(_origin(f"{asked.scheme}://{host}") for host in self.options.allowed_hosts)]
+        return any(each is not None and asked[1:] == each[1:] for each in allowed)
+
+    def credentials(self, schemes: Mapping[str, str]) -> dict[str, str]:
+        """The headers that let a request in. `schemes` is what `way_in` has read from the card."""
+        return {**self.options.headers, **self._key_header(schemes)}
+
+    def failure_text(self, why: str) -> str:
+        """What the model reads of a call that has failed."""
+        return f"{DELEGATION_FAILED}{why}]" if self.delegation else f"Error: {why}"
+
+    def headers(self) -> list[tuple[str, bytes]]:
+        """The headers of a request that no card has a say in; one of the file's own comes before the key's."""
+        own = self.options.headers
+        key = {} if any(name.lower() == "authorization" for name in own) else self._key_header({})
+        return [(name, value.encode()) for name, value in {**own, **key}.items()]
+
+    def _key_header(self, schemes: Mapping[str, str]) -> dict[str, str]:
+        if not self.key:
+            return {}
+        if schemes.get("header"):
+            return {schemes["header"]: self.key}
+        if schemes.get("scheme") == "basic":
+            return {"Authorization": f"Basic {base64.b64encode(self.key.encode()).decode()}"}
+        return {"Authorization": f"Bearer {self.key}"}
 
 
-def settings_of(tool: Tool) -> Settings:
+def remote_settings(tool: Tool) -> RemoteSettings:
     """The settings of a declared tool that has no problems. Raises ValueError for one that has."""
-    if found := problems_of(tool):
+    if found := remote_problems(tool):
         raise ValueError("; ".join(found))
     assert isinstance(tool, CustomTool)
     assert tool.connection is not None
-    options = Options.model_validate(tool.options or {})
-    base, card = _places(tool.connection.endpoint or "")
-    headers = dict(options.headers)
-    if tool.connection.api_key and not any(name.lower() == "authorization" for name in headers):
-        headers["Authorization"] = f"Bearer {tool.connection.api_key}"
-    return Settings(agent_of(tool, options), base, card, headers, options)
+    endpoint, card = _places(tool)
+    return RemoteSettings(
+        name=tool.name,
+        endpoint=endpoint,
+        key=tool.connection.api_key,
+        options=_options_of(tool).model_validate(tool.options or {}),
+        repeats=tool.perdure is not None and bool(tool.perdure.retries),
+        card=card,
+    )
 
 
-def agent_of(tool: Tool, options: Options) -> str:
-    """What the agent is called."""
-    return options.model or tool.name.removeprefix(DELEGATE)
-
-
-def as_a2a(tool: Tool) -> CustomTool:
-    """The same tool as the kind `a2a` reads it."""
-    assert isinstance(tool, CustomTool)
-    options = {key: value for key, value in (tool.options or {}).items() if key in _PASSED_ON}
-    connection = tool.connection
-    if connection is not None:
-        connection = connection.model_copy(update={"endpoint": _places(connection.endpoint or "")[0]})
-    return tool.model_copy(update={"options": options, "connection": connection})
-
-
-def problems_of(tool: Tool) -> list[str]:
+def remote_problems(tool: Tool) -> Sequence[str]:
     """What is wrong with the declaration, a sentence each; references to the environment may still be unresolved."""
     if not isinstance(tool, CustomTool):
         return [f"expected kind: delegate, not {tool.kind!r}"]
-    names = [str(each.alias) for each in Options.model_fields.values()]
-    options = tool.options or {}
-    found = [f"'options.{key}' is not known{did_you_mean(key, names)}" for key in options if key not in names]
-    try:
-        Options.model_validate({key: value for key, value in options.items() if key in names})
-    except ValidationError as error:
-        place = [".".join(map(str, each["loc"])) for each in error.errors()]
-        return found + [f"'options.{at}': {each['msg']}" for at, each in zip(place, error.errors(), strict=True)]
-    return found + a2a_problems_of(as_a2a(tool))
+    unknown = sorted(set(tool.model_extra or ()) - _KEYS)
+    found = [f"{key!r} is not a key of a tool of kind {tool.kind}{did_you_mean(key, _KEYS)}" for key in unknown]
+    if tool.parameters is not None:
+        found.append(f"a tool of kind {tool.kind} has no 'parameters': the kind has its own")
+    return [*found, *_problems_of_connection(tool.connection), *_problems_of_options(tool)]
 
 
-def _places(url: str) -> tuple[str, str]:
-    """The agent's base URL, and that of its card where the URL is one."""
-    head, known, _ = url.partition(WELL_KNOWN)
-    base = head if known else url
+def _options_of(tool: Tool) -> type[Options]:
+    return DelegateOptions if tool.kind == REMOTE else Options
+
+
+def _places(tool: CustomTool) -> tuple[str, str]:
+    """The agent's base URL, and that of its card where the file names it."""
+    url = (tool.connection.endpoint if tool.connection else None) or ""
+    if tool.kind != REMOTE:
+        return url.rstrip("/"), ""
+    base, known, _ = url.partition(WELL_KNOWN)
     return base.rstrip("/").removesuffix("/chat/completions").rstrip("/"), url if known else ""
 
 
-def card_urls(settings: Settings, paths: tuple[str, ...]) -> list[str]:
-    """Where the card may be, the likeliest place first."""
-    if settings.card:
-        return [settings.card]
-    below = settings.base.removesuffix("/v1")
-    urls = [f"{below}{WELL_KNOWN}{path}" for path in paths]
-    scheme, host = origin(below)
-    if urlsplit(below).path.strip("/"):
-        urls += [f"{scheme}://{host}{WELL_KNOWN}{paths[0]}"]
-    return urls
+def _origin(url: str) -> Origin | None:
+    try:
+        return origin_of(url)
+    except ValueError:
+        return None
+
+
+def _problems_of_connection(connection: Connection | None) -> Iterator[str]:
+    endpoint = connection.endpoint if connection else None
+    if connection is None or not endpoint:
+        yield "it has no 'connection.endpoint': expected the base URL of the agent, such as https://agent.example"
+    elif connection.kind not in _CONNECTIONS:
+        yield f"'connection.kind' is {connection.kind!r}: expected one of {', '.join(_CONNECTIONS)}"
+    elif "${" not in endpoint and _origin(endpoint) is None:
+        expected = "a URL that begins with http:// or https://, without user"
+        yield f"'connection.endpoint' is {redact(endpoint)!r}: expected {expected}"
+
+
+def _problems_of_options(tool: CustomTool) -> Iterator[str]:
+    model, options = _options_of(tool), tool.options or {}
+    names = [str(each.alias) for each in model.model_fields.values()]
+    for key in options:
+        if key not in names:
+            yield f"'options.{key}' is not known{did_you_mean(key, names)}: expected {', '.join(names)}"
+    try:
+        checked = model.model_validate({key: value for key, value in options.items() if key in names})
+    except ValidationError as error:
+        for each in error.errors():
+            yield f"'options.{'.'.join(map(str, each['loc']))}': {each['msg']}"
+        return
+    for name, value in checked.headers.items():
+        if not (_TOKEN.fullmatch(name) and _LINE.fullmatch(value)):
+            yield f"'options.headers' has {name!r}, which can't be sent: expected a name, and a line"
+    for host in checked.allowed_hosts:
+        if not _HOST.fullmatch(host) and "${" not in host:
+            yield f"'options.allowedHosts' has {host!r}: expected 'name' or 'name:port'"

@@ -238,12 +238,12 @@ ODD: dict[str, tuple[Callable[[Request, dict[str, Any]], Response], str, str]] =
     ),
     "no JSON": (
         lambda request, message: Response("oops", media_type="application/json"),
-        "its answer is none to this request: 'oops'",
+        "its response does not match this request: 'oops'",
         "not known",
     ),
     "another's answer": (
         lambda request, message: text({"id": 4711}, "hi"),
-        'its answer is none to this request: \'{"jsonrpc"',
+        'its response does not match this request: \'{"jsonrpc"',
         "not known",
     ),
     "no result": (lambda request, message: said(message, {"content": 5}), "answered against the protocol", "may have"),

@@ -11,8 +11,7 @@ import pytest
 
 from perdure.declared_tools import Connection
 from perdure.messages import AudioPart, FilePart, ImagePart, ToolResult
-from perdure.tools.openapi.http import MAX_EXCERPT, MAX_READ_BYTES
-from perdure.tools.openapi.kind import OpenApiKind
+from perdure.tools.openapi.kind import MAX_EXCERPT, MAX_READ_BYTES, OpenApiKind
 from tests.support.openapi_specs import executed, one, tool_of
 from tests.support.raw_server import RawServer, ok
 

@@ -11,8 +11,8 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from perdure.declared_tools import OpenApiTool
+from perdure.tools.http import Http
 from perdure.tools.openapi.document import Documents, SpecificationError, read_document
-from perdure.tools.openapi.http import Http
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.operations import Selection, offered_by
 from perdure.tools.openapi.security import Credentials

@@ -342,10 +342,11 @@ async def test_a_slow_agent_is_left_when_the_call_s_time_is_over() -> None:
 
 def test_states_are_covered() -> None:
     from perdure.tools.remote.a2a_results import ASKING, ENDED, is_at_rest, result_of
+    from perdure.tools.remote.settings import RemoteSettings
 
     for state in TaskState.values():
         task = Task(id="t")
         task.status.state = state
         if is_at_rest(task):
-            assert result_of(task, "weather").status in ("success", "error", "cancelled")
+            assert result_of(task, RemoteSettings("weather", "https://x")).status in ("success", "error", "cancelled")
     assert len(ENDED | ASKING) == 6

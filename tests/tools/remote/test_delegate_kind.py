@@ -15,7 +15,7 @@ from perdure.messages import Message, ToolResult
 from perdure.settings.delegates import with_delegates
 from perdure.tools.context import ToolContext
 from perdure.tools.kind import Asking, KindCall, Offering, ToolUnavailable
-from perdure.tools.remote.delegate_kind import DelegateKind
+from perdure.tools.remote.kind import DelegateKind
 from tests.support import a2a_odd as odd
 from tests.support.a2a_agents import RemoteAgent, served
 from tests.support.peers import KAOS_CARD, KAOS_TASKS_CARD, Peer, completion

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from perdure.declared_tools import CustomTool
-from perdure.tools.remote.a2a_kind import A2AKind
-from perdure.tools.remote.a2a_settings import settings_of
+from perdure.tools.remote.kind import A2AKind
+from perdure.tools.remote.settings import remote_settings
 
 
 def declared(**fields: Any) -> CustomTool:
@@ -43,7 +43,7 @@ def test_problems_of_a_declaration(fields: dict[str, Any], problem: str) -> None
     assert problem in found
     assert "pass@" not in found
     with pytest.raises(ValueError, match="expected|Input should|not known|not a key|has no"):
-        settings_of(declared(**fields))
+        remote_settings(declared(**fields))
 
 
 def test_a_declaration_whose_endpoint_is_not_known_yet() -> None:
@@ -80,21 +80,21 @@ def test_a_declaration_whose_endpoint_is_not_known_yet() -> None:
     ],
 )
 def test_where_requests_may_go(url: str, allowed: bool) -> None:
-    settings = settings_of(declared(options={"allowedHosts": ["Other.example", "ports.example:8443"]}))
+    settings = remote_settings(declared(options={"allowedHosts": ["Other.example", "ports.example:8443"]}))
     assert settings.allows(url) is allowed
 
 
 def test_a_plain_endpoint_allows_an_encrypted_one_of_its_host() -> None:
-    settings = settings_of(declared(connection={"kind": "remote", "endpoint": "http://office:8080"}))
+    settings = remote_settings(declared(connection={"kind": "remote", "endpoint": "http://office:8080"}))
     assert settings.allows("http://office:8080/a2a")
     assert settings.allows("https://office:8080/a2a")
     assert not settings.allows("http://office/a2a")
 
 
 def test_how_a_key_is_sent() -> None:
-    with_key = settings_of(declared(connection={"kind": "key", "endpoint": "https://x", "apiKey": "me:key"}))
+    with_key = remote_settings(declared(connection={"kind": "key", "endpoint": "https://x", "apiKey": "me:key"}))
     assert with_key.credentials({}) == {"Authorization": "Bearer me:key"}
     assert with_key.credentials({"scheme": "bearer"}) == {"Authorization": "Bearer me:key"}
     assert with_key.credentials({"scheme": "basic"}) == {"Authorization": "Basic bWU6a2V5"}
     assert with_key.credentials({"header": "X-Key"}) == {"X-Key": "me:key"}
-    assert settings_of(declared()).credentials({"header": "X-Key"}) == {}
+    assert remote_settings(declared()).credentials({"header": "X-Key"}) == {}

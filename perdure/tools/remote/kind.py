@@ -1,0 +1,203 @@
+"""The kinds of tool `a2a` and `delegate`: each offers one function for a remote agent."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import importlib.util
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any, ClassVar
+
+from ...declared_tools import Tool
+from ...messages import DELEGATED, JsonObject, ToolResult
+from ...settings.child_agents import TASK
+from ..http import Http, HttpFailure
+from ..kind import Asking, KindCall, Offering, OutcomeUnknown, ToolKind, ToolOfferError, ToolUnavailable
+from .card import Card, read_card
+from .chat import USER, answer_of
+from .settings import DEFAULT_TIMEOUT, DelegateOptions, RemoteSettings, remote_problems, remote_settings
+
+MARGIN = 5.0
+"""Seconds after the time-out of a task, for what is to be done then."""
+_MESSAGE: JsonObject = {
+    "type": "object",
+    "properties": {
+        "message": {"type": "string", "description": "What to tell the agent: all that it has to know."},
+        "context_id": {
+            "type": "string",
+            "maxLength": 256,
+            "description": "Only to answer what the agent has asked for: the context_id that it gave.",
+        },
+        "task_id": {
+            "type": "string",
+            "maxLength": 256,
+            "pattern": "^[^/?#]*$",
+            "description": "Only to answer what the agent has asked for: the task_id that it gave.",
+        },
+    },
+    "required": ["message"],
+    "additionalProperties": False,
+}
+_TASK: JsonObject = {
+    "type": "object",
+    "properties": {TASK: {"type": "string", "description": "What the agent is to do, in full"}},
+    "required": [TASK],
+}
+
+
+class A2AKind(ToolKind):
+    """Agents that speak A2A 1.0, by JSON-RPC or by HTTP and JSON."""
+
+    asks_others: ClassVar[bool] = True
+
+    def __init__(self) -> None:
+        # Not later, in the thread of tools: the OpenAI SDK uses this module as soon as `sys.modules` has it, which is
+        # before another thread has imported all of it.
+        if importlib.util.find_spec("httpx") is not None:
+            importlib.import_module("httpx")
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        """As `ToolKind.problems`."""
+        return remote_problems(tool)
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        """One function of the tool's name, described by the agent's card. Raises ToolOfferError."""
+        require_client()
+        from .a2a_card import callable_part, description_of_card, fetch_card
+
+        settings = remote_settings(tool)
+        card = await fetch_card(settings)
+        return [
+            Offering(
+                name=tool.name,
+                description=description_of_card(card, tool.description),
+                parameters=_MESSAGE,
+                details=callable_part(card, settings),
+                timeout=(tool.perdure.timeout if tool.perdure else None) or DEFAULT_TIMEOUT,
+            )
+        ]
+
+    async def execute(self, call: KindCall) -> ToolResult:
+        """Send the message, and follow the task until it rests.
+
+        Raises AgentError when the agent can't be asked or followed, and ToolOfferError without the client's package.
+        """
+        require_client()
+        from .a2a import remote_call
+
+        async with remote_call(call) as remote:
+            return await remote.result()
+
+    async def abandon(self, call: KindCall) -> None:
+        """Cancel the remote task that a lost attempt has begun. Raises as `execute` does."""
+        require_client()
+        from .a2a import remote_call
+
+        async with remote_call(call) as remote:
+            await remote.cancel()
+
+
+class DelegateKind(A2AKind):
+    """Agents that take a task, by A2A, or by Chat Completions as those of KAOS do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._http = Http()
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        """One function, described by the file, or by the agent's card.
+
+        Raises ToolUnavailable where the card is needed and can't be had, and ToolOfferError without A2A's package.
+        """
+        settings, options = _delegation(tool)
+        if options.protocol == "openai":
+            description = tool.description or f"Hands a task to the agent {settings.agent}."
+            return [_offering(tool, options, description, {"role": DELEGATED})]
+        card = await read_card(self._http, settings)
+        description = card.description(settings, tool.description)
+        if card.form == "a2a" or options.protocol == "a2a":
+            return [_offering(tool, options, description, {"a2a": _part_for_a2a(card, settings)})]
+        return [_offering(tool, options, description, {"role": DELEGATED if card.form == "kaos" else USER})]
+
+    async def execute(self, call: KindCall) -> ToolResult:
+        """Hand over the task, and return the agent's answer, or why there is none. Never raises for what it does."""
+        settings, options = _delegation(call.tool)
+        if not str(call.arguments[TASK]).strip():
+            text = settings.failure_text(f"missing {TASK!r}: say what the agent is to do")
+            return ToolResult.failure(text, kind="invalid_arguments")
+        try:
+            async with asyncio.timeout(options.timeout):
+                return await (self._ask_by_a2a(call) if "a2a" in call.details else self._ask_by_chat(call, settings))
+        except TimeoutError:
+            text = settings.failure_text(f"no answer within {options.timeout:g} seconds")
+            return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
+        except HttpFailure as error:
+            text = settings.failure_text(str(error))
+            return ToolResult.failure(text, kind=error.kind, outcome_unknown=error.outcome_unknown)
+
+    async def _ask_by_a2a(self, call: KindCall) -> ToolResult:
+        require_client("agents that speak A2A")
+        from .a2a_http import AgentError
+
+        try:
+            return await super().execute(_a2a_call(call))
+        except AgentError as error:
+            unknown = isinstance(error, OutcomeUnknown)
+            raise HttpFailure(str(error), kind="agent_failed", outcome_unknown=unknown) from error
+
+    async def _ask_by_chat(self, call: KindCall, settings: RemoteSettings) -> ToolResult:
+        task, before = str(call.arguments[TASK]), call.context.conversation
+        role, traceparent = call.details["role"], call.context.traceparent
+        answer = await answer_of(self._http, settings, task, before, role=role, traceparent=traceparent)
+        return ToolResult.of_text(answer)
+
+    async def abandon(self, call: KindCall) -> None:
+        """Cancel the remote task that a lost attempt has begun, where there are tasks. Raises as A2A's client does."""
+        if "a2a" in call.details:
+            await super().abandon(_a2a_call(call))
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._http.close()
+
+
+def _delegation(tool: Tool) -> tuple[RemoteSettings, DelegateOptions]:
+    settings = remote_settings(tool)
+    assert settings.delegation is not None
+    return settings, settings.delegation
+
+
+def _offering(tool: Tool, options: DelegateOptions, description: str, details: JsonObject) -> Offering:
+    by_a2a = "a2a" in details
+    return Offering(
+        name=tool.name,
+        description=description,
+        parameters=_TASK,
+        details=details,
+        timeout=options.timeout + MARGIN,
+        idempotent=by_a2a,
+        takes_context=not by_a2a,
+    )
+
+
+def _part_for_a2a(card: Card, settings: RemoteSettings) -> JsonObject:
+    """What a call by A2A needs of a card. Raises ToolUnavailable for a card that says nothing that can be called."""
+    require_client("agents that speak A2A")
+    from .a2a_card import callable_part, parsed_card
+
+    try:
+        return callable_part(parsed_card(card.document), settings)
+    except ToolOfferError as error:
+        raise ToolUnavailable(str(error)) from error
+
+
+def _a2a_call(call: KindCall) -> KindCall:
+    arguments: dict[str, Any] = {"message": str(call.arguments[TASK])}
+    return replace(call, details=call.details["a2a"], arguments=arguments)
+
+
+def require_client(what: str = "tools of kind a2a") -> None:
+    """Raises ToolOfferError without the official client."""
+    if importlib.util.find_spec("a2a") is None:
+        raise ToolOfferError(f"{what} need a package that is not installed: pip install 'perdure[a2a]'")
