@@ -13,7 +13,7 @@ from ..tool_calls import ToolSpec
 from .context import ToolContext
 from .declaration import written_declaration
 from .inventory import with_policy
-from .isolated_job import Place
+from .isolated import FunctionAddress
 from .kind import register_tool
 from .signature import is_async, signature_of
 
@@ -143,7 +143,7 @@ def tool(
         tool_name = name or function.__name__
         asks = read_approval(tool_name, approval, needs_approval)
         if isolated:
-            Place.of(function)
+            FunctionAddress.of(function)
         function.__tool__ = written_declaration(tool_name, function, description)  # type: ignore[attr-defined]
         spec = ToolSpec(
             name=tool_name,

@@ -13,7 +13,7 @@ from ..messages import ToolResult
 from ..tool_results import SizeLimits
 from .context import ToolContext
 from .failed import describe
-from .isolated_job import Job, Said
+from .isolated import Job, Said
 from .kind import OutcomeUnknown
 from .results import to_result
 from .signature import signature_of
@@ -82,7 +82,7 @@ def main() -> NoReturn:
 def _result(worker: _Worker) -> ToolResult:
     job = worker.job
     sys.path[:] = job.path
-    function = job.place.function()
+    function = job.address.function()
     signature = signature_of(function)
     given: dict[str, Any] = signature.fit(job.arguments, hidden=job.hidden)
     if signature.context_name:
