@@ -19,7 +19,7 @@ from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..providers.structured import read_answer
 from ..text import one_line
-from ..tools.failed import with_advice
+from ..tools.results import with_advice
 from ..tools.signature import is_async
 from ..tools.user_loop import ThisLoop, UserLoop
 

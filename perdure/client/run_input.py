@@ -25,8 +25,7 @@ from ..settings.agent_file import options_for
 from ..settings.delegates import as_started
 from ..text import valid_json
 from ..tools.binding import bound_inputs
-from ..tools.files import with_files
-from ..tools.prompty import recorded_agents
+from ..tools.prompty import recorded_agents, with_files
 
 
 def run_input(

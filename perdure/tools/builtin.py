@@ -1,4 +1,4 @@
-"""What one built-in tool is."""
+"""The tools that perdure itself has (`kind: builtin`), and those that a provider executes (`kind: provider`)."""
 
 from __future__ import annotations
 
@@ -179,3 +179,19 @@ class BuiltInTools(ToolKind):
 
     async def execute(self, call: KindCall) -> Any:
         return await BUILT_IN_TOOLS[call.tool.name].execute(call)
+
+
+class ProviderTools(ToolKind):
+    """The `options` of a declaration go to the provider with each model call; the provider executes the tool."""
+
+    def problems(self, tool: Tool) -> Sequence[str]:
+        unused = [name for name in ("parameters", "bindings", "perdure") if getattr(tool, name, None)]
+        if unused:
+            return [f"a provider's tool has no {', '.join(unused)}: what the provider is to know goes under `options`"]
+        return []
+
+    async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
+        return []
+
+    async def execute(self, call: KindCall) -> Any:
+        raise NotImplementedError("the provider executes it")

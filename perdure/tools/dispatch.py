@@ -24,12 +24,11 @@ from .binding import apply_bindings
 from .calls import Call, call_of, kind_call
 from .context import ToolContext
 from .decorator import approval_check, check_call, verdict_of
-from .failed import describe, log_raised, log_timeout, with_advice
 from .handlers import Handler, Handlers
 from .inventory import ToolInventory, take_inventory
 from .kind import Asking, KindHandler, OutcomeUnknown, ToolKind
 from .resources import Factory, Resources
-from .results import to_result
+from .results import describe, log_raised, log_timeout, to_result, with_advice
 from .signature import InvalidArguments, is_async, signature_of
 from .signature_change import signature_change
 from .threads import Ended

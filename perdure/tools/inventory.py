@@ -15,10 +15,10 @@ from ..options import MAX_SECONDS, MIN_SECONDS
 from ..schema import without_properties
 from ..tool_calls import ToolSpec
 from .declaration import completed, contradiction, has_parameters, place_of
-from .failed import describe
 from .handlers import Handler, Handlers
 from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
 from .resources import Resources
+from .results import describe
 from .signature_change import recorded_signature
 from .user_loop import UserLoop
 

@@ -24,8 +24,8 @@ from ..tool_calls import ToolProgress
 from ..tool_results import SizeLimits
 from .context import ToolContext, about
 from .declaration import FILE_MODULE
-from .failed import with_advice
 from .process_words import ProcessWords
+from .results import with_advice
 
 LOOK_SECONDS = 0.5
 """Between two looks whether the run was cancelled, once the function has asked."""

@@ -12,10 +12,9 @@ from typing import Any, NoReturn
 from ..messages import ToolResult
 from ..tool_results import SizeLimits
 from .context import ToolContext
-from .failed import describe
 from .isolated import Job, Said
 from .kind import OutcomeUnknown
-from .results import to_result
+from .results import describe, to_result
 from .signature import signature_of
 
 CANCELLED = b"cancelled"

@@ -207,7 +207,7 @@ BUILT_IN: Mapping[str, str] = {
     "a2a": ".remote.kind:A2AKind",
     "delegate": ".remote.kind:DelegateKind",
     "openapi": ".openapi.kind:OpenApiKind",
-    "provider": ".provider:ProviderTools",
+    "provider": ".builtin:ProviderTools",
 }
 """Kind → module and class, below this package; imported when a run needs it."""
 _log = get_logger("perdure.tools")

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ..agents import Agent, loaded_from, others_of
-from ..declared_tools import RICH_KINDS, PromptyTool, Property, Tool
+from ..declared_tools import RICH_KINDS, OpenApiTool, PromptyTool, Property, Tool
 from ..errors import ConfigurationError, LoadError
 from ..messages import Message
 from ..payloads.failures import require_recordable
@@ -23,11 +23,22 @@ from ..settings.child_agents import child_tools, key_of, with_keys
 from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun
 from .binding import bound_inputs
-from .files import with_files
 from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
 
 MAX_NESTING = 8
 MAX_AGENTS = 100
+
+
+def with_files(agent: Agent) -> Agent:
+    """A copy that does without the files of its tools, wherever its workers are; itself where there are none.
+
+    Raises LoadError for a file that is wrong.
+    """
+    if not any(isinstance(tool, OpenApiTool) for tool in agent.tools or ()):
+        return agent
+    from .openapi.sources import with_specifications
+
+    return with_specifications(agent)
 
 
 def recorded_agents(agent: Agent) -> dict[str, Agent]:

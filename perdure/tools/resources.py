@@ -12,7 +12,7 @@ from typing import Any
 
 from ..errors import ConfigurationError
 from ..redaction import get_logger
-from .failed import describe
+from .results import describe
 from .signature import signature_of
 from .user_loop import UserLoop
 
