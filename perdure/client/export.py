@@ -16,9 +16,9 @@ from temporalio.workflow import NondeterminismError
 from .._version import __version__
 from ..agents import Model
 from ..conversation import Operation
-from ..history.calls import CallReader, steering_in
+from ..history.calls import Called, CallReader, ModelCall, failure_data, steering_in
 from ..history.chain import Chain, ending_of
-from ..history.events import Called, ModelCall, Times, failure_data, seconds
+from ..history.events import Times, seconds, time_of
 from ..history.link import RecordedLink
 from ..messages import JsonObject, ToolResult
 from ..protocol.outcome import RunFailure, RunOutput
@@ -152,7 +152,7 @@ class _Export:
 
     async def _about(self, described: WorkflowExecutionDescription, link: RecordedLink) -> JsonObject:
         input, inventory, fork = link.input, link.inventory, await fork_origin(described)
-        started = link.input.carried.loop.started_at if link.input.carried else seconds(link.history[0].event_time)
+        started = link.input.carried.loop.started_at if link.input.carried else seconds(time_of(link.history[0]))
         attributes = {pair.key.name: to_jsonable_python(pair.value) for pair in described.typed_search_attributes}
         return {
             "firstRunId": await self._chain.origin(),

@@ -18,7 +18,7 @@ from ..commands import decision_command
 from ..errors import ApprovalError, PayloadTooLargeError
 from ..events import RunEvent
 from ..history.chain import Chain
-from ..history.events import usage_of_calls
+from ..history.link import usage_of_calls
 from ..messages import JsonObject, Message, ToolResult, Usage
 from ..options import RunOptions
 from ..payloads.encryption.codec import sealed_text
@@ -339,7 +339,7 @@ class RunHandle(Controls, Generic[T]):
         """The usage of each model call so far, in order: the histories have it, the result only the sum."""
         with found(self._chain):
             last = await self._patience(self._chain.last)
-            return await usage_of_calls(self._client, last.history)
+            return await usage_of_calls(self._client, last)
 
     async def tool_result(self, call_id: str, *, iteration: int | None = None) -> ToolResult:
         """The result of one tool call, whole, also where the conversation has it shortened; works on closed runs too.

@@ -4,21 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pydantic import BaseModel
-from temporalio.api.enums.v1 import EventType
 from temporalio.client import Client
 
 from ..conversation import Conversation, ConversationRef
 from ..messages import Message
 from ..protocol.activities import CALL_MODEL
 from .calls import end_of_round
-from .events import decode
 from .link import CONVERSATION_ACTIVITIES, RecordedLink
-
-
-class _Recorded(BaseModel):
-    conversation: ConversationRef | None = None
-    iteration: int = 0
 
 
 @dataclass
@@ -50,12 +42,13 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Be
     messages, boundary = list(begun.messages), _start(link, begun)
     if at == first:
         return Before(messages, first, last, boundary, len(messages))
-    for recorded, is_call in await _recorded(client, link):
+    for activity in link.work.scheduled(CONVERSATION_ACTIVITIES):
+        recorded = await activity.input_fields(client)
         if recorded.conversation is not None:
             reference = recorded.conversation
             for operation in reference.operations[max(0, conversation.version - reference.base) :]:
                 conversation.apply(operation)
-        if not is_call or recorded.iteration <= last:
+        if activity.type != CALL_MODEL or recorded.iteration <= last:
             continue
         news, conversation.operations = conversation.operations, []
         conversation.first_version = conversation.version
@@ -64,7 +57,7 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Be
             before.apply(operation)
         if recorded.iteration == at:
             return Before(before.messages, first, last, boundary, len(messages))
-        messages, boundary, last = list(conversation.messages), _reference(recorded), recorded.iteration
+        messages, boundary, last = list(conversation.messages), _reference(recorded.conversation), recorded.iteration
     return Before(None, first, last, boundary, len(messages))
 
 
@@ -74,19 +67,6 @@ def _start(link: RecordedLink, begun: Conversation) -> ConversationRef | None:
     return ConversationRef(base=begun.version, version=begun.version, digest=begun.digest)
 
 
-def _reference(recorded: _Recorded) -> ConversationRef | None:
+def _reference(known: ConversationRef | None) -> ConversationRef | None:
     """Without its operations, which the history has."""
-    known = recorded.conversation
     return known and ConversationRef(base=known.version, version=known.version, digest=known.digest)
-
-
-async def _recorded(client: Client, link: RecordedLink) -> list[tuple[_Recorded, bool]]:
-    """The parts of the conversation that the link records, and whether each is a model call's."""
-    found = []
-    for event in link.history:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            scheduled = event.activity_task_scheduled_event_attributes
-            if (kind := scheduled.activity_type.name) in CONVERSATION_ACTIVITIES:
-                recorded = await decode(client, scheduled.input.payloads, _Recorded)
-                found.append((recorded, kind == CALL_MODEL))
-    return found

@@ -2,43 +2,144 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import AsyncIterator, Callable, Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
-from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
-from temporalio.api.enums.v1 import EventType, TimeoutType
-from temporalio.api.history.v1 import ActivityTaskScheduledEventAttributes, HistoryEvent
+from temporalio.api.enums.v1 import TimeoutType
+from temporalio.api.failure.v1 import Failure
 from temporalio.client import Client
+from temporalio.exceptions import ApplicationError, FailureError
 
 from ..conversation import Append, Conversation, ConversationRef, Operation, Rewrite
 from ..loop.state import CORRECTION
-from ..messages import Message, ModelReply, ToolCall, ToolResult
+from ..messages import JsonObject, Message, ModelReply, ToolCall, ToolResult
 from ..protocol import activities, names
 from ..protocol.outcome import RunOutput
-from ..tool_calls import PreparedRun, ToolRequest
-from .events import LOCAL_ACTIVITY, Called, Execution, ModelCall, Times, decode, failure_data, seconds, was_refused
+from ..tool_calls import PreparedRun
+from .events import (
+    InputFields,
+    RecordedActivity,
+    RecordedChild,
+    Times,
+    decode,
+    error_of,
+)
 from .link import CONVERSATION_ACTIVITIES, RecordedLink
 
 ToResult = Callable[[Any], ToolResult]
 """Makes a result of what others' activities and workflows, and other agents, have answered."""
 
-_PLACE = re.compile(r"(?:.*/)?(\d+)[.-](\d+)(?:\..*)?", re.DOTALL)
+ExecutedBy = Literal["tool", "local", "agent", "other"]
+"""A tool of perdure's worker, as an activity or as a local one; another agent's run; what others have on Temporal."""
+
+
+@dataclass
+class ModelCall:
+    """One try of the model call of an iteration."""
+
+    iteration: int
+    number: int
+    """From 1; the loop tries again after some failures."""
+    with_tools: bool
+    operations: list[Operation]
+    """How the conversation has changed since the try before it."""
+    messages: int
+    """How many the conversation had."""
+    times: Times
+    reply: ModelReply | None = None
+    fallback: int = 0
+    """Which model of the agent's `fallback` was called, from 1; 0 for its own."""
+    failure: JsonObject | None = None
+    """Why there is no reply; None, too, while the call is under way."""
+
+
+@dataclass
+class Execution:
+    """How a tool call was executed."""
+
+    by: ExecutedBy
+    times: Times
+    arguments: JsonObject | None = None
+    """With which it was, after guardrails and persons; None where the history does not say."""
+    payloads: Sequence[Payload] | None = None
+    """The result; None as long as there is none, or after a failure."""
+    refused: bool = False
+    """Whether it has ended because no worker had it, or what it needs, and none had begun with it before."""
+    outcome_unknown: bool = False
+    """Whether it has ended without a result although a worker may have begun with it."""
+    count: int = 1
+    """How often it was executed because it had failed."""
+    run: tuple[str, str] | None = None
+    """The child workflow: its id, and the run id of its first link."""
+
+
+@dataclass
+class Called:
+    """One tool call of the model, and what became of it."""
+
+    iteration: int
+    index: int
+    call: ToolCall
+    execution: Execution | None = None
+    """None for a call that was not executed: refused, denied, answered by a person, cancelled."""
+    result: ToolResult | None = None
+    """Whole; None as long as there is none."""
+    told: ToolResult | None = None
+    """What the model was told; None as long as it was not."""
+
+
+_CALL = re.compile(r"(?:.*/)?(\d+)[.-](\d+)(?:\..*)?", re.DOTALL)
 """The ids of others' activities, and of children: iteration and index."""
 
 
-class Round:
+def call_key(step: RecordedActivity | RecordedChild, workflow_id: str) -> tuple[int, int] | None:
+    """Iteration and index of the call that this run has others execute so; None where the id names none."""
+    id = step.id
+    if isinstance(step, RecordedChild):
+        if not id.startswith(f"{workflow_id}/"):
+            return None
+        id = id.removeprefix(workflow_id)
+    found = _CALL.fullmatch(id)
+    return (int(found[1]), int(found[2])) if found else None
+
+
+def executed_by(step: RecordedActivity | RecordedChild) -> ExecutedBy:
+    """Who executes a tool call by it."""
+    if isinstance(step, RecordedChild):
+        return "agent" if step.type == names.WORKFLOW else "other"
+    return "local" if step.is_local else "tool" if step.is_tool else "other"
+
+
+async def decoded_result(
+    client: Client, by: ExecutedBy, payloads: Sequence[Payload], to_result: ToResult
+) -> ToolResult | None:
+    """The result of a call; None for an activity that has prepared a run only. Raises like `decode`."""
+    match by:
+        case "agent":
+            return to_result((await decode(client, payloads, RunOutput)).output)
+        case "other":
+            return to_result(await decode(client, payloads, object) if payloads else "")
+        case _:
+            prepared = await decode(client, payloads, PreparedRun)
+            if prepared.messages is not None:
+                return None
+            return ToolResult.model_validate(prepared.model_dump(exclude={"messages", "inputs"}))
+
+
+class _Round:
     """The tool calls of one reply, with what is known of each."""
 
     def __init__(self, iteration: int = 0, calls: Sequence[ToolCall] = ()) -> None:
         self.iteration = iteration
         self._calls = calls
-        self._executions: dict[int, Execution] = {}
-        """By the call's place in the reply."""
-        self._local: list[Execution] = []
-        """Those of local activities, of which the history says the tool's name only."""
+        self._steps: dict[int, list[RecordedActivity | RecordedChild]] = {}
+        """The executions of each call, by its index in the reply."""
+        self._arguments: dict[int, JsonObject] = {}
+        self._local: list[RecordedActivity] = []
+        """Of these, the history says the tool's name only."""
         self._told: list[ToolResult] = []
         """In the order of the calls."""
 
@@ -51,126 +152,98 @@ class Round:
                 result.error_kind = message.metadata.get("error_kind")
                 self._told.append(result)
 
-    def scheduled(self, request: ToolRequest, at: Times) -> Execution | None:
-        """The execution of a tool by perdure's worker; one that is repeated is counted. None for another round's."""
-        before = self._executions.get(request.index)
-        execution = Execution("tool", at, request.name, request.arguments)
-        if before is not None:
-            execution.count, at.scheduled = before.count + 1, before.times.scheduled
-            execution.refused_before = before.refused
-        return self._put(request.iteration, request.index, execution)
-
-    def scheduled_elsewhere(self, activity_id: str, at: Times) -> Execution | None:
-        """An activity of somebody else's worker; None for one that executes no call of this round."""
-        found = _PLACE.fullmatch(activity_id)
-        return self._put(int(found[1]), int(found[2]), Execution("other", at)) if found else None
-
-    def _put(self, iteration: int, index: int, execution: Execution) -> Execution | None:
-        if iteration != self.iteration:
-            return None
-        self._executions[index] = execution
-        return execution
-
-    def child(self, run: str, event: HistoryEvent, kind: str) -> None:
-        """Take what an event says of a child workflow; `run` is the id of the run that has started it."""
-        changed: Any = getattr(event, event.WhichOneof("attributes") or "")
-        id = changed.workflow_id if hasattr(changed, "workflow_id") else changed.workflow_execution.workflow_id
-        found = _PLACE.fullmatch(id.removeprefix(run)) if id.startswith(f"{run}/") else None
-        if found is None or int(found[1]) != self.iteration:
-            return
-        index, at = int(found[2]), seconds(event.event_time)
-        if kind == "initiated":
-            is_agent = changed.workflow_type.name == names.WORKFLOW
-            prepared = self._executions.get(index)
-            begun = Execution("agent" if is_agent else "other", Times(scheduled=at), run=(id, ""))
-            begun.arguments = prepared.arguments if prepared else None
-            self._executions[index] = begun
-        elif execution := self._executions.get(index):
-            if kind == "started":
-                execution.run = (id, changed.workflow_execution.run_id)
-                execution.times.started, execution.times.attempts = at, 1
-            else:
-                execution.times.ended = at
-                execution.payloads = changed.result.payloads if kind == "completed" else None
-
-    def marker(self, event: HistoryEvent) -> None:
-        """Take the result of a local activity, if it is that of a tool."""
-        marker = event.marker_recorded_event_attributes
-        if marker.marker_name != LOCAL_ACTIVITY or "result" not in marker.details:
-            return
-        told = json.loads(marker.details["data"].payloads[0].data)
-        kind = str(told.get("activity_type"))
-        if kind.startswith(activities.TOOL_PREFIX):
-            times = Times(ended=seconds(event.event_time), attempts=int(told.get("attempt") or 1))
-            name = kind.removeprefix(activities.TOOL_PREFIX)
-            self._local.append(Execution("local", times, name, payloads=marker.details["result"].payloads))
+    async def add(self, client: Client, workflow_id: str, step: RecordedActivity | RecordedChild) -> None:
+        """Take an activity or a child, if it executes a call of this round. Raises like `decode`."""
+        if isinstance(step, RecordedActivity) and step.is_tool:
+            if step.is_local:
+                self._local += [step] if step.result is not None else []
+            elif (request := (await step.input_fields(client)).request) and request.iteration == self.iteration:
+                self._arguments[request.index] = request.arguments
+                self._steps.setdefault(request.index, []).append(step)
+        elif (key := call_key(step, workflow_id)) and key[0] == self.iteration:
+            # What came before has prepared it.
+            self._steps[key[1]] = [step]
+            if isinstance(step, RecordedActivity):
+                self._arguments.pop(key[1], None)
 
     async def called(self, client: Client, to_result: ToResult) -> list[Called]:
         """All calls, with their results. Raises like `decode`."""
         found = []
         for index, call in enumerate(self._calls):
             told = self._told[index] if index < len(self._told) else None
-            called = Called(self.iteration, index, call, self._executions.get(index), told=told)
-            if called.execution is None:
-                called.execution = await self._local_of(client, called)
-            called.result = await _result(client, called, to_result)
-            found.append(called)
+            steps = self._steps.get(index) or await self._local_of(client, call, told)
+            execution = await _execution(client, steps, self._arguments.get(index)) if steps else None
+            result = await _result(client, execution, told, to_result)
+            found.append(Called(self.iteration, index, call, execution, result, told))
         return found
 
-    async def _local_of(self, client: Client, called: Called) -> Execution | None:
+    async def _local_of(self, client: Client, call: ToolCall, told: ToolResult | None) -> list[RecordedActivity]:
         """The local execution of the call: the one with its result, or the only one of its tool."""
-        name = called.call.name
-        own = [each for each in self._local if each.name == name]
-        is_only = len(own) == 1 == sum(call.name == name for call in self._calls)
-        for execution in own:
-            result = await decode(client, execution.payloads or (), ToolResult)
-            if is_only or (called.told is not None and result.text == called.told.text):
-                self._local.remove(execution)
-                return execution
-        return None
+        own = [each for each in self._local if each.type == f"{activities.TOOL_PREFIX}{call.name}"]
+        is_only = len(own) == 1 == sum(each.name == call.name for each in self._calls)
+        for activity in own:
+            result = await decode(client, activity.result or (), ToolResult)
+            if is_only or (told is not None and result.text == told.text):
+                self._local.remove(activity)
+                return [activity]
+        return []
 
 
-async def _result(client: Client, called: Called, to_result: ToResult) -> ToolResult | None:
+async def _execution(
+    client: Client, steps: Sequence[RecordedActivity | RecordedChild], arguments: JsonObject | None
+) -> Execution:
+    """What the executions of one call amount to: the last one counts."""
+    last = steps[-1]
+    execution = Execution(executed_by(last), last.times, arguments, last.result, count=len(steps))
+    execution.times.scheduled = steps[0].times.scheduled
+    if isinstance(last, RecordedChild):
+        execution.run = (last.id, last.run_id)
+    elif last.failure is not None:
+        execution.refused = all([await _is_refusal(client, step.failure) for step in steps])
+        execution.outcome_unknown = _may_have_begun(last, last.failure)
+    return execution
+
+
+async def _is_refusal(client: Client, failure: Failure | None) -> bool:
+    """Whether the failure says that no worker had the activity, and that none had begun with it."""
+    if failure is None or failure.application_failure_info.type != activities.NOT_HERE:
+        return False
+    error = await error_of(client, failure)
+    lacking = error.details[0] if isinstance(error, ApplicationError) and error.details else None
+    return isinstance(lacking, dict) and lacking.get("starts") == 0
+
+
+def _may_have_begun(activity: RecordedActivity, failure: Failure) -> bool:
+    if activity.state == "timed_out":
+        return failure.timeout_failure_info.timeout_type != TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START
+    return activity.is_tool and failure.application_failure_info.type not in activities.NOT_EXECUTED
+
+
+async def _result(
+    client: Client, execution: Execution | None, told: ToolResult | None, to_result: ToResult
+) -> ToolResult | None:
     """Whole, where the execution has left it in the history; else what the model was told."""
-    execution = called.execution
     if execution is None or execution.payloads is None:
-        return called.told
+        return told
     try:
-        return await _decoded(client, execution, execution.payloads, to_result) or called.told
+        return await decoded_result(client, execution.by, execution.payloads, to_result) or told
     except Exception:
         if execution.by != "other":
             raise
         # What others answer need not be readable here, by whatever converter: the model was told what that led to.
-        return called.told
+        return told
 
 
-async def _decoded(
-    client: Client, execution: Execution, payloads: Sequence[Payload], to_result: ToResult
-) -> ToolResult | None:
-    match execution.by:
-        case "agent":
-            return to_result((await decode(client, payloads, RunOutput)).output)
-        case "other":
-            return to_result(await decode(client, payloads, object) if payloads else "")
-        case _:
-            prepared = await decode(client, payloads, PreparedRun)
-            if prepared.messages is not None:
-                return None
-            return ToolResult.model_validate(prepared.model_dump(exclude={"messages", "inputs"}))
-
-
-_ACTIVITY = "activity_task_"
-_CHILD = ("start_child_workflow_execution_", "child_workflow_execution_")
-
-
-class _Asked(BaseModel):
-    """What the input of any activity may have."""
-
-    conversation: ConversationRef | None = None
-    iteration: int = 0
-    with_tools: bool = True
-    fallback: int = 0
-    request: ToolRequest | None = None
+async def failure_data(client: Client, failure: Failure) -> JsonObject:
+    """The kind and the text of a recorded failure, and what a provider said with it."""
+    error = await error_of(client, failure)
+    if not isinstance(error, ApplicationError):
+        kind = type(error).__name__.removesuffix("Error").lower()
+        return {"kind": kind, "message": error.message if isinstance(error, FailureError) else str(error)}
+    said: JsonObject = {"kind": error.type or "error", "message": error.message}
+    if error.type == activities.MODEL_ERROR and error.details and isinstance(error.details[0], dict):
+        said |= {name: value for name, value in error.details[0].items() if value is not None}
+    return said
 
 
 class CallReader:
@@ -182,11 +255,10 @@ class CallReader:
         self._to_result = to_result
         self._conversation: Conversation | None = None
         self._news: list[Operation] = []
-        self._round = Round()
+        self._round = _Round()
         self._last = (0, 0)
         """Iteration and number of the last try of a model call."""
-        self._models: dict[int, ModelCall] = {}
-        self._tools: dict[int, Execution] = {}
+        self._under_way: list[ModelCall] = []
 
     @property
     def version(self) -> int:
@@ -199,14 +271,17 @@ class CallReader:
         A tool call comes once the history shows what followed it.
         """
         self._begin(link)
-        for event in link.history:
-            for call in await self._look_at(event):
-                yield call
+        for step in link.work.executions:
+            if isinstance(step, RecordedActivity) and step.type in CONVERSATION_ACTIVITIES:
+                for call in await self._take(step):
+                    yield call
+            else:
+                await self._round.add(self._client, self._id, step)
 
     async def end(self, operations: Sequence[Operation]) -> list[ModelCall | Called]:
         """What is left after the last link: `operations` are the changes of the conversation that no call has shown."""
         self._apply(operations)
-        return [*self._models.values(), *await self._round.called(self._client, self._to_result)]
+        return [*self._under_way, *await self._round.called(self._client, self._to_result)]
 
     def take_news(self) -> list[Operation]:
         """How the conversation has changed since the last model call that has begun."""
@@ -234,86 +309,42 @@ class CallReader:
         self._conversation.operations.clear()
         self._conversation.first_version = self._conversation.version
 
-    async def _look_at(self, event: HistoryEvent) -> Sequence[ModelCall | Called]:
-        kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
-        if kind == "activity_task_scheduled":
-            return await self._scheduled(event)
-        if kind.startswith(_ACTIVITY):
-            ended = await self._changed(event, kind.removeprefix(_ACTIVITY))
-            return [ended] if ended else []
-        if kind.startswith(_CHILD):
-            self._round.child(self._id, event, kind.rpartition("_")[2])
-        elif kind == "marker_recorded":
-            self._round.marker(event)
-        return []
-
-    async def _scheduled(self, event: HistoryEvent) -> Sequence[Called]:
-        scheduled = event.activity_task_scheduled_event_attributes
-        kind, at = scheduled.activity_type.name, Times(scheduled=seconds(event.event_time))
-        if kind not in CONVERSATION_ACTIVITIES:
-            if execution := await self._execution(kind, scheduled, at):
-                self._tools[event.event_id] = execution
-            return []
-        asked = await decode(self._client, scheduled.input.payloads, _Asked)
-        if asked.conversation is not None:
-            self._follow(asked.conversation)
-        if kind != activities.CALL_MODEL:
-            return []
-        ended, self._round = self._round, Round()
-        self._models[event.event_id] = self._begun(asked, at)
-        return await ended.called(self._client, self._to_result)
-
     def _follow(self, reference: ConversationRef) -> None:
         known = self.version - reference.base
         if 0 <= known < len(reference.operations):
             self._apply(reference.operations[known:])
 
-    def _begun(self, asked: _Asked, at: Times) -> ModelCall:
+    async def _take(self, activity: RecordedActivity) -> list[ModelCall | Called]:
+        """The calls that are known when this activity is begun: for a model call, the tool calls before it, and it."""
+        if activity.is_local:
+            return []
+        asked = await activity.input_fields(self._client)
+        if asked.conversation is not None:
+            self._follow(asked.conversation)
+        if activity.type != activities.CALL_MODEL:
+            return []
+        called = await self._round.called(self._client, self._to_result)
+        call = await self._model_call(activity, asked)
+        if call.reply or call.failure:
+            return [*called, call]
+        self._under_way.append(call)
+        return [*called]
+
+    async def _model_call(self, activity: RecordedActivity, asked: InputFields) -> ModelCall:
+        """The try of a model call; its reply begins the next round."""
         iteration, number = self._last
         self._last = (asked.iteration, number + 1 if asked.iteration == iteration else 1)
         messages = len(self._conversation.messages) if self._conversation else 0
-        return ModelCall(*self._last, asked.with_tools, self.take_news(), messages, at, fallback=asked.fallback)
-
-    async def _execution(
-        self, kind: str, scheduled: ActivityTaskScheduledEventAttributes, at: Times
-    ) -> Execution | None:
-        if kind == activities.RUN_TOOL or kind.startswith(activities.TOOL_PREFIX):
-            request = (await decode(self._client, scheduled.input.payloads, _Asked)).request
-            return self._round.scheduled(request, at) if request else None
-        return self._round.scheduled_elsewhere(scheduled.activity_id, at)
-
-    async def _changed(self, event: HistoryEvent, kind: str) -> ModelCall | None:
-        """Take what has become of an activity; returns the try of a model call that has ended by it."""
-        changed = getattr(event, f"activity_task_{kind}_event_attributes")
-        id = getattr(changed, "scheduled_event_id", 0)
-        call, execution = self._models.get(id), self._tools.get(id)
-        times = call.times if call else execution.times if execution else None
-        if times is None or kind == "cancel_requested":
-            return None
-        if kind == "started":
-            times.started, times.attempts = seconds(event.event_time), changed.attempt
-            times.worker = changed.identity
-            return None
-        times.ended = seconds(event.event_time)
-        if execution is not None:
-            execution.payloads = changed.result.payloads if kind == "completed" else None
-            if kind == "failed":
-                execution.refused = execution.refused_before and await was_refused(self._client, changed.failure)
-                failed_as = changed.failure.application_failure_info.type
-                execution.outcome_unknown = execution.by == "tool" and failed_as not in activities.NOT_EXECUTED
-            elif kind == "timed_out":
-                timed_out = changed.failure.timeout_failure_info.timeout_type
-                execution.outcome_unknown = timed_out != TimeoutType.TIMEOUT_TYPE_SCHEDULE_TO_START
-            return None
-        assert call is not None
-        del self._models[id]
-        if kind == "completed":
-            call.reply = await decode(self._client, changed.result.payloads, ModelReply)
-            self._round = Round(call.iteration, call.reply.message.tool_calls)
-        elif kind == "canceled":
+        news, times = self.take_news(), activity.times
+        call = ModelCall(*self._last, asked.with_tools, news, messages, times, fallback=asked.fallback)
+        self._round = _Round()
+        if activity.result is not None:
+            call.reply = await decode(self._client, activity.result, ModelReply)
+            self._round = _Round(call.iteration, call.reply.message.tool_calls)
+        elif activity.failure is not None:
+            call.failure = await failure_data(self._client, activity.failure)
+        elif activity.state == "canceled":
             call.failure = {"kind": "cancelled", "message": "the run was cancelled"}
-        else:
-            call.failure = await failure_data(self._client, changed.failure)
         return call
 
 

@@ -1,32 +1,26 @@
-"""What to look for in any history: the event that closes it, its activities, the conversation that was loaded."""
+"""What a history records, in one pass: activities, child workflows, timers, signals and updates."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-from google.protobuf.timestamp_pb2 import Timestamp
 from pydantic import BaseModel
 from temporalio.api.common.v1 import Payload
 from temporalio.api.enums.v1 import EventType
 from temporalio.api.failure.v1 import Failure
-from temporalio.api.history.v1 import (
-    ActivityTaskCompletedEventAttributes,
-    ActivityTaskScheduledEventAttributes,
-    HistoryEvent,
-)
+from temporalio.api.history.v1 import HistoryEvent
 from temporalio.client import Client
-from temporalio.exceptions import ApplicationError, FailureError
+from temporalio.exceptions import CancelledError
 
-from ..conversation import Operation
+from ..conversation import ConversationRef
 from ..errors import ConfigurationError
-from ..loop.state import UsageCounts, usages
-from ..messages import JsonObject, Message, ModelReply, ToolCall, ToolResult, Usage
+from ..messages import Message
 from ..protocol import activities
-from ..protocol.activities import CALL_MODEL, INVENTORY, MODEL_ERROR, NOT_HERE
 from ..protocol.inventory import Inventory
+from ..tool_calls import ToolRequest
 
 STORED_ELSEWHERE = "TMPRL1105"
 """Marks the SDK's error for a value that is stored outside Temporal, in a storage that the client does not have."""
@@ -49,6 +43,13 @@ async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]
     return value
 
 
+async def error_of(client: Client, failure: Failure) -> BaseException:
+    """The error that the failure stands for; decoding changes a failure, and this one belongs to a history."""
+    copy = Failure()
+    copy.CopyFrom(failure)
+    return await client.data_converter.decode_failure(copy)
+
+
 CLOSING_EVENTS = frozenset(
     {
         EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED,
@@ -62,126 +63,26 @@ CLOSING_EVENTS = frozenset(
 """The last event of a closed link is one of these."""
 
 
-async def loaded_pieces(client: Client, history: Iterable[HistoryEvent]) -> list[Message]:
-    """The messages of all pieces that the link has loaded, in the order of the conversation."""
-    loads = {
-        event_id: await decode(client, scheduled.input.payloads, activities.PieceInput)
-        for event_id, scheduled in scheduled_activities(history, {activities.LOAD_PIECE})
-    }
-    pieces = {
-        loads[completed.scheduled_event_id].start: await decode(client, completed.result.payloads, list[Message])
-        for completed in _completed(history)
-        if completed.scheduled_event_id in loads
-    }
-    return [message for _, messages in sorted(pieces.items()) for message in messages]
+@dataclass
+class HistoryLink:
+    """One link of a run or a session, with its history."""
 
+    run_id: str
+    history: Sequence[HistoryEvent]
 
-def scheduled_activities(
-    history: Iterable[HistoryEvent], types: Iterable[str]
-) -> Iterator[tuple[int, ActivityTaskScheduledEventAttributes]]:
-    """The activities of these types that were scheduled, by event id."""
-    for event in history:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            scheduled = event.activity_task_scheduled_event_attributes
-            if scheduled.activity_type.name in types:
-                yield event.event_id, scheduled
+    @property
+    def closing(self) -> HistoryEvent | None:
+        """The event that closed this link; None while it is open."""
+        return self.history[-1] if self.history[-1].event_type in CLOSING_EVENTS else None
 
+    @property
+    def is_open(self) -> bool:
+        return self.closing is None
 
-def _completed(history: Iterable[HistoryEvent]) -> Iterator[ActivityTaskCompletedEventAttributes]:
-    for event in history:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            yield event.activity_task_completed_event_attributes
-
-
-LOCAL_ACTIVITY = "core_local_activity"
-"""The marker by which Temporal's SDK records the result of a local activity."""
-
-
-class InventoryReader:
-    """Looks for the inventory in the events of one history, in order: the last answer is the one that holds."""
-
-    def __init__(self, client: Client) -> None:
-        self._client = client
-        self._asked: set[int] = set()
-        self.found: Inventory | None = None
-        """The inventory; None as long as no event has it."""
-
-    async def read(self, events: Iterable[HistoryEvent]) -> Inventory | None:
-        """The inventory that these events show, if any. Raises like `decode`."""
-        for event in events:
-            if self.found is not None:
-                break
-            await self.look_at(event)
-        return self.found
-
-    async def look_at(self, event: HistoryEvent) -> None:
-        """Take the inventory, if this event has it. Raises like `decode`."""
-        if result := self._result_in(event):
-            inventory = await decode(self._client, result, Inventory)
-            self.found = inventory if inventory.is_final else None
-
-    def _result_in(self, event: HistoryEvent) -> Iterable[Payload] | None:
-        match event.event_type:
-            case EventType.EVENT_TYPE_MARKER_RECORDED:
-                marker = event.marker_recorded_event_attributes
-                if marker.marker_name == LOCAL_ACTIVITY and _type_of(marker.details["data"].payloads) == INVENTORY:
-                    return marker.details["result"].payloads if "result" in marker.details else None
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-                if event.activity_task_scheduled_event_attributes.activity_type.name == INVENTORY:
-                    self._asked.add(event.event_id)
-            case EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-                completed = event.activity_task_completed_event_attributes
-                if completed.scheduled_event_id in self._asked:
-                    return completed.result.payloads
-        return None
-
-
-def _type_of(payloads: Iterable[Payload]) -> str | None:
-    """The type of the local activity that a marker's data tells of."""
-    for payload in payloads:
-        kind: str | None = json.loads(payload.data).get("activity_type")
-        return kind
-    return None
-
-
-class _Used(BaseModel):
-    usage: Usage = Usage()
-
-
-class _LoopBefore(BaseModel):
-    iteration_usage: list[UsageCounts] = []
-
-
-class _Carried(BaseModel):
-    loop: _LoopBefore = _LoopBefore()
-
-
-class _Started(BaseModel):
-    carried: _Carried | None = None
-
-
-async def usage_of_calls(client: Client, history: Sequence[HistoryEvent]) -> list[Usage]:
-    """The usage of each model call, in order; `history` is that of the run's last link, which says what came before.
-
-    The workflow's result does not have it: that would grow with the run, and others read it. Raises like `decode`.
-    """
-    started = history[0].workflow_execution_started_event_attributes
-    carried = (await decode(client, started.input.payloads, _Started)).carried
-    used = usages(carried.loop.iteration_usage) if carried else []
-    calls: set[int] = set()
-    for event in history:
-        if event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED:
-            if event.activity_task_scheduled_event_attributes.activity_type.name == CALL_MODEL:
-                calls.add(event.event_id)
-        elif event.event_type == EventType.EVENT_TYPE_ACTIVITY_TASK_COMPLETED:
-            completed = event.activity_task_completed_event_attributes
-            if completed.scheduled_event_id in calls:
-                used.append((await decode(client, completed.result.payloads, _Used)).usage)
-    return used
-
-
-ExecutedBy = Literal["tool", "local", "agent", "other"]
-"""A tool of perdure's worker, as an activity or as a local one; another agent's run; what others have on Temporal."""
+    @property
+    def next_run_id(self) -> str | None:
+        """The link that follows, when this one was continued as new."""
+        return self.history[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
 
 
 @dataclass
@@ -198,85 +99,296 @@ class Times:
     """Who executed the last attempt."""
 
 
-@dataclass
-class ModelCall:
-    """One try of the model call of an iteration."""
-
-    iteration: int
-    number: int
-    """From 1; the loop tries again after some failures."""
-    with_tools: bool
-    operations: list[Operation]
-    """How the conversation has changed since the try before it."""
-    messages: int
-    """How many the conversation had."""
-    times: Times
-    reply: ModelReply | None = None
-    fallback: int = 0
-    """Which model of the agent's `fallback` was called, from 1; 0 for its own."""
-    failure: JsonObject | None = None
-    """Why there is no reply; None, too, while the call is under way."""
+NANOSECONDS = 1_000_000_000
 
 
-@dataclass
-class Execution:
-    """How a tool call was executed."""
-
-    by: ExecutedBy
-    times: Times
-    name: str = ""
-    arguments: JsonObject | None = None
-    """With which it was, after guardrails and persons; None where the history does not say."""
-    payloads: Sequence[Payload] | None = None
-    """The result; None as long as there is none, or after a failure."""
-    refused: bool = False
-    """Whether it has ended because no worker had it, or what it needs, and none had begun with it before."""
-    outcome_unknown: bool = False
-    """Whether it has ended without a result although a worker may have begun with it."""
-    refused_before: bool = True
-    """Whether the executions before it were refused, if there were any."""
-    count: int = 1
-    """How often it was executed because it had failed."""
-    run: tuple[str, str] | None = None
-    """The child workflow: its id, and the run id of its first link."""
-
-
-@dataclass
-class Called:
-    """One tool call of the model, and what became of it."""
-
-    iteration: int
-    index: int
-    call: ToolCall
-    execution: Execution | None = None
-    """None for a call that was not executed: refused, denied, answered by a person, cancelled."""
-    result: ToolResult | None = None
-    """Whole; None as long as there is none."""
-    told: ToolResult | None = None
-    """What the model was told; None as long as it was not."""
-
-
-def seconds(moment: Timestamp) -> float | None:
+def seconds(nanoseconds: int | None) -> float | None:
     """The time in seconds since the epoch; None for one that is not set."""
-    return moment.ToNanoseconds() / 1e9 if moment.seconds else None
+    return nanoseconds / 1e9 if nanoseconds else None
 
 
-async def was_refused(client: Client, failure: Failure) -> bool:
-    """Whether the failure says that no worker had the activity, and that none had begun with it."""
-    if failure.application_failure_info.type != NOT_HERE:
-        return False
-    error = await client.data_converter.decode_failure(failure)
-    lacking = error.details[0] if isinstance(error, ApplicationError) and error.details else None
-    return isinstance(lacking, dict) and lacking.get("starts") == 0
+def time_of(event: HistoryEvent) -> int:
+    """When the event was recorded, in nanoseconds since the epoch."""
+    return event.event_time.ToNanoseconds()
 
 
-async def failure_data(client: Client, failure: Failure) -> JsonObject:
-    """The kind and the text of a recorded failure, and what a provider said with it."""
-    error = await client.data_converter.decode_failure(failure)
-    if not isinstance(error, ApplicationError):
-        kind = type(error).__name__.removesuffix("Error").lower()
-        return {"kind": kind, "message": error.message if isinstance(error, FailureError) else str(error)}
-    said: JsonObject = {"kind": error.type or "error", "message": error.message}
-    if error.type == MODEL_ERROR and error.details and isinstance(error.details[0], dict):
-        said |= {name: value for name, value in error.details[0].items() if value is not None}
-    return said
+State = Literal[
+    "begun",
+    "started",
+    "cancel_requested",
+    "completed",
+    "failed",
+    "timed_out",
+    "canceled",
+    "terminated",
+    "fired",
+    "signaled",
+]
+
+
+@dataclass(eq=False)
+class RecordedStep:
+    """What one event begins, and what later events say of it. Times are in nanoseconds since the epoch."""
+
+    event_id: int
+    """Of the event that begins it."""
+    id: str
+    """Temporal's."""
+    type: str
+    """Of the activity or workflow; the name of a signal or an update."""
+    scheduled: int
+    input: Sequence[Payload] = ()
+    """Empty for a local activity, whose input is not recorded."""
+    state: State = "begun"
+    """What the last event said."""
+    started: int | None = None
+    """Of the attempt that counted; None where the history does not show one."""
+    ended: int | None = None
+    result: Sequence[Payload] | None = None
+    failure: Failure | None = None
+    """How it ended, if not with a result."""
+    attempts: int = 0
+    worker: str = ""
+
+    @property
+    def times(self) -> Times:
+        """The same in seconds."""
+        at = (seconds(self.scheduled), seconds(self.started), seconds(self.ended))
+        return Times(*at, self.attempts, self.worker or None)
+
+
+class InputFields(BaseModel):
+    """What the input of an activity may have that readers look for."""
+
+    conversation: ConversationRef | None = None
+    iteration: int = 0
+    with_tools: bool = True
+    fallback: int = 0
+    request: ToolRequest | None = None
+
+
+@dataclass(eq=False)
+class RecordedActivity(RecordedStep):
+    """One activity; a local one is recorded when it has ended."""
+
+    is_local: bool = False
+    recorded: int = 0
+    """When the end of a local one was recorded: by its own times, which are the workflow's, it has taken no time."""
+    cancel_requested: int | None = None
+    last_failure: Failure | None = None
+    """How the attempt before the last one ended, as far as it is known."""
+    _fields: InputFields | None = None
+
+    @property
+    def times(self) -> Times:
+        return Times(ended=seconds(self.recorded), attempts=self.attempts) if self.is_local else super().times
+
+    @property
+    def is_tool(self) -> bool:
+        """Whether it executes a tool on one of perdure's workers."""
+        return self.type == activities.RUN_TOOL or self.type.startswith(activities.TOOL_PREFIX)
+
+    @property
+    def given_up(self) -> int | None:
+        """When it has ended, or when the run has asked for its end."""
+        return self.cancel_requested if self.ended is None else self.ended
+
+    async def input_fields(self, client: Client) -> InputFields:
+        """What its input has of these. Raises like `decode`."""
+        if self._fields is None:
+            self._fields = await decode(client, self.input, InputFields)
+        return self._fields
+
+    async def outcome(self, client: Client, type_: type[Any]) -> Any:
+        """The result, as that type, or the error that it ended with; None before the end. Raises like `decode`."""
+        if self.result is not None:
+            return await decode(client, self.result, type_)
+        if self.failure is not None:
+            return await error_of(client, self.failure)
+        return CancelledError() if self.state in ("cancel_requested", "canceled") else None
+
+
+@dataclass(eq=False)
+class RecordedChild(RecordedStep):
+    """One child workflow."""
+
+    run_id: str = ""
+    """Of its first link; "" while it has not started."""
+
+
+class RecordedTimer(RecordedStep):
+    """One timer; `input` says what it is for, if anything does."""
+
+
+class RecordedSignal(RecordedStep):
+    """One signal that was received; one that was sent has the receiver's workflow id."""
+
+
+class RecordedUpdate(RecordedStep):
+    """One update that was accepted."""
+
+
+_CHANGES: dict[int, tuple[str, Any]] = {
+    EventType.Value(f"EVENT_TYPE_{kind}_{state.upper()}"): (field, state)
+    for kind, field, states in (
+        ("ACTIVITY_TASK", "scheduled_event_id", "started cancel_requested completed failed timed_out canceled"),
+        ("START_CHILD_WORKFLOW_EXECUTION", "initiated_event_id", "failed"),
+        ("CHILD_WORKFLOW_EXECUTION", "initiated_event_id", "started completed failed timed_out canceled terminated"),
+        ("TIMER", "started_event_id", "fired canceled"),
+        ("EXTERNAL_WORKFLOW_EXECUTION", "initiated_event_id", "signaled"),
+        ("WORKFLOW_EXECUTION_UPDATE", "accepted_event_id", "completed"),
+    )
+    for state in states.split()
+}
+"""By type of event: the field that says what it changes, and the state from then on."""
+
+LOCAL_ACTIVITY = "core_local_activity"
+"""The marker by which Temporal's SDK records the result of a local activity."""
+
+
+class RecordedWork:
+    """Everything that the events of one history begin, in order."""
+
+    def __init__(self, events: Iterable[HistoryEvent] = ()) -> None:
+        self.activities: list[RecordedActivity] = []
+        self.children: list[RecordedChild] = []
+        self.timers: list[RecordedTimer] = []
+        self.signals: list[RecordedSignal] = []
+        """Those that were received."""
+        self.updates: list[RecordedUpdate] = []
+        self._begun: dict[int, RecordedStep] = {}
+        for event in events:
+            self.add(event)
+
+    @property
+    def executions(self) -> list[RecordedActivity | RecordedChild]:
+        """Activities and children, in the order in which they were begun."""
+        return sorted([*self.activities, *self.children], key=lambda step: step.event_id)
+
+    def scheduled(self, types: Iterable[str]) -> list[RecordedActivity]:
+        """The activities of these types whose input is recorded."""
+        return [each for each in self.activities if each.type in types and not each.is_local]
+
+    def add(self, event: HistoryEvent) -> RecordedStep | None:
+        """Take the next event; returns what it begins or changes, None where that is nothing of these."""
+        if change := _CHANGES.get(event.event_type):
+            return self._change(event, *change)
+        begin = _BEGINNINGS.get(event.event_type)
+        step = begin(event, getattr(event, event.WhichOneof("attributes") or "")) if begin else None
+        if step is not None:
+            self._begun[step.event_id] = step
+            self._keep(step)
+        return step
+
+    def _keep(self, step: RecordedStep) -> None:
+        match step:
+            case RecordedActivity():
+                self.activities.append(step)
+            case RecordedChild():
+                self.children.append(step)
+            case RecordedTimer():
+                self.timers.append(step)
+            case RecordedSignal(id=""):
+                self.signals.append(step)
+            case RecordedUpdate():
+                self.updates.append(step)
+
+    def _change(self, event: HistoryEvent, field: str, state: State) -> RecordedStep | None:
+        changed: Any = getattr(event, event.WhichOneof("attributes") or "")
+        step, at = self._begun.get(getattr(changed, field)), time_of(event)
+        if step is None:
+            return None
+        step.state = state
+        if state == "started":
+            step.started, step.attempts = at, getattr(changed, "attempt", 1)
+            if isinstance(step, RecordedActivity):
+                step.worker = changed.identity
+                step.last_failure = changed.last_failure if changed.HasField("last_failure") else None
+            elif isinstance(step, RecordedChild):
+                step.run_id = changed.workflow_execution.run_id
+        elif isinstance(step, RecordedActivity) and state == "cancel_requested":
+            step.cancel_requested = at
+        else:
+            step.ended, step.result, step.failure = at, _result(state, changed), getattr(changed, "failure", None)
+        return step
+
+
+def _result(state: State, changed: Any) -> Sequence[Payload] | None:
+    if state != "completed":
+        return None
+    if hasattr(changed, "outcome"):
+        return changed.outcome.success.payloads if changed.outcome.HasField("success") else None
+    payloads: Sequence[Payload] = changed.result.payloads
+    return payloads
+
+
+def _activity(event: HistoryEvent, scheduled: Any) -> RecordedActivity:
+    type = scheduled.activity_type.name
+    return RecordedActivity(event.event_id, scheduled.activity_id, type, time_of(event), scheduled.input.payloads)
+
+
+def _local_activity(event: HistoryEvent, marker: Any) -> RecordedActivity | None:
+    if marker.marker_name != LOCAL_ACTIVITY:
+        return None
+    data = json.loads(marker.details["data"].payloads[0].data)
+    scheduled = _nanoseconds(data.get("original_schedule_time")) or time_of(event)
+    activity = RecordedActivity(event.event_id, data["activity_id"], data["activity_type"], scheduled, is_local=True)
+    activity.started, activity.attempts, activity.recorded = scheduled, data.get("attempt") or 1, time_of(event)
+    activity.ended = max(scheduled, _nanoseconds(data.get("complete_time")) or 0)
+    activity.result = marker.details["result"].payloads if "result" in marker.details else None
+    activity.failure = marker.failure if marker.HasField("failure") else None
+    activity.state = "failed" if activity.result is None else "completed"
+    return activity
+
+
+def _nanoseconds(time: Any) -> int | None:
+    return int(time["seconds"]) * NANOSECONDS + int(time.get("nanos", 0)) if time else None
+
+
+def _child(event: HistoryEvent, initiated: Any) -> RecordedChild:
+    type = initiated.workflow_type.name
+    return RecordedChild(event.event_id, initiated.workflow_id, type, time_of(event), initiated.input.payloads)
+
+
+def _timer(event: HistoryEvent, started: Any) -> RecordedTimer:
+    summary = [event.user_metadata.summary] if event.user_metadata.HasField("summary") else []
+    return RecordedTimer(event.event_id, started.timer_id, "", time_of(event), summary)
+
+
+def _signal(event: HistoryEvent, signal: Any) -> RecordedSignal:
+    receiver = signal.workflow_execution.workflow_id if hasattr(signal, "workflow_execution") else ""
+    return RecordedSignal(event.event_id, receiver, signal.signal_name, time_of(event), signal.input.payloads)
+
+
+def _update(event: HistoryEvent, accepted: Any) -> RecordedUpdate:
+    id, asked = accepted.protocol_instance_id, accepted.accepted_request.input
+    return RecordedUpdate(event.event_id, id, asked.name, time_of(event), asked.args.payloads)
+
+
+_BEGINNINGS = {
+    EventType.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED: _activity,
+    EventType.EVENT_TYPE_MARKER_RECORDED: _local_activity,
+    EventType.EVENT_TYPE_START_CHILD_WORKFLOW_EXECUTION_INITIATED: _child,
+    EventType.EVENT_TYPE_TIMER_STARTED: _timer,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED: _signal,
+    EventType.EVENT_TYPE_SIGNAL_EXTERNAL_WORKFLOW_EXECUTION_INITIATED: _signal,
+    EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED: _update,
+}
+
+
+async def loaded_pieces(client: Client, work: RecordedWork) -> list[Message]:
+    """The messages of all pieces that the link has loaded, in the order of the conversation."""
+    pieces: dict[int, list[Message]] = {}
+    for load in work.scheduled({activities.LOAD_PIECE}):
+        if load.result is not None:
+            start = (await decode(client, load.input, activities.PieceInput)).start
+            pieces[start] = await decode(client, load.result, list[Message])
+    return [message for _, messages in sorted(pieces.items()) for message in messages]
+
+
+async def inventory_from(client: Client, step: RecordedStep | None) -> Inventory | None:
+    """The inventory that this activity gave; None for any other step, and for an answer that is not the last one."""
+    if not isinstance(step, RecordedActivity) or step.type != activities.INVENTORY or not step.result:
+        return None
+    inventory = await decode(client, step.result, Inventory)
+    return inventory if inventory.is_final else None

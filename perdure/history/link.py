@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
@@ -13,11 +13,12 @@ from temporalio.client import Client
 from ..commands import shell_word
 from ..conversation import Conversation, ConversationRef
 from ..errors import RunNotFound
-from ..messages import Message
+from ..loop.state import usages
+from ..messages import Message, Usage
 from ..protocol import activities, names
 from ..protocol.inventory import Inventory
 from ..protocol.run import CarriedConversation, RunInput
-from .events import CLOSING_EVENTS, InventoryReader, decode, loaded_pieces, scheduled_activities
+from .events import HistoryLink, RecordedWork, decode, inventory_from, loaded_pieces
 from .session import session_conversation
 
 CONVERSATION_ACTIVITIES = frozenset({activities.CALL_MODEL, activities.COMPACT, activities.JUDGE, activities.RECORD})
@@ -28,31 +29,17 @@ BEGINNING_EVENTS = 12
 
 
 @dataclass
-class RecordedLink:
+class RecordedLink(HistoryLink):
     """One link of a run, as its history records it."""
 
-    run_id: str
-    history: Sequence[HistoryEvent]
     input: RunInput
+    work: RecordedWork
     references: list[ConversationRef]
     """The parts of the conversation that the history records, in order."""
     pieces: list[Message]
     """The conversation that this link started from, when it was too large for `input`; else empty."""
-    closing: HistoryEvent | None
-    """The event that closed this link; None while it is open."""
     inventory: Inventory | None = None
     """What the run's workers have for its agent; None while the history does not show it."""
-
-    @property
-    def is_open(self) -> bool:
-        return self.closing is None
-
-    @property
-    def next_run_id(self) -> str | None:
-        """The link that follows, when this one was continued as new."""
-        if self.closing is None or self.closing.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
-            return None
-        return self.closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
     @property
     def seed(self) -> list[Message]:
@@ -112,19 +99,18 @@ async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple
     Reads the first events only. Raises like `read_link`.
     """
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
-    reader, input, first_run_id = InventoryReader(client), None, ""
+    work, input, inventory, first_run_id = RecordedWork(), None, None, ""
     async for event in handle.fetch_history_events(page_size=BEGINNING_EVENTS):
         if input is None:
             started = event.workflow_execution_started_event_attributes
             input, first_run_id = await _input_of(client, workflow_id, started), started.first_execution_run_id
             if input.carried:
                 return input, input.carried.inventory, first_run_id
-        await reader.look_at(event)
-        if reader.found:
+        if inventory := await inventory_from(client, work.add(event)):
             break
     if input is None:
         raise ValueError(f"the history of {workflow_id!r}, run {run_id!r}, is empty")
-    return input, reader.found, first_run_id
+    return input, inventory, first_run_id
 
 
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
@@ -173,26 +159,33 @@ async def _fold(client: Client, workflow_id: str, run_id: str, history: Sequence
     """What the events of one history, from any source, amount to."""
     if not history or history[0].event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
         raise ValueError(f"the history of run {run_id!r} does not begin with the start of a run")
-    started = history[0].workflow_execution_started_event_attributes
-    input = await _input_of(client, workflow_id, started)
-    return RecordedLink(
-        run_id=run_id,
-        history=history,
-        input=input,
-        references=await _references(client, history),
-        pieces=await loaded_pieces(client, history),
-        closing=next((event for event in reversed(history) if event.event_type in CLOSING_EVENTS), None),
-        inventory=input.carried.inventory if input.carried else await InventoryReader(client).read(history),
-    )
+    input = await _input_of(client, workflow_id, history[0].workflow_execution_started_event_attributes)
+    work = RecordedWork(history)
+    inputs = [await each.input_fields(client) for each in work.scheduled(CONVERSATION_ACTIVITIES)]
+    references = [each.conversation for each in inputs if each.conversation is not None]
+    link = RecordedLink(run_id, history, input, work, references, await loaded_pieces(client, work))
+    link.inventory = input.carried.inventory if input.carried else await _inventory(client, work)
+    return link
 
 
-class _MayHoldConversation(BaseModel):
-    conversation: ConversationRef | None = None
+async def _inventory(client: Client, work: RecordedWork) -> Inventory | None:
+    for activity in work.activities:
+        if inventory := await inventory_from(client, activity):
+            return inventory
+    return None
 
 
-async def _references(client: Client, history: Iterable[HistoryEvent]) -> list[ConversationRef]:
-    inputs = [
-        await decode(client, scheduled.input.payloads, _MayHoldConversation)
-        for _, scheduled in scheduled_activities(history, CONVERSATION_ACTIVITIES)
-    ]
-    return [input.conversation for input in inputs if input.conversation is not None]
+class _Reply(BaseModel):
+    usage: Usage = Usage()
+
+
+async def usage_of_calls(client: Client, link: RecordedLink) -> list[Usage]:
+    """The usage of each model call, in order; `link` is the run's last one, whose input says what came before.
+
+    The workflow's result does not have it: that would grow with the run, and others read it. Raises like `decode`.
+    """
+    used = usages(link.input.carried.loop.iteration_usage) if link.input.carried else []
+    for call in link.work.scheduled({activities.CALL_MODEL}):
+        if call.result is not None:
+            used.append((await decode(client, call.result, _Reply)).usage)
+    return used

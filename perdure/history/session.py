@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -20,7 +20,16 @@ from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import RunInput, SteeringMessage
 from ..protocol.session import HandedOver, SessionInput, SessionMessage, SessionNote, Taken
 from ..session_conversation import SessionConversation
-from .events import CLOSING_EVENTS, decode, loaded_pieces, seconds
+from .events import (
+    HistoryLink,
+    RecordedChild,
+    RecordedSignal,
+    RecordedUpdate,
+    RecordedWork,
+    decode,
+    loaded_pieces,
+    seconds,
+)
 from .transcript import Transcript, beyond
 
 Ended = Literal["done", "failed", "cancelled", "terminated", "timed_out"]
@@ -66,11 +75,9 @@ class RecordedNote:
 
 
 @dataclass
-class SessionLink:
+class SessionLink(HistoryLink):
     """One link of a session, as its history records it."""
 
-    run_id: str
-    history: Sequence[HistoryEvent]
     input: SessionInput
     seed: list[Message]
     """The conversation that the link started with."""
@@ -84,23 +91,9 @@ class SessionLink:
 
     From the first of the links on that were read one after the other."""
 
-    @property
-    def closing(self) -> HistoryEvent | None:
-        """The event that closed this link; None while it is open."""
-        return next((event for event in reversed(self.history) if event.event_type in CLOSING_EVENTS), None)
-
-    @property
-    def next_run_id(self) -> str | None:
-        """The link that follows, when this one was continued as new."""
-        closing = self.closing
-        if closing is None or closing.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_CONTINUED_AS_NEW:
-            return None
-        return closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
-
 
 Value = TypeVar("Value", HandedOver, SessionNote)
 
-_CHILD = "child_workflow_execution_"
 _ENDS: dict[str, Ended] = {
     "completed": "done",
     "failed": "failed",
@@ -119,7 +112,7 @@ async def fold_session(client: Client, link: SessionLink, transcript: Transcript
     for event in link.history:
         if until is not None and link.conversation.version == until:
             break
-        await fold.look_at(event, until)
+        await fold.look_at(event)
     if until is None or link.conversation.version < until:
         fold.settle()
 
@@ -134,13 +127,14 @@ class _Fold:
     def __init__(self, client: Client, link: SessionLink, transcript: Transcript) -> None:
         self._client = client
         self._link = link
+        self._work = RecordedWork()
         self._session = SessionConversation(link.conversation)
         self._transcript = transcript
         transcript.begin_link(link.seed)
         link.transcript = transcript.messages
         self._turns: dict[int, RecordedTurn] = {}
-        self._steering: dict[int, str] = {}
-        self._updates: dict[str, RecordedMessage] = {}
+        """By the event that has begun it, as the updates."""
+        self._updates: dict[int, RecordedMessage] = {}
         self._ended = False
         self._refusal: str | None = None
         """Why the input guardrail has refused what the turn was sent; None where it has not."""
@@ -148,26 +142,19 @@ class _Fold:
         self.is_open = False
         """Whether a turn has begun whose end was not taken over."""
 
-    async def look_at(self, event: HistoryEvent, until: int | None) -> None:
-        kind = EventType.Name(event.event_type).removeprefix("EVENT_TYPE_").lower()
-        if kind == "start_child_workflow_execution_initiated":
-            await self._initiated(event)
-        elif kind == "start_child_workflow_execution_failed":
-            self._not_started(event)
-        elif kind.startswith(_CHILD):
-            await self._child(event, kind.removeprefix(_CHILD))
-        elif look := self._others.get(kind):
-            await look(event)
-
-    @property
-    def _others(self) -> dict[str, Callable[[HistoryEvent], Awaitable[None]]]:
-        return {
-            "workflow_execution_signaled": self._signaled,
-            "signal_external_workflow_execution_initiated": self._steers,
-            "external_workflow_execution_signaled": self._steered,
-            "workflow_execution_update_accepted": self._accepted,
-            "workflow_execution_update_completed": self._completed,
-        }
+    async def look_at(self, event: HistoryEvent) -> None:
+        match self._work.add(event):
+            case RecordedChild(state="begun") as child:
+                await self._initiated(child)
+            case RecordedChild() as child:
+                await self._child(child)
+            case RecordedSignal(id="") as signal:
+                await self._signaled(signal)
+            case RecordedSignal(state="signaled", type=names.STEER) as signal:
+                if text := (await decode(self._client, signal.input, SteeringMessage)).text:
+                    self._session.steer(Message.user(text))
+            case RecordedUpdate(type=names.SEND) as update:
+                await self._updated(update)
 
     def settle(self) -> None:
         """Take over what the last turn has left, if it has ended."""
@@ -186,9 +173,8 @@ class _Fold:
         self._transcript.follow(self._link.conversation.since(version), sent)
         self._link.transcript = self._transcript.messages
 
-    async def _initiated(self, event: HistoryEvent) -> None:
-        initiated = event.start_child_workflow_execution_initiated_event_attributes
-        input = await decode(self._client, initiated.input.payloads, RunInput)
+    async def _initiated(self, child: RecordedChild) -> None:
+        input = await decode(self._client, child.input, RunInput)
         if input.beginning is None or input.session is None:
             return
         self.settle()
@@ -203,41 +189,36 @@ class _Fold:
             )
         self._session.begin(input.messages)
         self.is_open, self._ended, self._under_way = True, False, input.session.turn
-        time = seconds(event.event_time) or 0.0
-        self._turns[event.event_id] = RecordedTurn(
+        self._turns[child.event_id] = RecordedTurn(
             input.session.turn,
-            initiated.workflow_id,
+            child.id,
             list(input.messages),
-            time,
+            seconds(child.scheduled) or 0.0,
             said_before=len(self._transcript.messages),
         )
 
-    def _not_started(self, event: HistoryEvent) -> None:
-        failed = event.start_child_workflow_execution_failed_event_attributes
-        if self._turns.pop(failed.initiated_event_id, None):
-            self._session.begin([])
-            self.is_open = False
-
-    async def _child(self, event: HistoryEvent, kind: str) -> None:
-        attributes = getattr(event, f"{_CHILD}{kind}_event_attributes")
-        turn = self._turns.get(attributes.initiated_event_id)
+    async def _child(self, child: RecordedChild) -> None:
+        turn = self._turns.get(child.event_id)
         if turn is None:
             return
-        if kind == "started":
-            turn.first_run_id = attributes.workflow_execution.run_id
+        if child.state == "started":
+            turn.first_run_id = child.run_id
             self._link.turns.append(turn)
-        elif kind in _ENDS:
-            turn.ended, turn.until = _ENDS[kind], seconds(event.event_time)
-            await self._take_end(event, turn)
+        elif child.started is None:
+            del self._turns[child.event_id]
+            self._session.begin([])
+            self.is_open = False
+        else:
+            turn.ended, turn.until = _ENDS[child.state], seconds(child.ended)
+            await self._take_end(child, turn)
             self._ended = True
 
-    async def _take_end(self, event: HistoryEvent, turn: RecordedTurn) -> None:
+    async def _take_end(self, child: RecordedChild, turn: RecordedTurn) -> None:
         told: RunOutput | RunFailure | None = None
-        if turn.ended == "done":
-            result = event.child_workflow_execution_completed_event_attributes.result
-            told = turn.output = await decode(self._client, result.payloads, RunOutput)
-        elif turn.ended == "failed":
-            told = await self._failure(event.child_workflow_execution_failed_event_attributes.failure)
+        if child.result is not None:
+            told = turn.output = await decode(self._client, child.result, RunOutput)
+        elif child.failure is not None:
+            told = await self._failure(child.failure)
             if told and told.refused:
                 self._refusal = told.reason or ""
         if told and told.handed_over:
@@ -252,15 +233,13 @@ class _Fold:
         except ValueError:
             return None  # somebody else's
 
-    async def _signaled(self, event: HistoryEvent) -> None:
-        signaled = event.workflow_execution_signaled_event_attributes
-        payloads = signaled.input.payloads
-        match signaled.signal_name:
+    async def _signaled(self, signal: RecordedSignal) -> None:
+        match signal.type:
             case names.HAND_OVER:
-                self._take(await self._understood(payloads, HandedOver))
+                self._take(await self._understood(signal.input, HandedOver))
             case names.NOTE:
-                note = await self._understood(payloads, SessionNote)
-                self._link.notes += [RecordedNote(note, seconds(event.event_time) or 0.0)] if note else []
+                note = await self._understood(signal.input, SessionNote)
+                self._link.notes += [RecordedNote(note, seconds(signal.scheduled) or 0.0)] if note else []
 
     async def _understood(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
         """The one value that a signal should have; None for what the session has dropped, too."""
@@ -273,31 +252,14 @@ class _Fold:
         if part is not None and self.is_open and part.turn == self._under_way:
             self._session.hand_over(part.reference, is_last=part.is_last, unread=part.unread_steering)
 
-    async def _steers(self, event: HistoryEvent) -> None:
-        initiated = event.signal_external_workflow_execution_initiated_event_attributes
-        if initiated.signal_name == names.STEER:
-            message = await decode(self._client, initiated.input.payloads, SteeringMessage)
-            self._steering[event.event_id] = message.text
-
-    async def _steered(self, event: HistoryEvent) -> None:
-        done = event.external_workflow_execution_signaled_event_attributes
-        if text := self._steering.pop(done.initiated_event_id, None):
-            self._session.steer(Message.user(text))
-
-    async def _accepted(self, event: HistoryEvent) -> None:
-        accepted = event.workflow_execution_update_accepted_event_attributes
-        request = accepted.accepted_request
-        if request.input.name != names.SEND:
-            return
-        message = await decode(self._client, request.input.args.payloads, SessionMessage)
-        self._updates[accepted.protocol_instance_id] = RecordedMessage(message, None, seconds(event.event_time) or 0.0)
-        self._link.messages.append(self._updates[accepted.protocol_instance_id])
-
-    async def _completed(self, event: HistoryEvent) -> None:
-        completed = event.workflow_execution_update_completed_event_attributes
-        update = self._updates.get(completed.meta.update_id)
-        if update is not None and completed.outcome.HasField("success"):
-            update.taken = await decode(self._client, completed.outcome.success.payloads, Taken)
+    async def _updated(self, update: RecordedUpdate) -> None:
+        if update.state == "begun":
+            message = await decode(self._client, update.input, SessionMessage)
+            recorded = RecordedMessage(message, None, seconds(update.scheduled) or 0.0)
+            self._updates[update.event_id] = recorded
+            self._link.messages.append(recorded)
+        elif update.result is not None:
+            self._updates[update.event_id].taken = await decode(self._client, update.result, Taken)
 
 
 async def read_session_link(
@@ -335,7 +297,7 @@ async def _seed(client: Client, session: str, input: SessionInput, history: Sequ
     told = input.carried.conversation
     if not told.ends:
         return told.messages
-    pieces = await loaded_pieces(client, history)
+    pieces = await loaded_pieces(client, RecordedWork(history))
     if len(pieces) >= told.ends[-1]:
         return pieces
     before = await read_session_link(client, session, told.run_id, until=told.reference.version)

@@ -18,7 +18,7 @@ from temporalio.workflow import NondeterminismError
 from .._version import __version__
 from ..errors import ConfigurationError
 from ..history.chain import Chain
-from ..history.events import decode
+from ..history.events import NANOSECONDS, decode, time_of
 from ..history.link import RecordedLink
 from ..payloads.failures import text_of
 from ..protocol.names import STEER
@@ -27,8 +27,7 @@ from ..protocol.search_attributes import SESSION
 from ..trace_ids import TraceIds
 from .describe import Describer, SpanFacts
 from .describe_run import QUOTES_CONTENT, agent_span, link_spans
-from .history import NANOSECONDS, add_pending, recorded_work
-from .rebuilt_activities import activity_spans, timer_spans
+from .rebuilt_activities import activity_spans, add_pending, timer_spans
 from .replay import Replayed, replayed
 
 SpanEvent = tuple[str, int, dict[str, str | int]]
@@ -97,13 +96,12 @@ class _Run:
         self._incomplete = ""
 
     async def add(self, link: RecordedLink) -> None:
-        work = await recorded_work(self._client, link.history)
         if link.is_open:
-            await add_pending(self._client, self._ids.workflow_id, link.run_id, work)
+            await add_pending(self._client, self._ids.workflow_id, link)
         known = await self._replayed(link)
-        over = link.closing.event_time.ToNanoseconds() if link.closing else None
-        spans = await activity_spans(self._client, self._describer, link, work, known.local_inputs if known else {})
-        spans += timer_spans(self._describer, link, work)
+        over = time_of(link.closing) if link.closing else None
+        spans = await activity_spans(self._client, self._describer, link, known.local_inputs if known else {})
+        spans += await timer_spans(self._client, self._describer, link)
         for facts, start, end, events in spans:
             # What was under way at the end of the link has ended with it, as far as anybody knows.
             if end is None and over is not None:
@@ -145,10 +143,10 @@ class _Run:
             facts.attributes["perdure.trace.missing_links"] = first.input.carried.links
         if self._incomplete:
             facts.attributes["perdure.trace.incomplete"] = self._describer.text(self._incomplete)
-        start = first.history[0].event_time.ToNanoseconds()
+        start = time_of(first.history[0])
         if first.input.carried and first.input.carried.loop.started_at:
             start = int(first.input.carried.loop.started_at * NANOSECONDS)
-        end = last.closing.event_time.ToNanoseconds() if last.closing else None
+        end = time_of(last.closing) if last.closing else None
         await _ended_from_outside(facts, self._client, last, self._describer)
         self._built.spans.insert(0, Span(self._ids.trace_id, facts, start, end, self._events))
         return self._built
@@ -166,12 +164,11 @@ class _Run:
 async def _steering(client: Client, describer: Describer, link: RecordedLink) -> list[SpanEvent]:
     """The messages that were sent to the run."""
     events: list[SpanEvent] = []
-    for event in link.history:
-        signal = event.workflow_execution_signaled_event_attributes
-        if event.event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED or signal.signal_name != STEER:
+    for signal in link.work.signals:
+        if signal.type != STEER:
             continue
         try:
-            message = await decode(client, signal.input.payloads, SteeringMessage)
+            message = await decode(client, signal.input, SteeringMessage)
         except (ValueError, IndexError, ConfigurationError):
             continue  # the run has dropped it, too
         said: dict[str, str | int] = {"perdure.steering.messages": 1 + len(message.further)}
@@ -179,7 +176,7 @@ async def _steering(client: Client, describer: Describer, link: RecordedLink) ->
             said["perdure.steering.by"] = describer.text(message.by)
         if describer.with_content:
             said["perdure.steering.text"] = describer.text("\n".join([message.text, *message.further]))
-        events.append(("steering", event.event_time.ToNanoseconds(), said))
+        events.append(("steering", signal.scheduled, said))
     return events
 
 
@@ -187,7 +184,7 @@ def _continued(link: RecordedLink) -> list[SpanEvent]:
     if link.closing is None or link.next_run_id is None:
         return []
     said: dict[str, str | int] = {"perdure.link.from": link.run_id, "perdure.link.to": link.next_run_id}
-    return [("continued_as_new", link.closing.event_time.ToNanoseconds(), said)]
+    return [("continued_as_new", time_of(link.closing), said)]
 
 
 _OUTSIDE = {

@@ -9,12 +9,12 @@ from typing import Any
 from temporalio.client import Client
 
 from ..guardrails import JudgedOutput
+from ..history.events import RecordedActivity, decode, error_of
 from ..history.link import RecordedLink
 from ..messages import Message, ModelReply
 from ..protocol import activities
 from ..tool_calls import PreparedRun
 from .describe import Describer, SpanFacts, described_error
-from .history import RecordedActivity, RecordedWork, end_of, error_of, input_of, is_tool
 
 Built = tuple[SpanFacts, int, int | None, list[tuple[str, int, dict[str, str | int]]]]
 """A span, its start, its end, its events."""
@@ -23,22 +23,39 @@ PAUSES = ("model retry", "is executed again")
 """Stands in what the timers of retries are for."""
 
 
+async def add_pending(client: Client, workflow_id: str, link: RecordedLink) -> None:
+    """Complete the activities of an open link with what the server knows of them, and does not record before they end.
+
+    Raises `RPCError`.
+    """
+    description = await client.get_workflow_handle(workflow_id, run_id=link.run_id).describe()
+    pending = {each.activity_id: each for each in description.raw_description.pending_activities}
+    for activity in link.work.activities:
+        if activity.given_up is None and (known := pending.get(activity.id)):
+            activity.attempts, activity.worker = known.attempt, known.last_worker_identity
+            if known.HasField("last_started_time"):
+                activity.started = known.last_started_time.ToNanoseconds()
+            if known.HasField("last_failure"):
+                activity.last_failure = known.last_failure
+
+
 async def activity_spans(
-    client: Client, describer: Describer, link: RecordedLink, work: RecordedWork, local_inputs: Mapping[str, Any]
+    client: Client, describer: Describer, link: RecordedLink, local_inputs: Mapping[str, Any]
 ) -> list[Built]:
     """Model calls, tool executions, guardrails and compactors. Raises like `decode`."""
     reader = _Activities(client, describer, link, local_inputs)
-    return [built for activity in work.activities if (built := await reader.span(activity))]
+    return [built for activity in link.work.activities if (built := await reader.span(activity))]
 
 
-def timer_spans(describer: Describer, link: RecordedLink, work: RecordedWork) -> list[Built]:
+async def timer_spans(client: Client, describer: Describer, link: RecordedLink) -> list[Built]:
     """The pauses before something is tried again."""
     built: list[Built] = []
-    for timer in work.timers:
-        if any(pause in timer.why for pause in PAUSES):
+    for timer in link.work.timers:
+        why = await decode(client, timer.input, str) if timer.input else ""
+        if any(pause in why for pause in PAUSES):
             id = describer.ids.activity(link.run_id, f"timer {timer.id}")
             said = {"perdure.run.id": describer.ids.workflow_id, "perdure.wait.kind": "retry"}
-            built.append((SpanFacts("wait retry", id, describer.ids.agent, {**said}), timer.started, timer.ended, []))
+            built.append((SpanFacts("wait retry", id, describer.ids.agent, {**said}), timer.scheduled, timer.ended, []))
     return built
 
 
@@ -61,37 +78,37 @@ class _Activities:
             return None
         if activity.worker:
             facts.attributes["perdure.worker"] = activity.worker
-        if activity.ended is None:
+        if activity.given_up is None:
             facts.attributes["perdure.unfinished"] = True
         start = activity.scheduled if activity.started is None else activity.started
-        return facts, start, activity.ended, await self._events(activity, start)
+        return facts, start, activity.given_up, await self._events(activity, start)
 
     async def _facts(self, activity: RecordedActivity) -> SpanFacts | None:
-        if is_tool(activity):
+        if activity.is_tool:
             return await self._tool(activity)
         match activity.type:
             case activities.CALL_MODEL:
                 return await self._chat(activity)
             case activities.JUDGE:
-                end = await end_of(self._client, activity, JudgedOutput)
+                end = await activity.outcome(self._client, JudgedOutput)
                 asked = await self._input(activity, activities.JudgeInput)
                 return self._describer.judge(asked, end, self._link.run_id, activity.id)
             case activities.COMPACT:
-                end = await end_of(self._client, activity, str)
-                compacted = await input_of(self._client, activity, activities.CompactInput)
-                return self._describer.compact(compacted, end, self._link.run_id, activity.id, attempt=activity.attempt)
+                end = await activity.outcome(self._client, str)
+                compacted = await decode(self._client, activity.input, activities.CompactInput)
+                return self._describer.compact(compacted, end, self._link.run_id, activity.id, attempt=_tries(activity))
         return None
 
     async def _chat(self, activity: RecordedActivity) -> SpanFacts:
-        input = await input_of(self._client, activity, activities.ModelInput)
+        input = await decode(self._client, activity.input, activities.ModelInput)
         # Counted, because the inputs of older runs do not say it.
         input = input.model_copy(update={"earlier": self._tries[input.iteration]})
         self._tries[input.iteration] += 1
         messages: list[Message] = []
         if self._describer.with_content:
             messages = self._messages(input.conversation.version)
-        end = await end_of(self._client, activity, ModelReply)
-        return self._describer.chat(input, end, attempt=activity.attempt, messages=messages)
+        end = await activity.outcome(self._client, ModelReply)
+        return self._describer.chat(input, end, attempt=_tries(activity), messages=messages)
 
     def _messages(self, version: int) -> list[Message]:
         """What the model was sent; model calls come in the order in which the conversation has grown."""
@@ -103,14 +120,14 @@ class _Activities:
         input = await self._input(activity, activities.ToolInput)
         if input is None:
             return None
-        end = await end_of(self._client, activity, PreparedRun)
+        end = await activity.outcome(self._client, PreparedRun)
         if isinstance(end, PreparedRun) and end.messages is not None:
             return None  # the run that was prepared has the span
-        return self._describer.tool(input.request, end, earlier=input.earlier, attempt=activity.attempt)
+        return self._describer.tool(input.request, end, earlier=input.earlier, attempt=_tries(activity))
 
     async def _input(self, activity: RecordedActivity, type_: type[Any]) -> Any:
         if not activity.is_local:
-            return await input_of(self._client, activity, type_)
+            return await decode(self._client, activity.input, type_)
         known = self._local_inputs.get(activity.id)
         return known if isinstance(known, type_) else None
 
@@ -121,4 +138,8 @@ class _Activities:
         error = await error_of(self._client, activity.last_failure)
         kind, text = described_error(error)
         said: dict[str, str | int] = {"error.type": kind, "perdure.error.message": self._describer.text(text)}
-        return [("attempt failed", start, {**said, "perdure.attempts": activity.attempt - 1})]
+        return [("attempt failed", start, {**said, "perdure.attempts": _tries(activity) - 1})]
+
+
+def _tries(activity: RecordedActivity) -> int:
+    return max(activity.attempts, 1)

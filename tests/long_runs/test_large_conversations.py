@@ -9,6 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from perdure.client import get_run
+from perdure.client.reading.survey import survey
+from perdure.history.chain import Chain
 from perdure.messages import ImagePart, Message, TextPart
 from perdure.protocol import activities
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
@@ -57,6 +59,10 @@ async def test_five_megabytes_give_the_same_bytes_as_a_run_in_process(stage: Sta
     assert await reader.messages() == expected.messages
     assert without_clock(await reader.events()) == without_clock(live)
     assert live[-1].data["messages"] == expected.messages
+    surveyed = [
+        (each.finish_reason, len(each.tools)) for each in (await survey(Chain(stage.client, run.id))).iterations
+    ]
+    assert surveyed == [*[("tool_calls", 2)] * count, ("stop", 0)]
 
 
 async def test_ten_large_images_in_one_round(roomy_stage: Stage, scripted: Scripted) -> None:

@@ -10,14 +10,13 @@ from functools import partial
 from typing import Any, Literal
 
 from pydantic import BaseModel, Field
-from temporalio.api.enums.v1 import EventType
 from temporalio.workflow import NondeterminismError
 
 from ...conversation import Append, Operation, Rewrite, Trim
 from ...events import RunEvent
-from ...history.calls import CallReader, end_of_round, steering_in
+from ...history.calls import Called, CallReader, ModelCall, end_of_round, steering_in
 from ...history.chain import Chain, closing_tail
-from ...history.events import Called, ModelCall, decode, seconds
+from ...history.events import decode, seconds, time_of
 from ...history.link import RecordedLink
 from ...messages import Message, Usage
 from ...protocol.outcome import RunOutput
@@ -176,15 +175,6 @@ class Survey:
 DENIED_BEFORE_IT_HAD_A_KIND = "Tool denied"
 """How the text of a denial begins in older histories, whose results have no kind "denied"."""
 
-_BY_PERSONS = frozenset(
-    {
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_UPDATE_ACCEPTED,
-        EventType.EVENT_TYPE_WORKFLOW_EXECUTION_SIGNALED,
-        EventType.EVENT_TYPE_TIMER_FIRED,
-    }
-)
-"""A link without any of these has no call that a person, or a deadline, has decided about."""
-
 
 async def survey(chain: Chain) -> Survey:
     """Read every link once. Raises `RPCError` when there is no such run, and `ConfigurationError` like `read_link`."""
@@ -209,13 +199,14 @@ class _Reader:
         carried = link.input.carried
         if self._told is None:
             self._told = Told(link.begun.messages)
-            self._survey.started = carried.loop.started_at if carried else seconds(link.history[0].event_time) or 0.0
+            self._survey.started = carried.loop.started_at if carried else seconds(time_of(link.history[0])) or 0.0
             self._survey.first_kept = carried.loop.iteration + 1 if carried else 1
         self._survey.links = (carried.links if carried else 0) + 1
         self._last = link
         async for call in self._calls.read(link):
             await self._take(call)
-        if any(event.event_type in _BY_PERSONS for event in link.history):
+        if link.work.updates or link.work.signals or any(timer.state == "fired" for timer in link.work.timers):
+            # Without any of these, no person and no deadline has decided about a call.
             await self._take_decisions(link)
 
     async def end(self) -> Survey:
