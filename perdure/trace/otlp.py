@@ -118,7 +118,7 @@ def _not_finite(value: float) -> str:
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
-SUFFIX = ".otlp"
+SUFFIX = ".tracy"
 _USAGE = "gen_ai.usage."
 _INPUTS = {
     "gen_ai.system_instructions": "system",
