@@ -10,12 +10,13 @@ import traceback
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from threading import Lock
-from typing import Any, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
-from .agents import Agent, LoadedAgent
+if TYPE_CHECKING:
+    from .agents import Agent
 
 Value = TypeVar("Value")
 
@@ -251,6 +252,8 @@ def _of_clients() -> Iterator[Secret]:
 
 
 def _of_agent(agent: Agent) -> Iterator[Secret]:
+    from .agents import LoadedAgent  # a process that only connects to a server needs no agents
+
     references = agent._loaded_from.references if isinstance(agent, LoadedAgent) else {}
     for pointer, reference in references.items():
         place = pointer.rpartition("/")[2]

@@ -4,16 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
 
 from temporalio import activity
-from temporalio.api.enums.v1 import TaskQueueType
-from temporalio.api.taskqueue.v1 import TaskQueue
-from temporalio.api.workflowservice.v1 import DescribeTaskQueueRequest
-from temporalio.client import Client
 
 from ..agents import Agent, Model
 from ..errors import ConfigurationError, ToolNotRegisteredError
@@ -21,7 +16,8 @@ from ..guardrails import Compactor, GuardrailPoint
 from ..options import RunOptions
 from ..protocol.activities import CONFIGURATION_ERROR, TOOL_PREFIX
 from ..protocol.inventory import Inventory, Lacking, UnavailableTool
-from ..protocol.run import IS_POLLED, PERMIT, PacedCall, QueueInput, paced_model, rate_queue
+from ..protocol.names import IS_POLLED, PERMIT
+from ..protocol.run import PacedCall, QueueInput, paced_model, rate_queue
 from ..providers.prices import VARIABLE, Prices, is_list_installed, names
 from ..providers.rates import rate_name, require_rates
 from ..providers.registry import require_provider
@@ -34,33 +30,8 @@ from ..tools.kind import Asking
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .hooks import Hooks
 from .model import PRICE_SECONDS
+from .pollers import ACTIVITIES, somebody_polls
 from .run_cache import KnownRun
-
-POLL_SECONDS = 70.0
-"""A worker polls at least once a minute; the server lists one that has left for longer than that."""
-WORKFLOWS = TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW
-ACTIVITIES = TaskQueueType.TASK_QUEUE_TYPE_ACTIVITY
-
-
-async def somebody_polls(
-    client: Client,
-    task_queue: str,
-    kind: TaskQueueType.ValueType = WORKFLOWS,
-    *,
-    within: float = POLL_SECONDS,
-    now: float | None = None,
-) -> bool:
-    """Whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`.
-
-    `now` is the server's time; None takes this machine's for it.
-    """
-    description = await client.workflow_service.describe_task_queue(
-        DescribeTaskQueueRequest(
-            namespace=client.namespace, task_queue=TaskQueue(name=task_queue), task_queue_type=kind
-        )
-    )
-    newest = max((poller.last_access_time.ToMilliseconds() for poller in description.pollers), default=0)
-    return (time.time() if now is None else now) - newest / 1000 < within
 
 
 @activity.defn(name=PERMIT)

@@ -8,26 +8,29 @@ import sys
 import warnings
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from json import JSONDecodeError
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
+from urllib.parse import urlsplit
 
+from ..agents import Agent
 from ..commands import command_line, shell_word
+from ..errors import PromptyWarning
 from ..media import described_content
+from ..prompty.check.check import Problem, check
+from ..prompty.load import load
+from ..prompty.migration import FIRST_FORMAT
+from ..testing import Script, ScriptedModel
+from ..testing.server import read_script, with_script
 from ..text import did_you_mean
 from .console import say
 from .problems import Failure, UsageProblem
-
-if TYPE_CHECKING:
-    from ..agents import Agent
-    from ..prompty.check.check import Problem
-    from ..testing import Script, ScriptedModel
+from .surroundings import further_checks
+from .user_code import load_named
 
 
 def load_agent(path: Path) -> Agent:
     """The agent in the file. Raises `UsageProblem` when there is no such file, `LoadError` when it is not valid."""
-    from ..errors import PromptyWarning
-    from ..prompty.load import load
-
     require_file(path)
     with warnings.catch_warnings():
         # `check` lists them, with their lines.
@@ -44,10 +47,6 @@ def load_checked(
     `further_checks` explains the arguments; without a model, nothing that looks wrong with it is said. When `quiet`,
     only errors are said. Raises what `load_agent` does, and `Failure` when the file has an error.
     """
-    from ..prompty.check.check import check
-    from ..prompty.migration import FIRST_FORMAT
-    from .surroundings import further_checks
-
     agent = load_agent(path)
     problems = check(path, also=further_checks(functions, has_model=has_model, elsewhere=elsewhere))
     if not has_model:
@@ -97,29 +96,17 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
     if source is None:
         yield agent
         return
-    from ..testing import ScriptedModel
-    from ..testing.server import with_script
-
     with ScriptedModel(_load_script(source)) as model:
         yield with_script(agent, model)
 
 
 def script_at(endpoint: str, source: str) -> ScriptedModel:
     """The scripted model at the port that `endpoint` names. Raises `UsageProblem` when there is no such script."""
-    from urllib.parse import urlsplit
-
-    from ..testing import ScriptedModel
-
     return ScriptedModel(_load_script(source), port=urlsplit(endpoint).port or 0)
 
 
 def _load_script(source: str) -> Script:
     """`module:function` or `file.py:function` is a program, `file.json` a list of replies."""
-    from json import JSONDecodeError
-
-    from ..testing.server import read_script
-    from .user_code import load_named
-
     if source.endswith(".json"):
         try:
             return read_script(Path(source).read_text(encoding="utf-8"))

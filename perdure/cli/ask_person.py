@@ -9,19 +9,19 @@ import signal
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from temporalio.service import RPCError
+
+from ..client import RunHandle
 from ..commands import command_line, decision_command
 from ..errors import ApprovalError
+from ..events import RunEvent
 from ..text import one_line
+from ..tool_calls import PendingApproval
 from .console import describe_call, say
 from .problems import Failure, UsageProblem
 from .terminal import Ask, Terminal
-
-if TYPE_CHECKING:
-    from ..client import RunHandle
-    from ..events import RunEvent
-    from ..tool_calls import PendingApproval
 
 DENIED = "denied by a person"
 """The reason of a denial without one."""
@@ -175,8 +175,6 @@ class Asker:
 
     async def _waits(self, requested: RunEvent) -> bool:
         """Whether the call still waits: it may have been decided while another question was asked."""
-        from temporalio.service import RPCError
-
         try:
             pending = (await self._run_of(requested).status()).pending_approvals
         except RPCError as error:
@@ -190,8 +188,6 @@ class Asker:
 
     async def _answered(self, requested: RunEvent, line: str) -> bool:
         """Send the decision that the line expresses; False when the question must be put again."""
-        from temporalio.service import RPCError
-
         decide = self._answer if requested.data.get("kind") == "question" else self._decide
         try:
             return await decide(requested, line)
@@ -312,8 +308,6 @@ class Menu:
 
     async def _answered(self, line: str | None, ask: Ask) -> bool:
         """Do what the line says; False when the question must be put again."""
-        from temporalio.service import RPCError
-
         try:
             return await self._done(line, ask)
         except RPCError as error:

@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeVar, get_args
 
 import typer
+from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from typer.core import TyperCommand
 
 from ..text import visible
@@ -119,15 +120,13 @@ def _chosen(variable: str, default: str, known: tuple[str, ...]) -> str:
 
 def _set_up_core(level: str, metrics: str | None) -> None:
     """Let Temporal's core log here too, instead of writing to the console in its own way, and serve metrics."""
-    from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
-
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
     filter = TelemetryFilter(core_level=level, other_level="ERROR")
     logged = LoggingConfig(filter=filter, forwarding=forwarding)
     if metrics is None:
         runtime = Runtime(telemetry=TelemetryConfig(logging=logged))
     else:
-        from ..worker.metrics import metrics_runtime
+        from ..worker.metrics import metrics_runtime  # most commands serve no metrics, and need nothing of a worker
 
         runtime = metrics_runtime(metrics, logging=logged)
     Runtime.set_default(runtime, error_if_already_set=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 from collections.abc import Iterator, Mapping
@@ -51,6 +50,8 @@ def _query(workflow: str = WORKFLOW) -> str:
 
 
 def _complete(context: typer.Context, incomplete: str, query: str) -> list[tuple[str, str]]:
+    import asyncio  # `perdure --help` starts without it
+
     choose_server(context.parent.params if context.parent else {})
     try:
         from ..client.connection import environment_names_a_server

@@ -6,15 +6,19 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..activities.limited import refusals
+from ..agents import Agent
+from ..arguments import dotted
+from ..prompty.portable import credential_id, document_of, env_name
+from ..prompty.shorthands import strings
 from ..text import one_line, visible
+from ..worker_limits import WorkerLimits, server_in
 from .console import say
 from .problems import Failure, UsageProblem
-
-if TYPE_CHECKING:
-    from ..agents import Agent
-    from .user_code import CommandMemo
+from .server_connection import CommandMemo
+from .terminal import Lines
 
 _ASKED = "Go on? [y/N] "
 
@@ -46,8 +50,6 @@ async def require_consent(
 
 
 async def _says_yes() -> bool:
-    from .terminal import Lines
-
     lines = Lines()
     lines.listen()
     try:
@@ -78,20 +80,12 @@ def _may_be_loaded(path: Path, *, is_own: bool) -> bool:
 
 
 def _beyond(agent: Agent) -> list[str]:
-    from ..activities.limited import refusals
-    from ..arguments import dotted
-    from ..prompty.portable import document_of
-    from ..worker_limits import WorkerLimits
-
     found = refusals(document_of(agent), WorkerLimits.from_environment())
     return [f"{dotted(place)}: a worker {refused.does} unless its owner allows it" for place, refused in found]
 
 
 def _uses(agent: Agent) -> Iterator[str]:
     """The hosts, variables, credentials and commands that an agent names, each kind in one text."""
-    from ..prompty.portable import credential_id, document_of, env_name
-    from ..prompty.shorthands import strings
-
     document = document_of(agent)
     reached = {key: value for key, value in document.items() if key in ("model", "tools")}
     texts = [text for place, text in strings(reached) if {"connection", "options", "specification"} & {*place}]
@@ -107,8 +101,6 @@ def _uses(agent: Agent) -> Iterator[str]:
 
 
 def _host(text: str) -> str:
-    from ..worker_limits import server_in
-
     server = server_in(text)
     return server.address if server else ""
 

@@ -11,7 +11,7 @@ from . import run_options as options
 from .command import execute
 from .console import answer, say
 from .problems import Failure
-from .server_connection import open_run
+from .recorded_run import open_run
 
 
 def steer(

@@ -15,7 +15,7 @@ from .command import execute
 from .console import answer as print_answer
 from .console import say, to_json
 from .problems import UsageProblem
-from .server_connection import open_run
+from .recorded_run import open_run
 
 
 def approve(

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Annotated, Any
 from urllib.parse import urlsplit
 
 import typer
 
+from ..client.embedded.server import LocalServer
 from ..errors import ConfigurationError
+from ..payloads.converter import converter_from_environment
+from ..payloads.encryption import encryption_from_environment, is_configured
+from ..payloads.encryption.keys import new_key
 from . import run_options as options
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
+from .user_code import load_named
 
-if TYPE_CHECKING:
-    from ..client.embedded.server import LocalServer
+if TYPE_CHECKING:  # The packages that it needs are an extra.
     from ..payloads.codec_server.app import Access
 
 LOOPBACK = ("127.0.0.1", "localhost")
@@ -50,8 +54,6 @@ def codec_server(
     PERDURE_STORAGE has. Whoever may ask it may read: PERDURE_CODEC_TOKEN is a token that every request must bring, and
     --authorize a function that decides. Without either it listens on this machine only.
     """
-    from ..payloads.encryption import encryption_from_environment
-
     access = _access(allow_namespace or (), authorize, host)
     if encryption_from_environment() is None:
         say("No keys (PERDURE_ENCRYPTION_KEY): payloads are unpacked and fetched, and stay encrypted if they are.")
@@ -60,18 +62,16 @@ def codec_server(
 
 
 def _access(namespaces: Sequence[str], authorize: str | None, host: str) -> Access:
-    from .user_code import load_named
-
-    with _extra():
-        from ..payloads.codec_server.app import TOKEN_VARIABLE, Access
+    codec = _codec_server()
     found: list[Any] = list(load_named("--authorize", [authorize]).values()) if authorize else [None]
     if len(found) != 1 or (authorize and not callable(found[0])):
         raise UsageProblem(f"--authorize {authorize!r}: expected module:function or file.py:function")
-    access = Access(namespaces=namespaces, token=os.environ.get(TOKEN_VARIABLE, ""), authorize=found[0])
+    token = os.environ.get(codec.TOKEN_VARIABLE, "")
+    access: Access = codec.Access(namespaces=namespaces, token=token, authorize=found[0])
     if access.is_open and host not in LOOPBACK:
         raise UsageProblem(
             f"--host {host}: everybody who reaches it could read every payload. Expected --authorize or "
-            f"{TOKEN_VARIABLE} with it, or --host {LOOPBACK[0]}"
+            f"{codec.TOKEN_VARIABLE} with it, or --host {LOOPBACK[0]}"
         )
     return access
 
@@ -83,15 +83,15 @@ def _origin(url: str) -> str:
     return f"{parts.scheme}://{parts.netloc}"
 
 
-@contextmanager
-def _extra() -> Iterator[None]:
-    """While the block imports. Raises `ConfigurationError` where the packages of the extra are missing."""
+def _codec_server() -> Any:
+    """Import the codec server. Raises `ConfigurationError` where the packages of the extra are missing."""
     try:
-        yield
+        from ..payloads.codec_server import app
     except ImportError as error:
         raise ConfigurationError(
             f"the codec server needs packages that are not installed ({error}): pip install 'perdure[serve]'"
         ) from error
+    return app
 
 
 async def _serve(host: str, port: int, origins: Sequence[str], access: Access) -> None:
@@ -103,13 +103,10 @@ async def _serve(host: str, port: int, origins: Sequence[str], access: Access) -
 
 @asynccontextmanager
 async def _served(host: str, port: int, origins: Sequence[str], access: Access) -> AsyncIterator[str]:
-    from ..payloads.converter import converter_from_environment
-
-    with _extra():
-        from ..payloads.codec_server.app import codec_app, serving
+    codec = _codec_server()
     hosts = LOOPBACK if host in LOOPBACK and access.is_open else ("*",)
-    app = codec_app(converter_from_environment(), access, ui_origins=origins, hosts=hosts)
-    async with serving(app, host, port) as url:
+    app = codec.codec_app(converter_from_environment(), access, ui_origins=origins, hosts=hosts)
+    async with codec.serving(app, host, port) as url:
         yield url
 
 
@@ -119,8 +116,6 @@ async def codec_for_ui(server: LocalServer) -> AsyncIterator[None]:
 
     Says so where that is not possible. Raises `ConfigurationError` for keys that can't be used.
     """
-    from ..payloads.encryption import is_configured
-
     if not is_configured():
         yield
         return
@@ -135,15 +130,13 @@ async def codec_for_ui(server: LocalServer) -> AsyncIterator[None]:
 
 @asynccontextmanager
 async def _served_for(server: LocalServer) -> AsyncIterator[None]:
-    with _extra():
-        from ..payloads.codec_server.app import Access
     endpoint = server.state.codec_endpoint
     if not endpoint:
         raise ConfigurationError(
             "its server was started without encryption. End the perdure processes that use it, then start it again"
         )
     origins = [server.ui_url, server.ui_url.replace(*LOOPBACK)]
-    async with _served(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, Access()):
+    async with _served(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, _codec_server().Access()):
         yield
 
 
@@ -157,7 +150,5 @@ def encryption_key(
     Clients and workers need the same keys. To change to a new one, put it before the old ones, with a comma: the first
     encrypts, all decrypt.
     """
-    from ..payloads.encryption.keys import new_key
-
     answer(new_key(id or datetime.now(UTC).date().isoformat()))
     say("Keep it secret, and keep it: without it nobody can read what it has encrypted.", "faint")

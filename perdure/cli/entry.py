@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from ..errors import PromptyWarning
+from .app import app
 from .console import give_stdout_back, say
 from .problems import FAILED, INTERRUPTED, explain
 
@@ -33,8 +34,6 @@ def main() -> NoReturn:
 def run(arguments: Sequence[str]) -> int:
     """Run one command and return its exit code; never raises."""
     try:
-        from .app import app
-
         app(arguments, prog_name="perdure")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else FAILED

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ..client import RunHandle
+from ..events import RunEvent, as_changes
 from ..text import format_usd, one_line
 from . import run_options as options
 from .command import execute
@@ -23,11 +25,7 @@ from .console import (
     waiting_shown,
 )
 from .problems import UsageProblem
-from .server_connection import open_run
-
-if TYPE_CHECKING:
-    from ..client import RunHandle
-    from ..events import RunEvent
+from .recorded_run import open_run
 
 
 def events(
@@ -68,8 +66,6 @@ def _position_refused() -> Iterator[None]:
 
 
 def _changes(event: RunEvent) -> str:
-    from ..events import as_changes
-
     return to_json(as_changes(event), indent=None)
 
 

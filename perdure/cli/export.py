@@ -14,7 +14,7 @@ from . import run_options as options
 from .command import execute
 from .console import answer, say, to_json
 from .problems import UsageProblem
-from .server_connection import open_run
+from .recorded_run import open_run
 
 
 def export(

@@ -7,32 +7,34 @@ import re
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from temporalio.client import Client
+
+from ..client import RunHandle
 from ..commands import command_line, shell_word
-from ..errors import RunError
+from ..errors import LimitExceededError, MaxIterationsError, RunError
+from ..events import RunEvent
+from ..history.link import read_input
+from ..loop.limits import is_uncertain
+from ..options import RunOptions
+from ..protocol.outcome import RunResult
 from .ask_person import Detached, Menu, asking, menu_on_interrupt
 from .console import answer, answers_beside_says, describe_spending, say, waiting_shown
 from .problems import DONE, FAILED, INTERRUPTED
 from .progress import Progress
+from .recorded_run import read_recorded
 from .run_options import option_name
 from .server_connection import Session
 from .terminal import Terminal, open_terminal
+from .view import View
 from .worker_inside import mention_missing_worker, resume_command
 
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from ..client import RunHandle
+Shown: TypeAlias = Progress | View
 
 
 async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None:
     """Name the option of the limit that ended the run, and the command that goes on; nothing after another error."""
-    from ..errors import LimitExceededError, MaxIterationsError
-    from ..loop.limits import is_uncertain
-    from ..options import RunOptions
-    from .user_code import read_recorded
-
     if not isinstance(error, LimitExceededError | MaxIterationsError) or is_uncertain(error):
         return
     field = "max_iterations" if isinstance(error, MaxIterationsError) else ""
@@ -44,15 +46,6 @@ async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None
     more = f" {option_name(field or 'max_repeated_calls')} {2 * limit:g}" if limit else ""
     say(f'  go on from there: perdure run --continue {shell_word(run_id)}{more} "go on"')
 
-
-if TYPE_CHECKING:
-    from ..client import RunHandle
-    from ..events import RunEvent
-    from ..protocol.outcome import RunResult
-    from .server_connection import Session
-    from .view import View
-
-    Shown: TypeAlias = Progress | View
 
 _LAST_EVENTS_SECONDS = 5.0
 """After the run has ended, the rest of its events is shown as long as the next one comes within this time."""
@@ -103,9 +96,6 @@ async def _shown_on(session: Session, handle: RunHandle) -> Shown:
     """What shows the run: lines in a pipe, more on a terminal."""
     if not sys.stderr.isatty():
         return Progress(handle.id)
-    from ..history.link import read_input
-    from .view import View
-
     link = await session.client.get_workflow_handle(handle.id).describe()
     model = (await read_input(session.client, handle.id, link.run_id)).agent.model
     return View(handle.id, model.id if model else "")
@@ -113,8 +103,6 @@ async def _shown_on(session: Session, handle: RunHandle) -> Shown:
 
 async def _watched(handle: RunHandle, shown: Shown) -> RunResult:
     """The result of the run, whose events are shown; a person at the terminal can be asked, and can ask for more."""
-    from .view import View
-
     async with AsyncExitStack() as stack:
         terminal = menu = None
         if isinstance(shown, View):

@@ -5,25 +5,24 @@ from __future__ import annotations
 import os
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ..agents import Agent
+from ..client.fork import Changes, Fork, fork_of
 from ..commands import command_line
+from ..history.chain import Chain
 from . import run_options as options
 from .agent_file import load_agent, read_given
 from .command import execute, use_command_class
 from .problems import UsageProblem
+from .recorded_run import find_run, read_recorded
 from .run import perform
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
-from .server_connection import Session, find_run
+from .server_connection import Session
 from .start import Beginning, CodeSources, RunRequest, consent_to, hooks_of, memo_for, shared_queue
-from .user_code import read_recorded
-
-if TYPE_CHECKING:
-    from ..agents import Agent
-    from ..client.fork import Fork
-    from .user_code import UserCode
+from .user_code import UserCode, load_code
 
 
 @use_command_class(CommandWithRunOptions)
@@ -79,9 +78,6 @@ def fork(
 async def _begin(
     request: RunRequest, session: Session, *, at: int, steer: str | None, model: str | None, agent: Agent | None
 ) -> Beginning:
-    from ..client.fork import Changes, fork_of
-    from ..history.chain import Chain
-
     run_id = request.agent_or_text
     if run_id.endswith(".jsonl"):
         raise UsageProblem(
@@ -97,7 +93,7 @@ async def _begin(
         raise UsageProblem("--detach: the model of this run is scripted, and ends with this command")
     given = read_given(agent, request.inputs, request.inputs_json)
     await consent_to(session, request, recorded, recorded.input.agent if agent is None else None, memo)
-    code = request.sources.load() if request.sources else memo.load()
+    code = request.sources.load() if request.sources else load_code(memo)
     fields = run_options({**request.fields, **hooks_of(code)}).model_dump(exclude_unset=True)
     try:
         fork = await fork_of(Chain(session.client, run_id), at, Changes(steer, model, agent, fields, given))

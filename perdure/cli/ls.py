@@ -7,32 +7,29 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from temporalio.client import WorkflowExecution
+from temporalio.service import RPCError, RPCStatusCode
 
+from ..client.connection import server_time
+from ..commands import command_line
+from ..payloads.encryption import EncryptionError
+from ..payloads.encryption.codec import key_id_of
 from ..protocol.names import SESSION_WORKFLOW
+from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
 from ..text import counted, format_usd, one_line, visible
 from . import run_options as options
 from .command import execute
 from .completion import Filters, Status, explained, word_of
 from .console import answer, describe_seconds, in_columns, say
-from .ls_sessions import list_sessions, list_waiting
 from .problems import UsageProblem
-from .server_connection import Session, open_session
-from .user_code import CommandMemo, read_memo
-from .worker_inside import resume_command
-
-if TYPE_CHECKING:
-    from temporalio.client import WorkflowExecution
-
-    from ..payloads.encryption import EncryptionError
+from .server_connection import CommandMemo, Session, open_session, read_memo
 
 
 def key_of(run: WorkflowExecution) -> str | None:
     """The id of the key that the run's memo is encrypted with; None for one that is not encrypted by perdure."""
-    from ..payloads.encryption.codec import key_id_of
-
     return next((id for payload in run.raw_info.memo.fields.values() if (id := key_id_of(payload))), None)
 
 
@@ -111,6 +108,8 @@ def ls(
 
 
 async def _list_sessions(limit: int, filters: Filters, as_json: bool) -> None:
+    from .ls_sessions import list_sessions  # reads runs, for which most lists need no models
+
     query = filters.query()
     async with open_session() as session:
         with _query_explained(filters):
@@ -118,6 +117,8 @@ async def _list_sessions(limit: int, filters: Filters, as_json: bool) -> None:
 
 
 async def _list_waiting(limit: int, filters: Filters, as_json: bool) -> None:
+    from .ls_sessions import list_waiting
+
     if filters.status not in (None, "running", "waiting"):
         raise UsageProblem(f"--waiting and --status {filters.status} exclude each other: a run that waits is running")
     query = replace(filters, status="running").query()
@@ -150,8 +151,6 @@ async def _list(limit: int, filters: Filters, as_json: bool) -> None:
 
 @contextmanager
 def _query_explained(filters: Filters) -> Iterator[None]:
-    from temporalio.service import RPCError, RPCStatusCode
-
     try:
         yield
     except RPCError as error:
@@ -171,15 +170,11 @@ async def _agent_in_memo(run: WorkflowExecution) -> str | None:
 
 async def _server_time(session: Session, found: Collection[WorkflowExecution]) -> datetime:
     """By which ages are told; asked only when there is one to tell."""
-    from ..client.connection import server_time
-
     return datetime.fromtimestamp(await server_time(session.client), UTC) if found else datetime.now(UTC)
 
 
 def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: datetime) -> dict[str, Any]:
     """The run as JSON; `now` is the server's time."""
-    from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
-
     end = run.close_time or now
     attributes = run.typed_search_attributes
     return {
@@ -190,7 +185,7 @@ def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: da
         "encryptedWith": key_of(run) if agent is None else None,
         "started": run.start_time.isoformat(timespec="seconds"),
         "taskQueue": run.task_queue,
-        "resume": resume_command(run.id) if memo.has_code and run.close_time is None else None,
+        "resume": command_line("resume", run.id) if memo.has_code and run.close_time is None else None,
         "seconds": round((end - run.start_time).total_seconds(), 1),
         "age": round((now - run.start_time).total_seconds(), 1),
         "costUsd": attributes.get(COST) if run.close_time else None,

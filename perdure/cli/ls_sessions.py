@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from temporalio.client import Client, WorkflowExecution
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..client import get_run
+from ..client.connection import server_time
 from ..commands import decision_command, denial_command
+from ..protocol.names import WORKFLOW
+from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT, quoted
 from ..text import one_line, visible
 from .ask_person import local_time, times
 from .console import answer, describe_call, describe_seconds, in_columns, say
-from .problems import Failure, explain
+from .problems import explain
 from .server_connection import Session, run_under_way
-from .user_code import CommandMemo, read_memo
-
-if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
-
-    from ..agents import Agent
 
 
 async def list_sessions(server: Session, query: str, limit: int, *, as_json: bool) -> None:
     """Print the sessions that the query finds, the newest first. Raises `RPCError`."""
-    from ..client.connection import server_time
-
     found = [each async for each in server.client.list_workflows(query, limit=limit)]
     now = await server_time(server.client) if found else 0.0
     rows = [await _row(server.client, session, now) for session in found]
@@ -40,8 +38,6 @@ async def list_sessions(server: Session, query: str, limit: int, *, as_json: boo
 
 
 async def _row(client: Client, session: WorkflowExecution, now: float) -> dict[str, Any]:
-    from ..protocol.search_attributes import AGENT, TENANT
-
     run = None
     if session.close_time is None:
         run = run_under_way(await client.get_workflow_handle(session.id, run_id=session.run_id).describe())
@@ -69,8 +65,6 @@ async def _in_memo(session: WorkflowExecution, name: str) -> Any:
 
 
 async def _status(client: Client, run: str | None) -> str:
-    from ..protocol.search_attributes import STATUS
-
     if run is None:
         return "idle"
     described = await client.get_workflow_handle(run).describe()
@@ -82,11 +76,6 @@ async def _turns(client: Client, session: WorkflowExecution) -> int | None:
 
     A session of the same id that has begun later has runs of its own.
     """
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from ..protocol.names import WORKFLOW
-    from ..protocol.search_attributes import ORIGIN, quoted
-
     query = f"WorkflowType = {quoted(WORKFLOW)} AND {ORIGIN.name} = {quoted(session.id)}"
     if session.close_time is not None:
         query += f" AND StartTime <= {quoted(session.close_time.isoformat())}"
@@ -106,58 +95,6 @@ def _cells(row: dict[str, Any]) -> list[str]:
     turns = "" if row["turns"] is None else str(row["turns"])
     agent = visible(one_line(str(row["agent"] or "?")))
     return [row["id"], agent, status, turns, started, describe_seconds(row["age"])]
-
-
-@dataclass(frozen=True)
-class FoundSession:
-    """A session as the server has it, open or closed."""
-
-    description: WorkflowExecutionDescription
-    memo: CommandMemo
-    agent: Agent
-    """The one that it has begun with."""
-
-    @property
-    def task_queue(self) -> str:
-        """The queue whose workers execute it and its runs."""
-        return self.description.task_queue
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether it is closed."""
-        return self.description.close_time is not None
-
-    @property
-    def endpoint(self) -> str:
-        """Where its agent expects the model; "" for the provider's own."""
-        connection = self.agent.model.connection if self.agent.model else None
-        return (connection and connection.endpoint) or ""
-
-
-async def find_session(server: Session, id: str) -> FoundSession | None:
-    """The latest session of that id; None when there is none. Raises `Failure` for the id of something else."""
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from ..protocol.names import SESSION_WORKFLOW
-
-    try:
-        found = await server.client.get_workflow_handle(id).describe()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        return None
-    if found.workflow_type != SESSION_WORKFLOW:
-        raise Failure(f"{id!r} is the id of a run, expected that of a session: `perdure ls --sessions` lists them")
-    return FoundSession(found, await read_memo(found), await _agent(server.client, id, found.run_id))
-
-
-async def _agent(client: Client, id: str, link: str) -> Agent:
-    from ..history.events import decode
-    from ..history.link import read_start
-    from ..protocol.session import SessionInput
-
-    started = await read_start(client, id, link)
-    return (await decode(client, started.input.payloads, SessionInput)).setup.agent
 
 
 AT_ONCE = 20
@@ -204,8 +141,6 @@ async def _batches(ids: AsyncIterator[str]) -> AsyncIterator[list[str]]:
 
 
 async def _waiting_row(client: Client, id: str) -> dict[str, Any] | None:
-    from ..client import get_run
-
     try:
         status = await get_run(client, id).status()
     except Exception as error:
@@ -226,10 +161,6 @@ async def _waiting_row(client: Client, id: str) -> dict[str, Any] | None:
 
 async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
     """The runs whose status says that they wait; where the namespace does not know the status, all open runs."""
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from ..protocol.search_attributes import STATUS
-
     try:
         async for run in client.list_workflows(f"{query} AND {STATUS.name} = 'waiting'"):
             yield run.id

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..commands import decision_command, denial_command
+from ..events import RunEvent
 from ..text import counted, format_usd, one_line
 from .console import (
     describe_call,
@@ -19,9 +19,6 @@ from .console import (
     describe_warning,
     say,
 )
-
-if TYPE_CHECKING:
-    from ..events import RunEvent
 
 PROGRESS_SECONDS = 1.0
 """Between two lines about how far a tool is."""

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ..client import RunHandle
+from ..client import session as session_of
 from ..commands import command_line, decision_command, denial_command
+from ..events import TERMINAL_EVENTS, as_changes
+from ..history.chain import Chain
+from ..messages import Message
+from ..payloads.encryption import EncryptionError
 from ..text import counted, format_usd, one_line
 from . import run_options as options
 from .ask_person import local_time, times
@@ -16,13 +22,10 @@ from .follow import follow as follow_run
 from .follow import follow_to_the_end
 from .ls import tell_encrypted
 from .problems import DONE, FAILED
-from .server_connection import Session, open_run
-from .user_code import CommandMemo, read_memo
+from .recorded_run import open_run, read_recorded
+from .server_connection import CommandMemo, Session, read_memo
+from .show import failure_of
 from .worker_inside import waiting_text
-
-if TYPE_CHECKING:
-    from ..client import RunHandle
-    from ..messages import Message
 
 
 def status(id: options.RunId, as_json: options.AsJson = False) -> None:
@@ -31,11 +34,6 @@ def status(id: options.RunId, as_json: options.AsJson = False) -> None:
 
 
 async def _status(id: str, as_json: bool) -> None:
-    from ..client import session as session_of
-    from ..history.chain import Chain
-    from ..payloads.encryption import EncryptionError
-    from .show import failure_of
-
     memo = CommandMemo()
     async with open_run(id) as (session, handle):
         run_id = handle.id
@@ -171,8 +169,6 @@ async def _watch(run_id: str, as_json: bool) -> int:
 
 
 async def _announce(session: Session, handle: RunHandle) -> None:
-    from .user_code import read_recorded
-
     recorded = await read_recorded(session.client, handle.id)
     agent, model = recorded.input.agent, recorded.input.agent.model
     named = f"model {model.id} of {model.provider_key}" if model else "no model declared"
@@ -180,8 +176,6 @@ async def _announce(session: Session, handle: RunHandle) -> None:
 
 
 async def _write_events(handle: RunHandle) -> int:
-    from ..events import TERMINAL_EVENTS, as_changes
-
     code = FAILED
     with waiting_shown():
         async for event in handle.stream(children=True):

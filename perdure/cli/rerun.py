@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from .. import testing
+from ..testing.comparison import Comparison, Deviation, Effort
+from ..testing.recording import Recording, read_recording, recording_of
 from ..text import counted, format_usd, one_line
 from . import run_options as options
 from .agent_file import load_agent, read_given
@@ -15,12 +18,8 @@ from .command import execute, use_command_class
 from .consent import require_consent
 from .console import answer, describe_call, say
 from .problems import DONE, FAILED, Failure, UsageProblem
+from .recorded_run import open_run
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
-from .server_connection import open_run
-
-if TYPE_CHECKING:
-    from ..testing import Comparison, Recording
-    from ..testing.comparison import Deviation, Effort
 
 
 @use_command_class(CommandWithRunOptions)
@@ -59,15 +58,13 @@ def rerun(
 
 
 async def _rerun(run: str, changes: dict[str, Any], *, yes: bool, as_json: bool) -> int:
-    from ..testing import rerun
-
     recording, is_own = await _recording(run)
     if not recording.has_ended:
         raise Failure(f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended")
     if changes["agent"] is None:
         asked = recording.agent.model_copy(update={"tools": None, "metadata": None})
         await require_consent(f"A rerun of {run}", asked, None, is_own=is_own, yes=yes)
-    found = await rerun(recording, **changes)
+    found = await testing.rerun(recording, **changes)
     if as_json:
         answer(found.as_json())
     else:
@@ -78,9 +75,6 @@ async def _rerun(run: str, changes: dict[str, Any], *, yes: bool, as_json: bool)
 
 async def _recording(run: str) -> tuple[Recording, bool]:
     """The record, and whether it is on a server of the user's own."""
-    from ..testing import read_recording
-    from ..testing.recording import recording_of
-
     if Path(run).is_file():
         return read_recording(run), False
     if run.endswith(".jsonl"):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from typing import TYPE_CHECKING
 
+from ..agents import Agent
 from ..commands import command_line, shell_word
 from . import run_options as options
 from .agent_file import script_at
@@ -14,13 +14,10 @@ from .consent import require_consent
 from .console import say
 from .follow import follow_to_the_end
 from .problems import Failure, UsageProblem
-from .server_connection import open_run
+from .recorded_run import RecordedRun, open_run, read_recorded
 from .start import CodeSources
-from .user_code import RecordedRun, UserCode, read_recorded
+from .user_code import UserCode, load_code
 from .worker_inside import worker_inside
-
-if TYPE_CHECKING:
-    from ..agents import Agent
 
 
 def resume(
@@ -78,7 +75,7 @@ def _load(recorded: RecordedRun, sources: CodeSources) -> UserCode:
     if sources:
         code = sources.load()
     else:
-        code = recorded.memo.load()
+        code = load_code(recorded.memo)
         if recorded.memo.folder:
             # Tools find their files where the run was started.
             os.chdir(recorded.memo.folder)

@@ -7,10 +7,14 @@ from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+from ..agents import Agent
+from ..client import RunHandle
+from ..client.runs import start_run
+from ..client.starting import readable_id
 from ..commands import command_line
 from . import run_options as options
 from .agent_file import scripted_agent
@@ -18,16 +22,12 @@ from .command import execute, use_command_class
 from .console import answer, say
 from .follow import follow_to_the_end
 from .problems import DONE, UsageProblem
+from .recorded_run import find_run
 from .run_options import CommandWithRunOptions, chosen_fields
-from .server_connection import Session, find_run, open_session
+from .server_connection import Session, open_session
 from .start import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
-from .user_code import require_mocks
+from .user_code import UserCode, require_mocks
 from .worker_inside import DEFAULT_QUEUE, resume_command, worker_command, worker_inside
-
-if TYPE_CHECKING:
-    from ..agents import Agent
-    from ..client import RunHandle
-    from .user_code import UserCode
 
 Begin = Callable[[Session], Awaitable[Beginning]]
 """Finds out what a run begins with, once there is a server."""
@@ -112,9 +112,6 @@ def _from_file(request: RunRequest) -> Beginning | None:
 
 async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
     """Start the run and, unless it is detached, follow it; returns the exit code. Raises what `beginning` raises."""
-    from ..client.runs import start_run
-    from ..client.starting import readable_id
-
     async with AsyncExitStack() as stack:
         session = await stack.enter_async_context(open_session())
         begin = beginning if isinstance(beginning, Beginning) else await beginning(session)

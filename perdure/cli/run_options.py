@@ -10,19 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import typer
+from pydantic import ValidationError
+from pydantic.fields import FieldInfo
 from typer.core import TyperCommand
 
+from ..options import RunOptions
 from .command import FORMAT_VARIABLE, LEVEL_VARIABLE
 from .completion import open_run_ids, run_ids, session_ids
 from .problems import UsageProblem
-
-if TYPE_CHECKING:
-    from pydantic.fields import FieldInfo
-
-    from ..options import RunOptions
 
 BY_CODE = ("guardrails", "compactor")
 """Fields that follow from what `--guardrails` and `--compactor` load."""
@@ -49,10 +47,6 @@ def chosen_fields(context: typer.Context) -> dict[str, Any]:
 
 def run_options(fields: Mapping[str, Any], *, base: RunOptions | None = None) -> RunOptions:
     """The options with these fields; the others are those of `base`, or the defaults. Raises `UsageProblem`."""
-    from pydantic import ValidationError
-
-    from ..options import RunOptions
-
     before = base.model_dump(exclude_unset=True) if base else {}
     try:
         return RunOptions.model_validate({**before, **fields})
@@ -73,8 +67,6 @@ def _explained(error: Mapping[str, Any]) -> str:
 @cache
 def _parameters() -> Sequence[Any]:
     """What typer makes of a function with a parameter for each field."""
-    from ..options import RunOptions
-
     texts = docstrings(RunOptions)
 
     def fields(**values: Any) -> None: ...

@@ -5,23 +5,30 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
+from temporalio.client import Client
 
+from ..client.schedules import (
+    ScheduledRuns,
+    create_schedule,
+    delete_schedule,
+    get_schedule,
+    list_schedules,
+    pause_schedule,
+    resume_schedule,
+    run_schedule,
+)
 from ..commands import command_line, shell_word
 from . import run_options as options
+from .agent_file import load_checked, read_inputs
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import open_session
 from .worker_inside import DEFAULT_QUEUE, worker_command
-
-if TYPE_CHECKING:
-    from temporalio.client import Client
-
-    from ..client.schedules import ScheduledRuns
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
@@ -64,8 +71,6 @@ def create(
     The agent and its inputs are recorded now: after a change of the file, create it again with --replace. The runs have
     ids of the schedule's name and their time, and are executed by the workers of the task queue.
     """
-    from .agent_file import load_checked, read_inputs
-
     _require_one(cron, every)
     fields = chosen_fields(context)
     chosen = run_options(fields) if fields else None
@@ -77,8 +82,6 @@ def create(
 
 
 async def _create(name: str, agent: Any, inputs: dict[str, Any], how: dict[str, Any], as_json: bool) -> None:
-    from ..client.schedules import create_schedule
-
     async with open_session() as session:
         made = await create_schedule(session.client, name, agent, inputs, **how)
         is_polled = await session.is_polled(made.task_queue)
@@ -97,8 +100,6 @@ def list_(as_json: options.AsJson = False) -> None:
 
 
 async def _list(as_json: bool) -> None:
-    from ..client.schedules import list_schedules
-
     async with open_session() as session:
         found = await list_schedules(session.client)
     if as_json:
@@ -117,8 +118,6 @@ def show(name: Name, as_json: options.AsJson = False) -> None:
 
 
 async def _read(name: str, as_json: bool) -> None:
-    from ..client.schedules import get_schedule
-
     async with open_session() as session:
         found = await get_schedule(session.client, name)
     _show(found, as_json)
@@ -127,8 +126,6 @@ async def _read(name: str, as_json: bool) -> None:
 @schedule.command()
 def pause(name: Name, reason: Annotated[str, typer.Option(help="Why, for those who read it.")] = "") -> None:
     """Start no more runs, until it is resumed."""
-    from ..client.schedules import pause_schedule
-
     told = f"Paused {name}. Go on: {command_line('schedule resume', name)}"
     execute(_do(lambda client: pause_schedule(client, name, reason), told))
 
@@ -136,16 +133,12 @@ def pause(name: Name, reason: Annotated[str, typer.Option(help="Why, for those w
 @schedule.command()
 def resume(name: Name) -> None:
     """Start runs again."""
-    from ..client.schedules import resume_schedule
-
     execute(_do(lambda client: resume_schedule(client, name), f"Resumed {name}"))
 
 
 @schedule.command()
 def run(name: Name) -> None:
     """Start a run now, beside the usual times."""
-    from ..client.schedules import run_schedule
-
     told = f"Started a run of {name}. See it: perdure ls --origin {shell_word(f'schedule:{name}')}"
     execute(_do(lambda client: run_schedule(client, name), told))
 
@@ -153,8 +146,6 @@ def run(name: Name) -> None:
 @schedule.command()
 def delete(name: Name) -> None:
     """Forget a schedule; runs that it has started go on."""
-    from ..client.schedules import delete_schedule
-
     execute(_do(lambda client: delete_schedule(client, name), f"Deleted {name}. Its runs are still there."))
 
 

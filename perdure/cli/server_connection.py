@@ -1,39 +1,23 @@
-"""Opens what a command works on: the server that the environment names, else the embedded one, and a run there."""
+"""Connects to the server that a command works on: the one that the environment names, else the embedded one."""
 
 from __future__ import annotations
 
+import contextlib
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
-from ..commands import shell_word
-from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
-from ..text import counted
-from .console import say
-from .problems import Failure
+from temporalio.client import Client, WorkflowExecution, WorkflowExecutionDescription
 
-if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowExecutionDescription
-
-    from ..client import RunHandle
-    from ..client.embedded.server import LocalServer
-
-
-async def last_turn(client: Client, session: WorkflowExecutionDescription) -> str:
-    """The id of the session's run under way, else of its last one; says which. Raises `Failure` before the first."""
-    from ..client import session as conversation_of
-
-    if under_way := run_under_way(session):
-        say(f"Session {session.id}: the run under way is {under_way}", "faint")
-        return under_way
-    runs = await conversation_of(client, None, session.id).runs()
-    if not runs:
-        raise Failure(f"session {session.id} has no run yet: perdure chat --session {shell_word(session.id)}")
-    say(f"Session {session.id}: no run is under way; the last one is {runs[-1].id}", "faint")
-    return runs[-1].id
+from ..activities.pollers import POLL_SECONDS, somebody_polls
+from ..client.connection import connect, environment_names_a_server
+from ..client.embedded import launch as settings
+from ..client.embedded.server import LocalServer
+from .problems import UsageProblem
 
 
 def run_under_way(session: WorkflowExecutionDescription) -> str | None:
@@ -60,8 +44,6 @@ class Session:
 
     async def connect_again(self) -> Client:
         """A second client of the same server: each worker needs one of its own."""
-        from ..client.connection import connect
-
         return await (self.embedded.connect() if self.embedded else connect())
 
     async def is_polled(self, task_queue: str, *, now: float | None = None) -> bool:
@@ -69,9 +51,6 @@ class Session:
 
         `now` is the server's time, if it is known. Raises `RPCError`.
         """
-        from ..activities.inventory import POLL_SECONDS, somebody_polls
-        from ..client.embedded import launch as settings
-
         within = 1.5 * settings.POLL_SECONDS if self.embedded else POLL_SECONDS
         return await somebody_polls(self.client, task_queue, within=within, now=now)
 
@@ -105,13 +84,9 @@ async def open_session() -> AsyncIterator[Session]:
 
     An embedded server that this command has started ends after it, unless another process uses it.
     """
-    from ..client.connection import connect, environment_names_a_server
-
     if environment_names_a_server():
         yield Session(await connect(), None)
         return
-    from ..client.embedded.server import LocalServer
-
     server = LocalServer()
     await server.start()
     try:
@@ -120,44 +95,61 @@ async def open_session() -> AsyncIterator[Session]:
         server.leave()
 
 
-@asynccontextmanager
-async def open_run(run_id: str) -> AsyncIterator[tuple[Session, RunHandle]]:
-    """The server and the run that `find_run` finds. Raises as that and `open_session` do."""
-    async with open_session() as session:
-        yield session, await find_run(session, run_id)
+MEMO = "perdure"
+"""The name in a run's memo under which `perdure run` notes what `CommandMemo` has, as plain JSON."""
 
 
-async def find_run(session: Session, run_id: str) -> RunHandle:
-    """The run of that id; for a session's, the run under way or the last one, which is said. Raises `Failure`."""
-    from temporalio.service import RPCError, RPCStatusCode
+@dataclass(frozen=True)
+class CommandMemo:
+    """What the command that started a run was given, as far as a later command needs it."""
 
-    from ..client import get_run
-    from ..history.link import not_a_run
+    folder: str = ""
+    """Where the command was typed: sources are relative to it."""
+    sources: Mapping[str, list[str]] | None = None
+    """By option (`--tools` …), as they were typed."""
+    scripted: str | None = None
+    mock: bool = False
+    """Whether its worker honours answers that stand for a model's."""
 
+    def as_memo(self, task_queue: str) -> dict[str, Any]:
+        """The entry of the run's memo."""
+        named = {option.removeprefix("--"): sources for option, sources in (self.sources or {}).items()}
+        values = {"folder": self.folder, **named, "scripted": self.scripted, "mock": self.mock, "taskQueue": task_queue}
+        return {MEMO: {name: value for name, value in values.items() if value}}
+
+    @classmethod
+    def read(cls, memo: Mapping[str, Any]) -> CommandMemo:
+        """What a run's memo says; nothing for a run that another program started."""
+        entry = memo.get(MEMO)
+        if not isinstance(entry, Mapping):
+            return cls()
+        named = {f"--{name}": list(value) for name, value in entry.items() if isinstance(value, list)}
+        scripted, mock = entry.get("scripted"), bool(entry.get("mock"))
+        return cls(folder=str(entry.get("folder") or ""), sources=named, scripted=scripted, mock=mock)
+
+    @property
+    def has_code(self) -> bool:
+        """Whether `perdure resume` finds code here that a worker of the run needs."""
+        return bool(self.sources or self.scripted or self.mock)
+
+    @contextlib.contextmanager
+    def in_folder(self) -> Iterator[None]:
+        """While the block runs, paths are relative to where the command was typed. Raises `UsageProblem`."""
+        if not self.folder:
+            yield
+            return
+        if not Path(self.folder).is_dir():
+            raise UsageProblem(
+                f"the run was started in {self.folder!r}, which is not there (any more): name its code with --tools"
+            )
+        with contextlib.chdir(self.folder):
+            yield
+
+
+async def read_memo(run: WorkflowExecution) -> CommandMemo:
+    """What the run's memo says; nothing for one that can't be decoded with this process's converter."""
     try:
-        described = await session.client.get_workflow_handle(run_id).describe()
-    except RPCError as error:
-        if error.status is not RPCStatusCode.NOT_FOUND:
-            raise
-        raise Failure(
-            f"there is no run {run_id!r} in the namespace {session.client.namespace!r} of {session.place}. "
-            f"Expected an id that `perdure ls` lists. {await _how_long_runs_are_kept(session)}"
-        ) from error
-    if described.workflow_type == SESSION_WORKFLOW:
-        return get_run(session.client, await last_turn(session.client, described))
-    if described.workflow_type != WORKFLOW:
-        raise Failure(not_a_run(run_id, described.workflow_type))
-    return get_run(session.client, run_id)
-
-
-async def _how_long_runs_are_kept(session: Session) -> str:
-    from temporalio.service import RPCError
-
-    from ..client.embedded.server import VARIABLE, days_kept
-
-    try:
-        days = await days_kept(session.client)
-    except RPCError:
-        return "Runs that ended long ago are removed."
-    setting = f" ({VARIABLE})" if session.embedded else ""
-    return f"Runs are removed {counted(days, 'day')} after their end{setting}."
+        return CommandMemo.read(await run.memo())
+    except Exception:
+        # Whatever a converter raises: what is said of the run is only less helpful then.
+        return CommandMemo()

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from ..client.connection import Registration, set_up_namespace, type_name
+from ..client.embedded.server import LocalServer
+from ..protocol.search_attributes import ALL
+from ..worker_limits import OPEN
 from . import run_options as options
 from .command import execute
 from .console import answer, say
@@ -13,11 +16,8 @@ from .encryption import codec_for_ui
 from .problems import FAILED
 from .run_options import chosen
 from .server_connection import Session, open_session
+from .worker import named_code, supervise, worker_arguments
 from .worker_inside import DEFAULT_QUEUE
-
-if TYPE_CHECKING:
-    from ..client.connection import Registration
-    from ..client.embedded.server import LocalServer
 
 
 def server(port: options.Port = None, ui_port: options.UiPort = None, as_json: options.AsJson = False) -> None:
@@ -29,8 +29,6 @@ def server(port: options.Port = None, ui_port: options.UiPort = None, as_json: o
 
 
 async def _serve(port: int | None, ui_port: int | None, as_json: bool) -> None:
-    from ..client.embedded.server import LocalServer
-
     async with LocalServer(port=port, ui_port=ui_port) as running:
         say_where(running, as_json=as_json)
         async with codec_for_ui(running):
@@ -67,8 +65,6 @@ def dev(
 
     The server is the embedded one. The worker restarts when a file in a watched folder changes.
     """
-    from .worker import named_code, worker_arguments
-
     named = named_code(tools, guardrails, compactor, credentials)
     metrics = chosen(metrics_port, metrics_address)
     command = worker_arguments(named, task_queue, prompt_root, grace=5.0, metrics=metrics, mock=mock)
@@ -78,10 +74,6 @@ def dev(
 async def _develop(
     command: list[str], folders: list[Path], port: int | None, ui_port: int | None, as_json: bool
 ) -> None:
-    from ..client.embedded.server import LocalServer
-    from ..worker_limits import OPEN
-    from .worker import supervise
-
     async with LocalServer(port=port, ui_port=ui_port) as server:
         say_where(server, as_json=as_json)
         async with codec_for_ui(server):
@@ -99,8 +91,6 @@ def setup(as_json: options.AsJson = False) -> None:
 
 
 async def _set_up(as_json: bool) -> int:
-    from ..client.connection import set_up_namespace
-
     async with open_session() as session:
         found = await set_up_namespace(session.client)
         _tell(session, found, as_json)
@@ -108,9 +98,6 @@ async def _set_up(as_json: bool) -> int:
 
 
 def _tell(session: Session, found: Registration, as_json: bool) -> None:
-    from ..client.connection import type_name
-    from ..protocol.search_attributes import ALL
-
     namespace = session.client.namespace
     expected = {key.name: type_name(int(key.indexed_value_type)) for key in ALL}
     wrong = [{"name": name, "type": type, "expected": expected[name]} for name, type in found.mismatched.items()]

@@ -4,11 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
+from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
+from temporalio.service import RPCError, RPCStatusCode
 
+from ..client import RunHandle
+from ..client.connection import server_time
+from ..client.fork import fork_origin, forks_of
+from ..client.reading.survey import IterationSurvey, Survey, survey
 from ..commands import decision_command, denial_command
+from ..history.chain import Chain
+from ..history.link import read_input
+from ..messages import Message
+from ..payloads.encryption import EncryptionError
+from ..payloads.failures import text_of
+from ..protocol.outcome import RunStatus
+from ..protocol.search_attributes import DIRECT, ORIGIN
 from ..text import counted, format_usd, one_line, visible
 from . import run_options as options
 from .ask_person import times
@@ -23,15 +36,8 @@ from .console import (
     waiting_shown,
 )
 from .ls import tell_encrypted
-from .server_connection import Session, open_run
-
-if TYPE_CHECKING:
-    from temporalio.client import WorkflowExecutionDescription
-
-    from ..client import RunHandle
-    from ..client.reading.survey import IterationSurvey, Survey
-    from ..history.chain import Chain
-    from ..protocol.outcome import RunStatus
+from .recorded_run import open_run
+from .server_connection import Session
 
 _MARKS = {"success": "✓", "open": "…"}
 _WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied"}
@@ -90,8 +96,6 @@ def _time(run: Mapping[str, Any]) -> str:
 
 
 def _relations(run: Mapping[str, Any]) -> Iterator[str]:
-    from ..protocol.search_attributes import DIRECT
-
     if caller := run["called_by"]:
         yield f"called   by run {caller['run']}, tool call {visible(caller['call_id'])}"
     if fork := run["fork_of"]:
@@ -192,8 +196,6 @@ def _by_iteration(told: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
 
 
 def _paragraph(told: Mapping[str, Any]) -> str:
-    from ..messages import Message
-
     message = Message.model_validate(told["message"])
     gone = f", trimmed before iteration {told['gone']}" if told["gone"] is not None else ""
     summary = ", in the place of trimmed messages" if told["is_summary"] else ""
@@ -211,10 +213,6 @@ async def failure_of(chain: Chain, described: WorkflowExecutionDescription | Non
 
     Raises `RPCError` when there is no such run, and `EncryptionError`.
     """
-    from temporalio.client import WorkflowExecutionStatus
-
-    from ..payloads.failures import text_of
-
     described = described or await chain.describe()
     if described.status is not WorkflowExecutionStatus.FAILED:
         return {}
@@ -238,8 +236,6 @@ def show(
 
 
 async def _show(run_id: str, messages: bool, as_json: bool) -> None:
-    from ..payloads.encryption import EncryptionError
-
     async with open_run(run_id) as (session, handle):
         run_id = handle.id
         try:
@@ -260,10 +256,6 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
 
     Raises `RPCError` when there is no such run.
     """
-    from ..client.connection import server_time
-    from ..client.reading.survey import survey
-    from ..history.chain import Chain
-
     chain = Chain(session.client, handle.id)
     described = await chain.describe()
     status = await handle.status()
@@ -291,10 +283,6 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
 
 
 async def _what_it_is(chain: Chain, described: WorkflowExecutionDescription) -> dict[str, Any]:
-    from ..client.fork import fork_origin
-    from ..history.link import read_input
-    from ..protocol.search_attributes import ORIGIN
-
     input = await read_input(chain.client, chain.workflow_id, described.run_id)
     forked, lineage, model = await fork_origin(described), input.lineage, input.agent.model
     return {
@@ -310,10 +298,6 @@ async def _what_it_is(chain: Chain, described: WorkflowExecutionDescription) -> 
 
 
 async def _forks(chain: Chain) -> list[str]:
-    from temporalio.service import RPCError, RPCStatusCode
-
-    from ..client.fork import forks_of
-
     try:
         return [fork async for fork in forks_of(chain.client, chain.workflow_id)]
     except RPCError as error:

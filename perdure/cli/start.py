@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from ..agents import Agent
+from ..client import RunHandle
+from ..client.connection import environment_names_a_server
+from ..client.starting import StartOptions, start_arguments
 from ..commands import shell_word
+from ..errors import RunError
+from ..messages import Message
+from ..options import RunOptions
 from .agent_file import load_checked, read_inputs
 from .consent import require_consent
 from .problems import Failure, UsageProblem
+from .recorded_run import RecordedRun, read_recorded
 from .run_options import run_options
-from .server_connection import Session
-from .user_code import CommandMemo, RecordedRun, UserCode, command_memo, load_user_code, read_recorded
-
-if TYPE_CHECKING:
-    from ..agents import Agent
-    from ..client import RunHandle
-    from ..client.starting import StartOptions
-    from ..messages import Message
-    from ..options import RunOptions
+from .server_connection import CommandMemo, Session
+from .user_code import UserCode, command_memo, load_code, load_user_code
 
 
 @dataclass(frozen=True)
@@ -92,8 +93,6 @@ class RunRequest:
 
 def served_as(tenant: str | None, weight: float | None, priority: int | None) -> StartOptions:
     """For whom a run is, and how urgent. Raises `UsageProblem`."""
-    from ..client.starting import start_arguments
-
     start: StartOptions = {"tenant": tenant, "tenant_weight": weight, "priority": priority}
     try:
         start_arguments(start)
@@ -117,8 +116,6 @@ def begin_with_file(request: RunRequest) -> Beginning:
 
 
 def _load(request: RunRequest, code: UserCode) -> Agent:
-    from ..client.connection import environment_names_a_server
-
     has_model = not (request.sources.scripted or request.sources.mock)
     elsewhere = not code and has_model and (request.detach or environment_names_a_server())
     return load_checked(
@@ -132,8 +129,6 @@ async def begin_after(session: Session, handle: RunHandle, request: RunRequest) 
     Agent, options and code are those of that run, unless the command names others. Raises `Failure` while the run is
     under way, and `UsageProblem`.
     """
-    from ..messages import Message
-
     sources = request.sources
     recorded = await read_recorded(session.client, handle.id)
     if not recorded.has_ended:
@@ -143,7 +138,7 @@ async def begin_after(session: Session, handle: RunHandle, request: RunRequest) 
         )
     memo = memo_for(recorded, sources)
     await consent_to(session, request, recorded, recorded.input.agent, memo)
-    code = sources.load() if sources else memo.load()
+    code = sources.load() if sources else load_code(memo)
     return Beginning(
         agent=recorded.input.agent,
         inputs=recorded.input.inputs,
@@ -180,8 +175,6 @@ def memo_for(recorded: RecordedRun, sources: CodeSources) -> CommandMemo:
 
 async def _said(handle: RunHandle) -> list[Message]:
     """The conversation at the run's end, however it ended."""
-    from ..errors import RunError
-
     try:
         return (await handle.result()).messages
     except RunError as error:

@@ -5,18 +5,28 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
+from ..activities.limited import refusals, remedy
+from ..agents import DEFAULT_PROVIDER, Agent
 from ..arguments import Place
+from ..declared_tools import RICH_KINDS, Tool
 from ..errors import ConfigurationError, LoadError
+from ..prompty.check.check import FurtherCheck, check
 from ..prompty.check.findings import Finding, warning
 from ..prompty.references import FromEnvironment, is_unset
 from ..prompty.shorthands import map_strings, maps_in
+from ..providers.registry import media_problem, model_problem
+from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean
-
-if TYPE_CHECKING:
-    from ..prompty.check.check import FurtherCheck
-    from ..tools.kind import ToolKind
+from ..tools.declaration import contradiction
+from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
+from ..tools.openapi.document import SpecificationError
+from ..tools.openapi.sources import is_url, mistakes_in_file
+from ..tools.remote.settings import remote_problems
+from ..worker_limits import WorkerLimits
 
 
 def further_checks(
@@ -39,9 +49,6 @@ def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck
 
 def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     """The check, for `prompty.check`, that warns of what workers refuse where their owners do not say otherwise."""
-    from ..activities.limited import refusals, remedy
-    from ..worker_limits import WorkerLimits
-
     written = map_strings(asset, lambda place, text: text.reference if isinstance(text, FromEnvironment) else text)
     found = refusals(written, limits := WorkerLimits.from_environment())
     for place, refused in found:
@@ -51,9 +58,6 @@ def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
 
 
 def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
-    from ..declared_tools import RICH_KINDS
-    from ..providers.registry import media_problem, model_problem
-
     model = asset.get("model")
     fields = model if isinstance(model, Mapping) else {}
     others = [*maps_in(fields.get("fallback"), ("model", "fallback"))]
@@ -70,8 +74,6 @@ def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
 
 def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:
     """The provider and its API; None where they are not known here."""
-    from ..agents import DEFAULT_PROVIDER
-
     provider, api_type = fields.get("provider") or DEFAULT_PROVIDER, fields.get("apiType", "chat")
     if not isinstance(provider, str) or not isinstance(api_type, str) or is_unset(provider) or is_unset(api_type):
         return None
@@ -79,8 +81,6 @@ def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:
 
 
 def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str], elsewhere: bool) -> Iterator[Finding]:
-    from ..tools.kind import Kinds, ToolKind, get_tool
-
     kinds = Kinds()
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         name, kind = tool.get("name"), tool.get("kind", "function")
@@ -103,10 +103,6 @@ def _problems_of(
     kind: ToolKind, fields: Mapping[str, Any], place: Place, folder: Path, *, elsewhere: bool
 ) -> Iterator[Finding]:
     """What the kind says of the declaration; nothing of one that another check finds wrong."""
-    from pydantic import TypeAdapter, ValidationError
-
-    from ..declared_tools import Tool
-
     try:
         tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
     except ValidationError:
@@ -119,11 +115,6 @@ def _problems_of(
 def _declarations(
     asset: Mapping[str, Any], folder: Path, *, functions: Mapping[str, Callable[..., Any]]
 ) -> Iterator[Finding]:
-    from pydantic import TypeAdapter, ValidationError
-
-    from ..declared_tools import Tool
-    from ..tools.declaration import contradiction
-
     for place, fields in maps_in(asset.get("tools"), ("tools",)):
         try:
             tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
@@ -141,8 +132,6 @@ def _declarations(
 
 def _no_handler(place: Place, name: str, kind: str) -> Finding:
     """A warning, for another process may have the kind; an error where it looks like a misspelt one."""
-    from ..tools.kind import BUILT_IN
-
     known = ("function", *BUILT_IN)
     hint = did_you_mean(kind.lower(), known)
     text = (
@@ -185,10 +174,6 @@ def _called(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
 
 
 def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
-    from ..agents import Agent
-    from ..settings.delegates import REMOTE, with_delegates
-    from ..tools.remote.settings import remote_problems
-
     metadata, place = asset.get("metadata"), ("metadata", "perdure", "agents")
     try:
         agent = with_delegates(Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None))
@@ -217,8 +202,6 @@ def _missing(path: str, folder: Path) -> str | None:
 
 def _within(place: Place, file: Path, around: frozenset[Path], root: Path) -> Iterator[Finding]:
     """The errors of a sub-agent's own file."""
-    from ..prompty.check.check import check
-
     deeper = partial(_sub_agents, elsewhere=False, around=around | {file}, root=root)
     for problem in check(file, also=[_model, deeper]):
         if problem.severity == "error":
@@ -231,9 +214,6 @@ MAX_PROBLEMS = 5
 
 def specification_findings(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     """A warning for each mistake, for `prompty.check`: a tool often works all the same."""
-    from ..tools.openapi.document import SpecificationError
-    from ..tools.openapi.sources import is_url, mistakes_in_file
-
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("specification")
         if tool.get("kind") != "openapi" or not isinstance(path, str) or not path or is_url(path):

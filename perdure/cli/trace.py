@@ -9,21 +9,25 @@ import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from opentelemetry.sdk.trace import ReadableSpan
 from typer.core import TyperCommand
 
 from ..private_files import make_private_folder, write_private
 from ..text import counted
+from ..trace.content import captures_content
+from ..trace.environment import DeliveryError, send
+from ..trace.html import to_html
+from ..trace.otlp import to_otlp_json, write_tracy
+from ..trace.text import lines
 from . import run_options as options
 from .command import execute, use_command_class
 from .console import answer, say, waiting_shown
 from .problems import Failure, UsageProblem
-from .server_connection import open_run
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
+from .recorded_run import open_run
+from .trace_tree import print_tree
 
 BY_ENVIRONMENT = "-"
 """What stands after `--send` where no endpoint does."""
@@ -89,8 +93,6 @@ def trace(
 
 
 async def _trace(run_id: str, outputs: Outputs, *, content: bool, children: bool) -> None:
-    from ..trace.content import captures_content
-
     async with open_run(run_id) as (_, handle):
         run_id = handle.id
         with waiting_shown():
@@ -110,19 +112,13 @@ async def _trace(run_id: str, outputs: Outputs, *, content: bool, children: bool
 
 def _print_tree(spans: Sequence[ReadableSpan]) -> None:
     if sys.stdout.isatty():
-        from .trace_tree import print_tree
-
         print_tree(spans)
         return
-    from ..trace.text import lines
-
     for line in lines(spans):
         answer(line)
 
 
 def _print_json(spans: Sequence[ReadableSpan]) -> None:
-    from ..trace.otlp import to_otlp_json
-
     answer(to_otlp_json(spans))
 
 
@@ -135,23 +131,17 @@ def _write(path: Path, spans: Sequence[ReadableSpan], write: Callable[[Path], Pa
 
 
 def _write_page(path: Path, spans: Sequence[ReadableSpan], run_id: str) -> Path:
-    from ..trace.html import to_html
-
     write_private(path, to_html(spans, run_id))
     return path
 
 
 def _write_tracy(path: Path, spans: Sequence[ReadableSpan], *, is_folder: bool) -> Path:
-    from ..trace.otlp import write_tracy
-
     if is_folder:
         make_private_folder(path)
     return write_tracy(spans, path)
 
 
 async def _send(spans: Sequence[ReadableSpan], endpoint: str | None) -> None:
-    from ..trace.environment import DeliveryError, send
-
     try:
         url = await asyncio.to_thread(send, spans, endpoint)
     except DeliveryError as error:

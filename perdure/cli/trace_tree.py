@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
+from opentelemetry.sdk.trace import ReadableSpan
 from rich.text import Text
 
 from ..trace.text import Row, column_widths, rows
 from .terminal import VisibleConsole
-
-if TYPE_CHECKING:
-    from opentelemetry.sdk.trace import ReadableSpan
 
 _STYLES = {"agent": "bold", "model": "cyan", "tool": "", "wait": "yellow", "retry": "magenta", "other": "dim"}
 

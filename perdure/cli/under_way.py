@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from rich.cells import cell_len, chop_cells
 from rich.console import Console
 from rich.text import Text
 
+from ..events import RunEvent
 from ..text import one_line, visible
 from .console import describe_progress, describe_seconds, describe_step
-
-if TYPE_CHECKING:
-    from ..events import RunEvent
 
 Key: TypeAlias = tuple[str | None, int, str | None]
 """The run, the iteration and the id of a tool call; without one, the call of the model."""

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from ..declared_tools import ToolPolicy
+from ..prompty.check.check import Problem, check
+from ..prompty.prepare import prepare
+from ..providers.registry import to_request
+from ..tool_calls import ToolSpec
+from ..tools.declaration import completed
+from ..tools.dispatch import ToolBox
+from ..tools.inventory import with_policy
+from ..tools.kind import Asking
 from . import run_options as options
+from .agent_file import load_agent, read_inputs, require_file, tell
 from .console import answer, say
 from .problems import FAILED
-
-if TYPE_CHECKING:
-    from ..prompty.check.check import Problem
+from .surroundings import beyond_limits, declarations_by, further_checks, specification_findings
+from .user_code import load_user_code
 
 
 def validate(
@@ -33,11 +43,6 @@ def validate(
     With --tools, the declared tools are compared with their functions too. Exit code 1 when there is an error; with
     --strict, a warning is one, too.
     """
-    from ..prompty.check.check import check
-    from .agent_file import require_file
-    from .surroundings import beyond_limits, declarations_by, further_checks, specification_findings
-    from .user_code import load_user_code
-
     require_file(agent_file)
     functions = load_user_code(tools or ()).tools
     compared = [declarations_by(functions)] if tools else []
@@ -61,11 +66,6 @@ def _request(
     agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
 ) -> dict[str, Any]:
     """The keyword arguments of a run's first model call, as the provider's SDK gets them."""
-    from ..prompty.prepare import prepare
-    from ..providers.registry import to_request
-    from ..tools.declaration import completed
-    from .agent_file import load_agent, read_inputs
-
     agent = load_agent(agent_file)
     found = [completed(tool, functions[tool.name]) if tool.name in functions else tool for tool in agent.tools or ()]
     agent = agent.model_copy(update={"tools": found or None})
@@ -76,15 +76,6 @@ def _specs(
     agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
 ) -> list[dict[str, Any]]:
     """How calls of each tool are executed, as far as file, function and kind say: others are not asked."""
-    import asyncio
-
-    from ..declared_tools import ToolPolicy
-    from ..tool_calls import ToolSpec
-    from ..tools.dispatch import ToolBox
-    from ..tools.inventory import with_policy
-    from ..tools.kind import Asking
-    from .agent_file import load_agent, read_inputs
-
     agent = load_agent(agent_file)
     asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
     found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))
@@ -103,8 +94,6 @@ def _specs(
 def _print(
     agent_file: Path, problems: list[Problem], request: dict[str, Any] | None, specs: list[dict[str, Any]]
 ) -> None:
-    from .agent_file import tell
-
     tell(agent_file, problems)
     if not problems:
         say(f"{agent_file}: no problems found", "good")

@@ -6,13 +6,14 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
 from ..commands import decision_command, denial_command
+from ..events import RunEvent
 from ..text import counted, format_usd, one_line, visible
 from .console import (
     describe_decision,
@@ -25,9 +26,6 @@ from .console import (
 )
 from .terminal import VisibleConsole
 from .under_way import Doing, FlowingText, UnderWay, indent, key_of
-
-if TYPE_CHECKING:
-    from ..events import RunEvent
 
 
 class Line(NamedTuple):

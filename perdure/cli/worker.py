@@ -10,22 +10,25 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
+from temporalio.worker import Worker
 
+from ..client.connection import register_search_attributes
+from ..errors import ConfigurationError
+from ..providers.rates import parsed_rates, shown_rate
+from ..trace.environment import exporting
+from ..worker import create_worker, tune_process
+from ..worker_limits import WorkerLimits
 from . import run_options as options
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
 from .run_options import chosen
-from .user_code import UserCode, say_mocks
+from .server_connection import open_session
+from .user_code import UserCode, load_user_code, say_mocks
 from .worker_inside import DEFAULT_QUEUE
-
-if TYPE_CHECKING:
-    from temporalio.worker import Worker
-
-    from ..worker_limits import WorkerLimits
 
 SECONDS = 2.0
 """The time between two touches."""
@@ -97,11 +100,7 @@ def worker(
     It polls the task queue and executes its runs. When it ends, running tools get --grace seconds to finish. Agents may
     use what the --allow options say (or PERDURE_ALLOW_COMMANDS, …_ENV, …_HOSTS, …_KINDS): perdure docs worker-limits.
     """
-    from ..worker_limits import WorkerLimits
-
     pass
-    from .user_code import load_user_code
-
     rates = _rates(rate or ())
     allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
     limits = WorkerLimits.from_environment().with_names(allowed)
@@ -131,9 +130,6 @@ def worker(
 
 def _rates(texts: Sequence[str]) -> dict[str, float]:
     """Calls per second by name. Raises `UsageProblem`."""
-    from ..errors import ConfigurationError
-    from ..providers.rates import parsed_rates
-
     try:
         return parsed_rates(texts)
     except ConfigurationError as error:
@@ -153,11 +149,6 @@ async def _work(
     end: Callable[[], Awaitable[object]],
     as_json: bool,
 ) -> None:
-    from ..client.connection import register_search_attributes
-    from ..trace.environment import exporting
-    from ..worker import create_worker, tune_process
-    from .server_connection import open_session
-
     tune_process()
     async with open_session() as session:
         await register_search_attributes(session.client)
@@ -188,8 +179,6 @@ async def _work(
 
 
 def _shown(rates: dict[str, float]) -> str:
-    from ..providers.rates import shown_rate
-
     each = ", ".join(f"{name} {shown_rate(rate)}" for name, rate in rates.items())
     return f", model calls: {each}" if rates else ""
 

@@ -6,15 +6,17 @@ import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
-from typing import TYPE_CHECKING
 
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.service import RPCError
+
+from ..client.connection import PATIENCE_SECONDS, has_waited
+from ..client.reading.watch import is_away
 from ..commands import command_line, shell_word
+from ..worker_limits import OPEN
 from .console import say
-from .server_connection import Session
-from .user_code import CommandMemo, UserCode, read_memo
-
-if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowExecutionDescription
+from .server_connection import CommandMemo, Session, read_memo
+from .user_code import UserCode
 
 DEFAULT_QUEUE = "perdure"
 _UNBEGUN = 2
@@ -26,9 +28,9 @@ async def worker_inside(
     session: Session, *, task_queue: str, code: UserCode, mock: bool = False
 ) -> AsyncIterator[None]:
     """Run a worker in this process, with a connection of its own, while the block runs."""
+    # Most commands that may run a worker don't, and it takes long to import.
     from ..trace.environment import exporting
     from ..worker import create_worker
-    from ..worker_limits import OPEN
 
     client = await session.connect_again()
     async with (
@@ -61,8 +63,6 @@ async def mention_missing_worker(
     One that `helps` becomes that worker, on the embedded server, for a run that none has begun with: one that was
     begun may need tools that this process does not have.
     """
-    from ..client.connection import PATIENCE_SECONDS, has_waited
-
     said = False
     while True:
         await asyncio.sleep(PATIENCE_SECONDS)
@@ -83,10 +83,6 @@ async def mention_missing_worker(
 
 async def _described(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
     """The run; None while the server does not answer."""
-    from temporalio.service import RPCError
-
-    from ..client.reading.watch import is_away
-
     try:
         return await client.get_workflow_handle(run_id).describe()
     except RPCError as error:

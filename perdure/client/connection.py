@@ -31,7 +31,7 @@ from temporalio.service import GrpcCompression, RPCError, RPCStatusCode
 from ..errors import ConfigurationError
 from ..payloads.converter import converter_from_environment
 from ..protocol import search_attributes
-from ..protocol.run import PERMIT
+from ..protocol.names import PERMIT
 from .embedded.state import use_running
 
 DEFAULT_ADDRESS = "localhost:7233"

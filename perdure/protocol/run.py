@@ -220,10 +220,6 @@ class RunInput(Exchanged):
         return Conversation.recorded(messages, version=start.version, digest=start.digest)
 
 
-PERMIT = "perdure.permit"
-"""The activity that does nothing: Temporal limits how many of them a second it gives out on a rate queue."""
-IS_POLLED = "perdure.is_polled"
-
 PacedCall = str
 """Which call of a run takes a permit: that of a model (`paced_model`), or `compactor`, of an agent that compacts."""
 

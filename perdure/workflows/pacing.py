@@ -16,7 +16,8 @@ from temporalio.workflow import ActivityHandle
 from ..loop.effects import Cancelled
 from ..loop.limits import time_is_over
 from ..options import RunOptions
-from ..protocol.run import IS_POLLED, PERMIT, PacedCall, QueueInput, paced_model, rate_of
+from ..protocol.names import IS_POLLED, PERMIT
+from ..protocol.run import PacedCall, QueueInput, paced_model, rate_of
 from .inbox import Inbox
 from .policies import COMPACTION_RETRIES, LOST_WORKER_RETRIES, MARGIN, MOMENTARY_RETRIES, PACED_RETRIES
 from .tool_runs import give_up

@@ -9,9 +9,9 @@ from datetime import timedelta
 import pytest
 from temporalio.client import Client
 
-from perdure.activities.inventory import somebody_polls
+from perdure.activities.pollers import somebody_polls
 from perdure.cli.ls import row_of
-from perdure.cli.user_code import CommandMemo
+from perdure.cli.server_connection import CommandMemo
 from perdure.client.connection import server_time
 from perdure.protocol.names import WORKFLOW
 

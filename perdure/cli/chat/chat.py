@@ -17,6 +17,7 @@ from ..start import CodeSources, served_as
 from ..user_code import require_mocks
 from .open import ChatRequest, IsClosed, opened
 from .pipe import given, lines_of_stdin, say_all
+from .talk import talk
 
 
 @use_command_class(CommandWithRunOptions)
@@ -95,8 +96,6 @@ async def _chat(request: ChatRequest, messages: list[str], *, close: bool, as_js
 async def _held(request: ChatRequest, messages: list[str], *, close: bool, as_json: bool) -> int:
     async with opened(request) as found:
         if request.on_terminal:
-            from .talk import talk
-
             return await talk(found, on_stdout=not sys.stdout.isatty())
         said = given(messages) if messages or close else lines_of_stdin()
         code = await say_all(found, said, quiet=request.quiet, as_json=as_json)

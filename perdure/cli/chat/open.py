@@ -7,23 +7,29 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.service import RPCError, RPCStatusCode
+
+from ...agents import Agent
+from ...client import Session as Conversation
+from ...client import session
+from ...client.connection import environment_names_a_server
+from ...client.starting import StartOptions, readable_id
 from ...commands import command_line, shell_word
+from ...history.events import decode
+from ...history.link import read_start
+from ...protocol.names import SESSION_WORKFLOW
+from ...protocol.session import SessionInput
 from ..agent_file import load_checked, read_given, script_at, scripted_agent
 from ..consent import require_consent
-from ..ls_sessions import FoundSession, find_session
 from ..problems import Failure, UsageProblem
 from ..run_options import run_options
-from ..server_connection import Session, open_session
+from ..server_connection import CommandMemo, Session, open_session, read_memo
 from ..start import CodeSources, hooks_of
-from ..user_code import CommandMemo, UserCode, command_memo, say_mocks
+from ..user_code import UserCode, command_memo, load_code, say_mocks
 from ..worker_inside import DEFAULT_QUEUE, worker_inside
-
-if TYPE_CHECKING:
-    from ...agents import Agent
-    from ...client import Session as Conversation
-    from ...client.starting import StartOptions
 
 
 class IsClosed(Exception):
@@ -82,8 +88,6 @@ def chat_command(session: str) -> str:
 @asynccontextmanager
 async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
     """Within it, the session can be talked to. Raises as `load_checked` does, `UsageProblem`, `Failure`, `IsClosed`."""
-    from ...client import session
-
     new = _Given.by(request) if request.agent else None
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(open_session())
@@ -133,8 +137,6 @@ class _Given:
     @classmethod
     def by(cls, request: ChatRequest) -> _Given:
         """Read and checked before a server starts."""
-        from ...client.connection import environment_names_a_server
-
         assert request.agent
         code, script = request.sources.load(), request.sources.scripted
         elsewhere = not (code or script or request.sources.mock) and environment_names_a_server()
@@ -177,15 +179,13 @@ def _recorded_code(memo: CommandMemo) -> UserCode:
     """The code that the session was begun with, if it was by a command. Raises `UsageProblem`."""
     if not memo.has_code:
         return UserCode()
-    code = memo.load()
+    code = load_code(memo)
     if memo.folder:
         os.chdir(memo.folder)  # Tools find their files where the session was begun.
     return code
 
 
 def _readable_id(new: _Given | None) -> str:
-    from ...client.starting import readable_id
-
     assert new
     return readable_id(new.agent.name or new.file.stem)
 
@@ -218,3 +218,47 @@ def _scripted(
             stack.enter_context(script_at(found.endpoint, memo.scripted))
         return None
     return stack.enter_context(scripted_agent(new.agent, memo.scripted)) if new else None
+
+
+@dataclass(frozen=True)
+class FoundSession:
+    """A session as the server has it, open or closed."""
+
+    description: WorkflowExecutionDescription
+    memo: CommandMemo
+    agent: Agent
+    """The one that it has begun with."""
+
+    @property
+    def task_queue(self) -> str:
+        """The queue whose workers execute it and its runs."""
+        return self.description.task_queue
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether it is closed."""
+        return self.description.close_time is not None
+
+    @property
+    def endpoint(self) -> str:
+        """Where its agent expects the model; "" for the provider's own."""
+        connection = self.agent.model.connection if self.agent.model else None
+        return (connection and connection.endpoint) or ""
+
+
+async def find_session(server: Session, id: str) -> FoundSession | None:
+    """The latest session of that id; None when there is none. Raises `Failure` for the id of something else."""
+    try:
+        found = await server.client.get_workflow_handle(id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        return None
+    if found.workflow_type != SESSION_WORKFLOW:
+        raise Failure(f"{id!r} is the id of a run, expected that of a session: `perdure ls --sessions` lists them")
+    return FoundSession(found, await read_memo(found), await _agent(server.client, id, found.run_id))
+
+
+async def _agent(client: Client, id: str, link: str) -> Agent:
+    started = await read_start(client, id, link)
+    return (await decode(client, started.input.payloads, SessionInput)).setup.agent

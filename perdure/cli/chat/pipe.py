@@ -8,16 +8,13 @@ import sys
 import threading
 import uuid
 from collections.abc import AsyncIterator, Sequence
-from typing import TYPE_CHECKING
 
+from ...client import RunHandle, SessionError
 from ..ask_person import Detached, this_user
 from ..console import say
 from ..follow import follow
 from ..problems import DONE, INTERRUPTED, UsageProblem
-
-if TYPE_CHECKING:
-    from ...client import RunHandle
-    from .open import Opened
+from .open import Opened
 
 _ALL_OF_STDIN = "-"
 
@@ -42,8 +39,6 @@ async def say_all(opened: Opened, messages: AsyncIterator[str], *, quiet: bool, 
 
 async def _sent(opened: Opened, text: str) -> RunHandle:
     """Send it, again and again while no worker takes it: it counts once."""
-    from ...client import SessionError
-
     id = uuid.uuid4().hex
     while True:
         try:

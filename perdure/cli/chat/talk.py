@@ -6,42 +6,37 @@ import asyncio
 import re
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rich.text import Text
+from temporalio.client import Client, WorkflowExecutionDescription
 
+from ...client import Session as Conversation
+from ...client.connection import server_time
 from ...commands import command_line
 from ...errors import SessionError
+from ...messages import Message
+from ...protocol.run import RunInput
+from ...protocol.search_attributes import COST
+from ...protocol.session import WhileBusy
 from ...text import counted, did_you_mean, format_usd, one_line
 from ..ask_person import local_time, this_user
+from ..completion import word_of
 from ..console import describe_seconds, in_columns, keep_stdout_for_answers, say, waiting_shown
 from ..problems import DONE, explain
+from .open import Opened
 from .screen import Screen, open_screen, write
 from .turns import Following, last_part, opening, whole
-
-if TYPE_CHECKING:
-    from temporalio.client import Client, WorkflowExecutionDescription
-
-    from ...client import Session as Conversation
-    from ...messages import Message
-    from ...protocol.run import RunInput
-    from ...protocol.session import WhileBusy
-    from .open import Opened
 
 
 async def runs_table(client: Client, conversation: Conversation) -> list[str]:
     """The runs as aligned lines, oldest first. Raises `RPCError`, and `RunNotFound` when there is no such session."""
-    from ...client.connection import server_time
-
     ids = [run.id for run in await conversation.runs()]
     now = await server_time(client)
     return in_columns([_cells(await client.get_workflow_handle(id).describe(), now) for id in ids])
 
 
 def _cells(run: WorkflowExecutionDescription, now: float) -> list[str]:
-    from ...protocol.search_attributes import COST
-    from ..completion import word_of
-
     seconds = (run.close_time.timestamp() if run.close_time else now) - run.start_time.timestamp()
     cost = format_usd(run.typed_search_attributes.get(COST)) if run.close_time else ""
     return [run.id, word_of(run.status), local_time(run.start_time.timestamp()), describe_seconds(seconds), cost]

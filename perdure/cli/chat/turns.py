@@ -6,34 +6,34 @@ import asyncio
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from rich.text import Text
+from temporalio.service import RPCError
 
+from ...client import RunHandle
+from ...client import Session as Conversation
+from ...client.reading.watch import RETRY_SECONDS, is_away
+from ...client.sessions.reading import Turn, turns
 from ...commands import command_line
 from ...conversation import Append
 from ...errors import RunError
+from ...events import RunEvent
+from ...history.link import read_input
+from ...messages import Message
+from ...protocol.outcome import RunResult
+from ...protocol.run import RunInput
 from ...text import counted, one_line, visible
 from ..ask_person import Detached, Menu
 from ..console import answer, describe_spending, say, short_call, to_json
 from ..follow import alongside, shown_to_the_end
 from ..problems import explain
-from ..server_connection import run_under_way
+from ..server_connection import Session, run_under_way
 from ..terminal import Terminal
 from ..under_way import FlowingText
 from ..view import WRITERS, Line, View, Writers, Written
 from ..worker_inside import mention_missing_worker
 from .screen import Screen
-
-if TYPE_CHECKING:
-    from ...client import RunHandle
-    from ...client import Session as Conversation
-    from ...client.sessions.reading import Turn
-    from ...events import RunEvent
-    from ...messages import Message
-    from ...protocol.outcome import RunResult
-    from ...protocol.run import RunInput
-    from ..server_connection import Session
 
 _EXCHANGES = 2
 """How many of what a person has said are shown, with what followed."""
@@ -227,10 +227,6 @@ class Following:
 
     async def follow(self, screen: Screen) -> None:
         """Show one turn after the other until the person leaves, whether or not the server answers all the while."""
-        from temporalio.service import RPCError
-
-        from ...client.reading.watch import RETRY_SECONDS, is_away
-
         self._screen = screen
         while not self.left.is_set():
             await self._begun.wait()
@@ -256,21 +252,15 @@ class Following:
             screen.write(f"    Session {self._conversation.id} is closed. The next message begins a new one.", "dim")
 
     async def _turns(self, *, wait: bool) -> AsyncIterator[Turn]:
-        from ...client.sessions.reading import turns
-
         client, id = self._server.client, self._conversation.id
         link = (await client.get_workflow_handle(id).describe()).run_id
         async for turn in turns(client, id, link, wait=wait):
             yield turn
 
     async def _input(self, turn: Turn) -> RunInput:
-        from ...history.link import read_input
-
         return await read_input(self._server.client, turn.run_id, turn.first_run_id)
 
     async def _show(self, turn: Turn, screen: Screen) -> None:
-        from ...client import RunHandle
-
         handle = RunHandle(self._server.client, turn.run_id, origin=turn.first_run_id)
         input = await self._input(turn)
         for message in opening(input):

@@ -6,7 +6,7 @@ from typing import Any
 
 from temporalio.client import WorkflowExecutionDescription, WorkflowExecutionStatus
 
-from ...activities.inventory import somebody_polls
+from ...activities.pollers import somebody_polls
 from ...history.chain import Chain, ending_of
 from ...history.link import read_link
 from ...protocol.names import STATUS

@@ -1,0 +1,91 @@
+"""Finds a run on the server, and reads what is recorded of it."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from temporalio.client import Client, WorkflowExecutionDescription
+from temporalio.service import RPCError, RPCStatusCode
+
+from ..client import RunHandle, get_run
+from ..client import session as conversation_of
+from ..client.embedded.server import VARIABLE, days_kept
+from ..commands import shell_word
+from ..history.link import not_a_run, read_input
+from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
+from ..protocol.run import RunInput
+from ..text import counted
+from .console import say
+from .problems import Failure
+from .server_connection import CommandMemo, Session, open_session, read_memo, run_under_way
+
+
+@asynccontextmanager
+async def open_run(run_id: str) -> AsyncIterator[tuple[Session, RunHandle]]:
+    """The server and the run that `find_run` finds. Raises as that and `open_session` do."""
+    async with open_session() as session:
+        yield session, await find_run(session, run_id)
+
+
+async def find_run(session: Session, run_id: str) -> RunHandle:
+    """The run of that id; for a session's, the run under way or the last one, which is said. Raises `Failure`."""
+    try:
+        described = await session.client.get_workflow_handle(run_id).describe()
+    except RPCError as error:
+        if error.status is not RPCStatusCode.NOT_FOUND:
+            raise
+        raise Failure(
+            f"there is no run {run_id!r} in the namespace {session.client.namespace!r} of {session.place}. "
+            f"Expected an id that `perdure ls` lists. {await _how_long_runs_are_kept(session)}"
+        ) from error
+    if described.workflow_type == SESSION_WORKFLOW:
+        return get_run(session.client, await last_turn(session.client, described))
+    if described.workflow_type != WORKFLOW:
+        raise Failure(not_a_run(run_id, described.workflow_type))
+    return get_run(session.client, run_id)
+
+
+async def _how_long_runs_are_kept(session: Session) -> str:
+    try:
+        days = await days_kept(session.client)
+    except RPCError:
+        return "Runs that ended long ago are removed."
+    setting = f" ({VARIABLE})" if session.embedded else ""
+    return f"Runs are removed {counted(days, 'day')} after their end{setting}."
+
+
+async def last_turn(client: Client, session: WorkflowExecutionDescription) -> str:
+    """The id of the session's run under way, else of its last one; says which. Raises `Failure` before the first."""
+    if under_way := run_under_way(session):
+        say(f"Session {session.id}: the run under way is {under_way}", "faint")
+        return under_way
+    runs = await conversation_of(client, None, session.id).runs()
+    if not runs:
+        raise Failure(f"session {session.id} has no run yet: perdure chat --session {shell_word(session.id)}")
+    say(f"Session {session.id}: no run is under way; the last one is {runs[-1].id}", "faint")
+    return runs[-1].id
+
+
+@dataclass(frozen=True)
+class RecordedRun:
+    """A run as the server has it."""
+
+    description: WorkflowExecutionDescription
+    input: RunInput
+    memo: CommandMemo
+
+    @property
+    def has_ended(self) -> bool:
+        return self.description.close_time is not None
+
+
+async def read_recorded(client: Client, run_id: str) -> RecordedRun:
+    """What is recorded of the run. Raises `RPCError` when there is none of that id."""
+    description = await client.get_workflow_handle(run_id).describe()
+    input = await read_input(client, run_id, description.run_id)
+    memo = CommandMemo.read(await description.memo())
+    if input.session and not memo.has_code:
+        memo = await read_memo(await client.get_workflow_handle(input.session.session).describe())
+    return RecordedRun(description, input, memo)
