@@ -62,10 +62,12 @@ class ReferencedFileNotFoundError(LoadError, FileNotFoundError):
 class RenderError(ValueError):
     """A template can't be rendered, or the rendered text can't be parsed into messages."""
 
-    def __init__(self, message: str, *, line: int | None = None) -> None:
+    def __init__(self, message: str, *, line: int | None = None, missing_input: str | None = None) -> None:
         super().__init__(message)
         self.line = line
         """The line of the template, from 1; None if the error is not about one line."""
+        self.missing_input = missing_input
+        """The name of a required input that has no value, if that is the error."""
 
 
 class UnsupportedMediaError(ValueError):

@@ -22,7 +22,6 @@ from ..history.chain import Chain
 from ..history.link import RecordedLink, read_input, read_link, read_start
 from ..messages import Message
 from ..options import RunOptions
-from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..protocol.inventory import Inventory
 from ..protocol.outcome import ForkOf
@@ -32,6 +31,7 @@ from ..settings.delegates import as_started
 from ..text import valid_text
 from ..workflows.recording import CERTAIN_BYTES, PIECE_BYTES
 from .reading.results import conversation_at_end
+from .run_input import loaded_agent
 from .starting import StartOptions
 
 _PLACES = {"array": [], "thread": [], "object": {}, "integer": 0, "float": 0.0, "boolean": False}
@@ -58,7 +58,7 @@ def with_model(agent: Agent, name: str) -> Agent:
 
 def loaded(agent: Agent | str | PathLike[str]) -> Agent:
     """The agent, with the agents that it may delegate to as tools. Raises what `load` raises."""
-    return as_started(agent if isinstance(agent, Agent) else load(agent, defer_environment=True), os.environ)
+    return as_started(loaded_agent(agent), os.environ)
 
 
 def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:

@@ -27,7 +27,6 @@ from ..guardrails import Compactor, Guardrails
 from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
-from ..prompty.load import load
 from ..providers.prices import PriceSource
 from ..tools.declaration import offering
 from ..tools.handlers import collect_tools
@@ -42,6 +41,7 @@ from .connection import connect, environment_names_a_server
 from .embedded.server import LocalServer
 from .invoke_types import EventCallback, GivenAgent, GivenInputs, InvokeAgent, InvokeAgentAsync, MoreOptions, Tools
 from .persons import Answer, Approve, Persons
+from .run_input import loaded_agent
 from .runs import start_run
 from .tokens import CancellationToken, Steering
 
@@ -266,7 +266,7 @@ def _offering(path_or_agent: GivenAgent, tools: Tools) -> tuple[Agent, Mapping[s
 
     Those that its file does not declare are offered as well (§9.2).
     """
-    agent = path_or_agent if isinstance(path_or_agent, Agent) else load(path_or_agent, defer_environment=True)
+    agent = loaded_agent(path_or_agent)
     functions = {**loaded_from(agent).functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
     return offering(agent, functions), functions
 

@@ -55,7 +55,7 @@ def new_run(
     """The same as a model. Raises like `run_input`."""
     require(agent=agent, inputs=inputs, messages=messages)
     environment = {} if workflow.in_workflow() else os.environ
-    loaded = as_started(agent if isinstance(agent, Agent) else load(agent, defer_environment=True), environment)
+    loaded = as_started(loaded_agent(agent), environment)
     given = {name: valid_json(value) for name, value in with_media_read(loaded, inputs or {}).items()}
     known = redactor(loaded)
     chosen = options_for(loaded, options, environment)
@@ -70,6 +70,11 @@ def new_run(
         options=chosen,
         features=[*needed_by(chosen), *_needed_by_agents([sent, *agents.values()])],
     )
+
+
+def loaded_agent(agent: Agent | str | PathLike[str]) -> Agent:
+    """The agent, as its file is now. Raises what `load` raises."""
+    return agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
 
 
 def _needed_by_agents(agents: Sequence[Agent]) -> list[str]:

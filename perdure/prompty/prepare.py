@@ -31,7 +31,8 @@ def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
         if prop.default is not None:
             complete[prop.name] = copy.deepcopy(prop.default)
         elif prop.required:
-            raise RenderError(f"Missing required input: {prop.name}{_strange_inputs(agent, inputs)}")
+            text = f"Missing required input: {prop.name}{_strange_inputs(agent, inputs)}"
+            raise RenderError(text, missing_input=prop.name)
     return complete
 
 

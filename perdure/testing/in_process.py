@@ -14,6 +14,7 @@ from ..agents import Agent, loaded_from, others_of, with_others
 from ..argument_types import require, require_tools
 from ..client.callers import wait_for_result
 from ..client.output_type import typed_output, with_output_type
+from ..client.run_input import loaded_agent
 from ..conversation import Conversation
 from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData, StatusData
@@ -24,7 +25,6 @@ from ..loop.loop import AgentLoop
 from ..loop.state import LoopState, Outcome
 from ..messages import Message
 from ..options import RunOptions
-from ..prompty.load import load
 from ..prompty.prepare import prepare
 from ..prompty.rich_values import with_media_read
 from ..protocol.activities import CONFIGURATION_ERROR
@@ -91,7 +91,7 @@ class InProcessRun(Generic[T]):
         require(agent=agent, messages=messages, inputs=inputs, guardrails=guardrails, compactor=compactor)
         require(tool_kinds=tool_kinds, resources=resources, approve=approve, answer=answer, on_event=on_event)
         require_tools(tools)
-        given = agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
+        given = loaded_agent(agent)
         loaded = with_delegates(given, os.environ)
         loaded = with_others(loaded, recorded_agents(loaded))
         known = loaded_from(given)

@@ -40,6 +40,7 @@ def test_missing_required_input() -> None:
     with pytest.raises(ValueError, match="^Missing required input: topic$") as caught:
         prepare(agent, {})
     assert isinstance(caught.value, RenderError)
+    assert caught.value.missing_input == "topic"
 
 
 def test_a_misspelt_input_is_named_beside_the_missing_one() -> None:

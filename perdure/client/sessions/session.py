@@ -22,7 +22,6 @@ from ...options import MAX_SECONDS, RunOptions
 from ...payloads.converter import with_converter
 from ...payloads.encryption.codec import sealed_text
 from ...payloads.failures import require_sendable
-from ...prompty.load import load
 from ...prompty.prepare import prepare
 from ...prompty.rich_values import with_media_read
 from ...protocol.session import SessionInput, SessionMessage, SessionSetup, SessionStatus, Taken, WhileBusy
@@ -32,7 +31,7 @@ from ...settings.agent_file import SessionSettings, session_settings
 from ...text import valid_json, valid_text
 from ..handle import RunHandle
 from ..output_type import with_output_type
-from ..run_input import new_run
+from ..run_input import loaded_agent, new_run
 from ..starting import StartOptions, current_traceparent
 from ..updates import PATIENCE_SECONDS
 from .reading import PromisedChain, Reader, Turn
@@ -47,11 +46,6 @@ from .sending import (
     require_session_id,
     require_while_busy,
 )
-
-
-def loaded_agent(agent: Agent | str | PathLike[str]) -> Agent:
-    """The agent, as its file is now. Raises what `load` raises."""
-    return agent if isinstance(agent, Agent) else load(agent, defer_environment=True)
 
 
 def setup_of(
@@ -91,9 +85,9 @@ def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
     try:
         return prepare(agent, complete)
     except RenderError as error:
-        if not str(error).startswith("Missing"):
+        if error.missing_input is None:
             raise
-        raise RenderError(f"{error}. {_ADVICE}") from error
+        raise RenderError(f"{error}. {_ADVICE}", missing_input=error.missing_input) from error
 
 
 _ADVICE = (
