@@ -10,7 +10,6 @@ from .house import (
     LAYERS,
     NEVER,
     PACKAGE,
-    ROOT,
     WITHOUT,
     imports,
     imports_inside,
@@ -20,8 +19,6 @@ from .house import (
     room_of,
     rooms,
 )
-
-MAX_LINES = 400
 
 
 def test_every_room_has_its_place() -> None:
@@ -66,14 +63,6 @@ def test_no_file_imports_itself_through_others() -> None:
     except CycleError as error:
         circle = " imported by ".join(error.args[1])
         pytest.fail(f"{circle}: move what two of them need into a third, or name it by a Protocol")
-
-
-def test_no_file_is_too_long_to_be_read_at_once() -> None:
-    lengths = {str(path.relative_to(ROOT)): len(path.read_text().splitlines()) for path in modules().values()}
-    too_long = [f"{name}: {lines}" for name, lines in lengths.items() if lines > MAX_LINES]
-    assert not too_long, listed(
-        f"more than {MAX_LINES} lines: give one of the things in it a file of its own", too_long
-    )
 
 
 def test_the_tree_was_read() -> None:

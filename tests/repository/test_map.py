@@ -1,13 +1,15 @@
-"""CONTRIBUTING.md and README.md show the package as it is: its rooms, what lies above what, and paths that exist."""
+"""CONTRIBUTING.md and README.md show the package as it is: its rooms, what lies above what, where tests are."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
-from .house import LAYERS, NEVER, ROOT, rooms
+from .house import LAYERS, NEVER, PACKAGE, ROOT, listed, rooms
 
 GUIDE = (ROOT / "CONTRIBUTING.md").read_text()
 README = (ROOT / "README.md").read_text()
+TESTS = ROOT / "tests"
 MAP = GUIDE.partition("```text\n")[2].partition("```")[0]
 ROOM = re.compile(r"^(\w+) {2,}.*?(?:; never imports ([\w, ]+))?$", re.MULTILINE)
 WRITTEN_PATH = re.compile(r"`([\w./-]+(?:/|\.md|\.py|\.toml|\.txt|\.yml)|[\w.-]+(?:/[\w.-]+)+)`")
@@ -32,3 +34,24 @@ def test_paths_in_the_guide_exist() -> None:
     paths = [path for path in WRITTEN_PATH.findall(GUIDE) if "ROOM" not in path]
     assert len(paths) > 20
     assert [path for path in paths if not (ROOT / path).exists()] == []
+
+
+def test_the_guide_names_every_folder_of_tests() -> None:
+    folders = {path.name for path in TESTS.iterdir() if (path / "__init__.py").exists()}
+    said = set(re.findall(r"`tests/(\w+)`", GUIDE.partition("`tests/ROOM/")[2].partition("\n\n")[0]))
+    assert folders - rooms() == said, "correct the paragraph on tests in CONTRIBUTING.md"
+
+
+def test_tests_have_the_names_of_what_they_test() -> None:
+    in_rooms = [path for room in rooms() for path in (TESTS / room).rglob("test_*.py")]
+    astray = [path.relative_to(ROOT) for path in [*in_rooms, *TESTS.glob("test_*.py")] if not _tested_by(path)]
+    assert not astray, listed(
+        "begin with the name of the module: tests/ROOM/test_NAME.py or test_NAME_ASPECT.py", astray
+    )
+
+
+def _tested_by(test: Path) -> bool:
+    """Whether the file is beside a module with its name, or the beginning of its name."""
+    folder, words = PACKAGE / test.parent.relative_to(TESTS), test.stem.removeprefix("test_").split("_")
+    names = ["_".join(words[:number]) for number in range(1, len(words) + 1)]
+    return any((folder / f"{name}.py").exists() for name in names)

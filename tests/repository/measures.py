@@ -1,0 +1,208 @@
+"""Measures of the package's names, sizes and constants: `python -m tests.repository.measures [NAME…]`.
+
+With a measure's name, the program lists each place that counts; with `constants`, constants of time and
+size in their order.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import sys
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from datetime import timedelta
+from functools import cache
+from pathlib import Path
+
+from .house import PACKAGE, imports_inside, modules, room_of
+
+FUNCTION = ast.FunctionDef | ast.AsyncFunctionDef
+MAX_LINES = 400
+
+IRREGULAR = """
+begun bound brought built chosen done drawn driven fallen felt forgotten found frozen given gone grown heard held hidden
+kept known laid led left lent lost made meant met overridden paid proven said seen sent shown sold sought spent spoken
+stood struck sworn taken thought thrown told torn understood withdrawn won written
+"""
+NO_PARTICIPLES = """
+anything beginning bring embed encoding ending exceed feed heading listing meaning need nothing padding ping proceed
+rating reading ring seed setting something speed spelling spring string thing timing warning wording
+"""
+"""Verbs and nouns that end like participles."""
+OPENINGS = "a an the what whatever whether how who whoever whose which whichever where when why"
+"""First words of docstrings that begin neither with a verb nor with the noun for what is returned."""
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How many of some things are as they should not be, and how many may be."""
+
+    name: str
+    limit: float
+    """A share between 0 and 1 where the measure counts `of` something; otherwise a number. It only falls."""
+    count: Callable[[], tuple[list[str], int]]
+    """Lists the places that count, and gives of how many: 0 for a plain number."""
+    advice: str
+
+    @property
+    def places(self) -> list[str]:
+        return self.count()[0]
+
+    @property
+    def value(self) -> float:
+        places, of = self.count()
+        return len(places) / of if of else len(places)
+
+    @property
+    def is_met(self) -> bool:
+        return self.value <= self.limit
+
+    def __str__(self) -> str:
+        _, of = self.count()
+        value, limit = (f"{number:.1%}" if of else f"{number:.0f}" for number in (self.value, self.limit))
+        return f"{self.name:26} {value:>7} of {of or '-':<5} at most {limit}"
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path: ast.parse(path.read_text()) for path in modules().values()}
+
+
+def long_files() -> tuple[list[str], int]:
+    lengths = {path: len(path.read_text().splitlines()) for path in modules().values()}
+    return [f"{_shown(path)}: {lines}" for path, lines in lengths.items() if lines > MAX_LINES], 0
+
+
+def modules_with_one_importer() -> tuple[list[str], int]:
+    """Modules that one other file of the package imports; an `__init__` is neither counted nor an importer."""
+    importers = defaultdict(set)
+    faces = {name for name, path in modules().items() if path.name == "__init__.py"}
+    for found in imports_inside():
+        if found.importer not in faces:
+            importers[found.imported].add(found.importer)
+    single = [f"{name} < {min(by)}" for name, by in importers.items() if len(by) == 1 and name not in faces]
+    return sorted(single), len(modules().keys() - faces)
+
+
+def participles() -> tuple[list[str], int]:
+    """Functions whose whole name is a participle."""
+    functions = [(path, node) for path, node in _nodes() if isinstance(node, FUNCTION)]
+    return [_place(path, node) for path, node in functions if _is_participle(node.name.strip("_"))], len(functions)
+
+
+def docstrings() -> tuple[list[str], int]:
+    """Docstrings of modules, classes and functions whose first word is one of `OPENINGS`."""
+    documented = [(path, node, text) for path, node in _nodes() if (text := ast.get_docstring(node))]
+    return [
+        f"{_place(path, node)}: {text.splitlines()[0][:80]}"
+        for path, node, text in documented
+        if text.split()[0].lower().strip(",.:") in OPENINGS.split()
+    ], len(documented)
+
+
+def classes_of_one_name() -> tuple[list[str], int]:
+    """Names of public classes that stand in several files."""
+    files = defaultdict(set)
+    for path, tree in trees().items():
+        for node in tree.body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                files[node.name].add(_shown(path))
+    return [f"{name}: {', '.join(sorted(them))}" for name, them in sorted(files.items()) if len(them) > 1], len(files)
+
+
+def imports_in_functions_of_cli() -> tuple[list[str], int]:
+    places = [
+        f"{_place(path, node)}: {ast.unparse(statement)}"
+        for path, node in _nodes()
+        if isinstance(node, FUNCTION) and path.is_relative_to(PACKAGE / "cli")
+        for statement in _own(node)
+        if isinstance(statement, ast.Import | ast.ImportFrom)
+    ]
+    return places, 0
+
+
+# What is meant: participles 1 %, docstrings 20 %, classes of one name 1 %, no imports in functions of the command line.
+MEASURES = (
+    Measure("files-above-400-lines", 0, long_files, "give one of the things in it a file of its own"),
+    Measure("modules-with-one-importer", 0.24, modules_with_one_importer, "put the small ones into their importers"),
+    Measure("participles", 0.10, participles, "say what the function does (a verb) or returns (a noun)"),
+    Measure("docstrings", 0.63, docstrings, "begin with a verb, or with the noun for what is returned"),
+    Measure("classes-of-one-name", 0.056, classes_of_one_name, "let the second one take its room's name"),
+    Measure("imports-in-cli-functions", 209, imports_in_functions_of_cli, "import at the top of the file"),
+)
+
+
+def constants() -> Iterator[tuple[str, float, str]]:
+    """Constants of modules by unit (`s` or `B`), smallest first: the unit, the value, and where it stands."""
+    found = [
+        (unit, value, f"{room_of(module):10} {name:28} {_shown(path)}")
+        for module, path in modules().items()
+        for name in _constants_of(trees()[path])
+        if (quantity := _quantity(name, getattr(importlib.import_module(module), name)))
+        for unit, value in [quantity]
+    ]
+    return iter(sorted(found, key=lambda one: (one[0] != "s", one[1])))
+
+
+def _constants_of(tree: ast.Module) -> Iterator[str]:
+    for node in tree.body:
+        targets = node.targets if isinstance(node, ast.Assign) else [getattr(node, "target", None)]
+        yield from (target.id for target in targets if isinstance(target, ast.Name) and target.id.isupper())
+
+
+def _quantity(name: str, value: object) -> tuple[str, float] | None:
+    words = name.strip("_").split("_")
+    match value:
+        case timedelta():
+            return "s", value.total_seconds()
+        case int() | float() if not isinstance(value, bool) and words[-1] in ("SECONDS", "TIMEOUT"):
+            return "s", value
+        case int() if words[-1] in ("BYTES", "SIZE"):
+            return "B", value
+    return None
+
+
+def _nodes() -> Iterator[tuple[Path, ast.Module | ast.ClassDef | FUNCTION]]:
+    for path, tree in trees().items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Module | ast.ClassDef | FUNCTION):
+                yield path, node
+
+
+def _own(function: ast.AST) -> Iterator[ast.AST]:
+    """What stands in a function, but not in another one within it."""
+    for child in ast.iter_child_nodes(function):
+        if not isinstance(child, FUNCTION):
+            yield child
+            yield from _own(child)
+
+
+def _is_participle(name: str) -> bool:
+    return name in IRREGULAR.split() or (
+        name.isalpha() and name.endswith(("ed", "ing")) and name not in NO_PARTICIPLES.split()
+    )
+
+
+def _place(path: Path, node: ast.AST) -> str:
+    return f"{_shown(path)}:{getattr(node, 'lineno', 1)} {getattr(node, 'name', '')}".rstrip()
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(PACKAGE))
+
+
+def _main(names: list[str]) -> None:
+    if names == ["constants"]:
+        for unit, value, place in constants():
+            print(f"{value:>14,.12g} {unit}  {place}")
+        return
+    for measure in MEASURES:
+        if not names or measure.name in names:
+            print(measure)
+            print(*(f"  {place}\n" for place in measure.places if names), sep="", end="")
+
+
+if __name__ == "__main__":
+    _main(sys.argv[1:])
