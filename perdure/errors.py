@@ -215,6 +215,8 @@ class MaxIterationsError(RunError, RuntimeError):
     """The model had not given its answer when the iteration cap was reached (§9.1)."""
 
     kind = "max_iterations"
+    option = "max_iterations"
+    """The field of `RunOptions` that is the limit."""
 
 
 class OutputError(RunError):
@@ -229,6 +231,15 @@ class LimitExceededError(RunError):
     """A budget of `RunOptions` ran out, or the model repeated its tool calls too often; `reason` says which."""
 
     kind = "limit_exceeded"
+    option: str | None = None
+    """The field of `RunOptions` that is the limit; None where a higher value would not help."""
+
+    @classmethod
+    def of_option(cls, option: str, message: str, *, reason: str | None) -> LimitExceededError:
+        """The error of the limit that this option sets."""
+        error = cls(message, reason=reason)
+        error.option = option
+        return error
 
 
 class ExecuteError(RunError):
@@ -277,8 +288,10 @@ class SessionError(Exception):
     `renumbered` run of a queued one, `refused` or `unreadable`, as the text says.
     """
 
-    def __init__(self, message: str, *, kind: str, message_id: str = "") -> None:
+    def __init__(self, message: str, *, kind: str, message_id: str = "", reason: str = "") -> None:
         super().__init__(message)
         self.kind = kind
+        self.reason = reason
+        """What keeps an unconfirmed message from being taken."""
         self.message_id = message_id
         """Sent again under this id, the message counts once."""

@@ -137,19 +137,29 @@ def describe_usage(usage: Mapping[str, Any]) -> str:
 
 
 def describe_decision(data: Mapping[str, Any]) -> str:
-    """What a person has decided about a call, for the data of a `permission_completed` event."""
+    """The call and what a person has decided about it, for the data of a `permission_completed` event."""
+    return f"{data['name']} {decision_text(data)}"
+
+
+def decision_text(data: Mapping[str, Any]) -> str:
+    """What a person has decided, such as `denied by Ann: too expensive`."""
     by = f" by {data['by']}" if data.get("by") else ""
     edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
     reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
     word = ("approved" if data.get("answer") is None else "answered") if data.get("approved") else "denied"
-    return f"{data['name']} {word}{by}{edited}{reason}"
+    return f"{word}{by}{edited}{reason}"
 
 
 def describe_progress(data: Mapping[str, Any]) -> str:
     """`name: done/total text` on one short line, for the data of a `tool_progress` event."""
+    return one_line(f"{data['name']}: {progress_text(data)}")
+
+
+def progress_text(data: Mapping[str, Any]) -> str:
+    """`done/total text` on one short line."""
     total = data.get("total")
     far = f"{data['done']:,.10g}" + ("" if total is None else f"/{total:,.10g}")
-    return one_line(f"{data['name']}: {far} {data.get('text', '')}")
+    return one_line(f"{far} {data.get('text', '')}")
 
 
 def describe_step(data: Mapping[str, Any]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 import sys
 from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -16,8 +15,6 @@ from ..commands import command_line, shell_word
 from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..events import RunEvent
 from ..history.link import read_input
-from ..loop.limits import is_uncertain
-from ..options import RunOptions
 from ..protocol.outcome import RunResult
 from .ask_person import Detached, Menu, asking, menu_on_interrupt
 from .console import answer, answers_beside_says, describe_spending, say, waiting_shown
@@ -35,15 +32,11 @@ Shown: TypeAlias = Progress | View
 
 async def say_how_to_go_on(client: Client, run_id: str, error: RunError) -> None:
     """Name the option of the limit that ended the run, and the command that goes on; nothing after another error."""
-    if not isinstance(error, LimitExceededError | MaxIterationsError) or is_uncertain(error):
+    option = error.option if isinstance(error, LimitExceededError | MaxIterationsError) else None
+    if option is None:
         return
-    field = "max_iterations" if isinstance(error, MaxIterationsError) else ""
-    named = re.search(r"\bmax_\w+", f"{error.reason} {error}")
-    if not field and named and named[0] in RunOptions.model_fields:
-        field = named[0]
-    options = (await read_recorded(client, run_id)).input.options
-    limit = getattr(options, field or "max_repeated_calls")
-    more = f" {option_name(field or 'max_repeated_calls')} {2 * limit:g}" if limit else ""
+    limit = getattr((await read_recorded(client, run_id)).input.options, option)
+    more = f" {option_name(option)} {2 * limit:g}" if limit else ""
     say(f'  go on from there: perdure run --continue {shell_word(run_id)}{more} "go on"')
 
 

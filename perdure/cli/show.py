@@ -28,8 +28,8 @@ from .ask_person import times
 from .command import execute
 from .console import (
     answer,
+    decision_text,
     describe_call,
-    describe_decision,
     describe_seconds,
     describe_usage,
     short_call,
@@ -173,7 +173,7 @@ def _decided(tool: Mapping[str, Any]) -> str:
     decision = tool.get("decision")
     if not decision:
         return ""
-    said = one_line(describe_decision(decision).partition(f"{decision['name']} ")[2], _SHOWN_FAILURE)
+    said = one_line(decision_text(decision), _SHOWN_FAILURE)
     return f"{said} after {describe_seconds(tool.get('waited', 0.0))}"
 
 

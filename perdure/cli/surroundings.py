@@ -178,8 +178,8 @@ def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
     try:
         agent = with_delegates(Agent(metadata=dict(metadata) if isinstance(metadata, Mapping) else None))
     except (LoadError, ValueError) as error:
-        if str(error).startswith(".".join(place)):  # Another check says what else is wrong there.
-            yield Finding(place[:2], str(error).removeprefix("metadata.perdure."))
+        if isinstance(error, LoadError) and error.field == ".".join(place):  # Another check says what else is wrong.
+            yield Finding(place[:2], f"{place[2]}: {error.message}")
         return
     for tool in agent.tools or ():
         if tool.kind == REMOTE:

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from ..events import RunEvent
 from ..text import one_line, visible
-from .console import describe_progress, describe_seconds, describe_step
+from .console import describe_seconds, describe_step, progress_text
 
 Key: TypeAlias = tuple[str | None, int, str | None]
 """The run, the iteration and the id of a tool call; without one, the call of the model."""
@@ -66,7 +66,7 @@ class UnderWay:
     def progress(self, event: RunEvent) -> None:
         """A tool says how far it is."""
         if doing := self.of(key_of(event)):
-            doing.state = describe_progress(event.data).partition(": ")[2]
+            doing.state = progress_text(event.data)
 
     def step(self, event: RunEvent) -> None:
         """A tool is executed as a step of so many."""

@@ -20,15 +20,15 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
     if state.steps >= options.max_iterations and not state.answering:
         return no_step_left(options, state)
     if options.max_repeated_calls and state.repeated >= options.max_repeated_calls:
-        return LimitExceededError(
-            f"The same tool call was repeated {state.repeated} times in a row", reason=_repetition(state)
-        )
+        text = f"The same tool call was repeated {state.repeated} times in a row"
+        return LimitExceededError.of_option("max_repeated_calls", text, reason=_repetition(state))
     if options.max_cost_usd is not None and state.unpriced_calls:
         return _unheld_cost(options.max_cost_usd, state)
     for name, measure in _BUDGETS:
         limit = getattr(options, name)
         if limit is not None and (used := measure(state, now)) >= limit:
-            return LimitExceededError(f"Budget exhausted: {name} ({limit}) reached", reason=f"{name}: {used:g} used")
+            text = f"Budget exhausted: {name} ({limit}) reached"
+            return LimitExceededError.of_option(name, text, reason=f"{name}: {used:g} used")
     return None
 
 
@@ -50,7 +50,6 @@ _BUDGETS: tuple[tuple[str, Callable[[LoopState, float], float]], ...] = (
 """Field of `RunOptions`, and what has been used of it."""
 
 
-_UNCERTAIN = "Budget not certain:"
 UNWATCHED_COST = "The cost of a model call is not known, so that warn_cost_usd may be passed unseen"
 
 
@@ -65,15 +64,10 @@ def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
     """A limit that nobody can watch is taken for reached."""
     known = f"; the others have cost {format_usd(state.cost_usd)}" if state.cost_usd is not None else ""
     return LimitExceededError(
-        f"{_UNCERTAIN} max_cost_usd ({limit:g}) can't be held, because the cost of "
+        f"Budget not certain: max_cost_usd ({limit:g}) can't be held, because the cost of "
         f"{counted(state.unpriced_calls, 'model call')} is not known",
         reason=f"max_cost_usd: no price for {counted(state.unpriced_calls, 'model call')}{known}",
     )
-
-
-def is_uncertain(error: RunError) -> bool:
-    """Whether the run has ended because nobody can know whether a limit is reached: a higher one does not help."""
-    return str(error).startswith(_UNCERTAIN)
 
 
 def deadline(options: RunOptions, state: LoopState) -> float | None:
@@ -84,10 +78,8 @@ def deadline(options: RunOptions, state: LoopState) -> float | None:
 def time_is_over(options: RunOptions, why: str) -> LimitExceededError:
     """The error of `max_seconds`, where it ends the wait before a model call; `why` says what was waited for."""
     limit = options.max_seconds
-    return LimitExceededError(
-        f"Budget exhausted: max_seconds ({limit}) reached",
-        reason=f"max_seconds: {limit} used; {why}",
-    )
+    text = f"Budget exhausted: max_seconds ({limit}) reached"
+    return LimitExceededError.of_option("max_seconds", text, reason=f"max_seconds: {limit} used; {why}")
 
 
 def _repetition(state: LoopState) -> str | None:

@@ -48,6 +48,8 @@ class RunFailure(Exchanged):
     reason: str | None = None
     text: str | None = None
     """The beginning of the answer, of a run that failed for the sake of it (`OutputError`)."""
+    option: str | None = Field(default=None, exclude_if=operator.not_)
+    """The field of `RunOptions` whose limit was reached (`LimitExceededError`)."""
     iterations: int = 0
     tail: ConversationRef | None = None
     usage: Usage = Usage()

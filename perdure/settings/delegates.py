@@ -73,7 +73,7 @@ def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES)
     new = [_delegate(entry, usual if entry.context is None else entry.context) for entry in entries]
     for tool in new:
         if tool.name in known:
-            raise LoadError(f"{_WHERE}: there is a tool {tool.name!r} already")
+            raise LoadError(f"there is a tool {tool.name!r} already", field=_WHERE)
         known.add(tool.name)
     return agent.model_copy(update={"tools": [*tools, *new]})
 
@@ -91,7 +91,7 @@ def _entries(agent: Agent) -> Iterator[_Entry]:
     if entries is None:
         return
     if not isinstance(entries, list):
-        raise LoadError(f"{_WHERE}: expected a list of {_FORM}, got {entries!r:.80}")
+        raise LoadError(f"expected a list of {_FORM}, got {entries!r:.80}", field=_WHERE)
     # A run records its agent with these tools: that one is not expanded once more.
     declared = {tool.name for tool in agent.tools or () if is_delegate(tool)}
     for index, entry in enumerate(entries):
@@ -101,14 +101,16 @@ def _entries(agent: Agent) -> Iterator[_Entry]:
 
 def _entry(agent: Agent, value: Any, place: str) -> _Entry:
     if not isinstance(value, Mapping):
-        raise LoadError(f"{_WHERE}: {value!r:.80}: expected {_FORM}")
+        raise LoadError(f"{value!r:.80}: expected {_FORM}", field=_WHERE)
     written = _as_written(agent, value, place)
     try:
         return _Entry.model_validate(written)
     except ValidationError as error:
         [first, *_] = error.errors(include_url=False)
         where = ".".join(map(str, first["loc"]))
-        raise LoadError(f"{_WHERE}: {value.get('name')!r:.80}: {where and f'{where}: '}{_why(where, first)}") from None
+        raise LoadError(
+            f"{value.get('name')!r:.80}: {where and f'{where}: '}{_why(where, first)}", field=_WHERE
+        ) from None
 
 
 def _why(where: str, error: Mapping[str, Any]) -> str:

@@ -12,7 +12,7 @@ from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
 from ..conversation import Conversation, ConversationRef, Operation, operation_bytes
-from ..errors import OutputError, RunCancelled, RunError
+from ..errors import LimitExceededError, OutputError, RunCancelled, RunError
 from ..event_data import FailedData
 from ..events import EventLog, EventPage
 from ..loop.limits import deadline
@@ -90,6 +90,7 @@ class Ending:
             kind=error.kind,
             reason=error.reason and bounded_text(error.reason, MAX_FAILURE_BYTES),
             text=bounded_text(error.text, MAX_ANSWER_BYTES) if isinstance(error, OutputError) else None,
+            option=error.option if isinstance(error, LimitExceededError) else None,
             iterations=self.state.iterations,
             tail=self._tail(),
             usage=self.state.usage,

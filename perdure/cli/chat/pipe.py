@@ -46,8 +46,11 @@ async def _sent(opened: Opened, text: str) -> RunHandle:
         except SessionError as error:
             if error.kind != "unconfirmed":
                 raise
-            why = str(error).partition(". The server may")[0]
-            say(f"{why}. It is sent again, and counts once; Ctrl-C ends this", "bad")
+            say(
+                f"session {opened.conversation.id!r}: this is unconfirmed, because {error.reason}. "
+                "It is sent again, and counts once; Ctrl-C ends this",
+                "bad",
+            )
 
 
 async def given(messages: Sequence[str]) -> AsyncIterator[str]:
@@ -55,7 +58,7 @@ async def given(messages: Sequence[str]) -> AsyncIterator[str]:
     for each in messages:
         text = sys.stdin.read() if each == _ALL_OF_STDIN else each
         if not text.strip():
-            raise UsageProblem(f"--message {each!r}: expected what is to be said, got nothing")
+            raise UsageProblem(f"--message {each!r}: expected a message, got nothing")
         yield text.strip()
 
 

@@ -14,7 +14,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from temporalio.workflow import NondeterminismError
 
 from ...conversation import Operation
-from ...errors import RUN_ERRORS, OutputError, RunCancelled, RunError, RunNotFound, UnknownCallError
+from ...errors import RUN_ERRORS, LimitExceededError, OutputError, RunCancelled, RunError, RunNotFound, UnknownCallError
 from ...events import RunEvent
 from ...history.chain import Chain, cancel_reason, closing_tail
 from ...history.link import RecordedLink
@@ -139,6 +139,8 @@ async def _complete_error(chain: Chain, status: StatusReader, cause: BaseExcepti
 def _failed(text: str, failure: RunFailure, messages: list[Message]) -> RunError:
     error_type = RUN_ERRORS.get(failure.kind, RunError)
     error = error_type(text, kind=failure.kind, reason=failure.reason, messages=messages, iterations=failure.iterations)
+    if isinstance(error, LimitExceededError):
+        error.option = failure.option
     if isinstance(error, OutputError):
         error.text = next((message.text for message in reversed(messages) if message.role == "assistant"), "")
     return error

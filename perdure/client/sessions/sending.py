@@ -193,14 +193,13 @@ class SessionUpdate(Update[Answer]):
 
     async def _unconfirmed_error(self) -> SessionError:
         again = ", and send it again with the same message_id: it counts once" if self._message_id else ""
-        return self._error(
-            f"this is unconfirmed, because {await self._hindrance()}. The server may still deliver it: start a worker"
-            f"{again}",
-            "unconfirmed",
-        )
+        reason = await self._hindrance()
+        text = f"this is unconfirmed, because {reason}. The server may still deliver it: start a worker{again}"
+        return self._error(text, "unconfirmed", reason)
 
-    def _error(self, text: str, kind: str) -> SessionError:
-        return SessionError(f"session {self._session!r}: {text}", kind=kind, message_id=self._message_id)
+    def _error(self, text: str, kind: str, reason: str = "") -> SessionError:
+        message = f"session {self._session!r}: {text}"
+        return SessionError(message, kind=kind, message_id=self._message_id, reason=reason)
 
     async def _hindrance(self) -> str:
         try:
