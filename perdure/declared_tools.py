@@ -215,6 +215,8 @@ class CustomTool(_Tool):
     """For the code of that kind."""
     parameters: list[Property] | None = None
     """What the model may say in a call."""
+    recorded: str | None = None
+    """What the code of that kind has found in files when the run was started; no file has it."""
 
 
 OFFERED: Literal["perdure.offered"] = "perdure.offered"

@@ -25,7 +25,6 @@ from ..tools.declaration import contradiction
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
 from ..tools.openapi.document import SpecificationError
 from ..tools.openapi.sources import is_url, mistakes_in_file
-from ..tools.remote.settings import remote_problems
 from ..worker_limits import WorkerLimits
 
 
@@ -181,9 +180,10 @@ def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
         if isinstance(error, LoadError) and error.field == ".".join(place):  # Another check says what else is wrong.
             yield Finding(place[:2], f"{place[2]}: {error.message}")
         return
+    kinds = Kinds()
     for tool in agent.tools or ():
-        if tool.kind == REMOTE:
-            yield from (Finding(place, f"{tool.name}: {text}") for text in remote_problems(tool))
+        if tool.kind == REMOTE and isinstance(kind := kinds.get(REMOTE), ToolKind):
+            yield from (Finding(place, f"{tool.name}: {text}") for text in kind.problems(tool))
 
 
 def _missing(path: str, folder: Path) -> str | None:

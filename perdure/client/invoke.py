@@ -19,7 +19,7 @@ from temporalio.worker import Interceptor, Worker
 from typing_extensions import TypeVar
 
 from ..activities.credentials import CredentialSource
-from ..agents import Agent, loaded_from
+from ..agents import Agent, loaded_from, with_others
 from ..argument_types import of_type, require, require_known, require_tools, require_type
 from ..errors import ConfigurationError
 from ..events import RunEvent
@@ -29,8 +29,9 @@ from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
 from ..tools.declaration import offering
+from ..tools.files import record_tools
 from ..tools.handlers import collect_tools
-from ..tools.kind import ToolKind
+from ..tools.kind import Kinds, ToolKind
 from ..tools.threads import LoopThread
 from ..tools.user_loop import end_on
 from ..trace.environment import provider_of_process
@@ -211,6 +212,8 @@ async def invoke_agent_async(
         **{"missing_tool_grace": 0.0, **said, **more},  # The only worker is the call's own.
     )
     agent, functions = _offering(path_or_agent, tools or ())
+    if tool_kinds:
+        agent = with_others(*record_tools(agent, Kinds(tool_kinds)))
     output_type = loaded_from(agent).output_type if output_type is None else output_type
     hooks: dict[str, Any] = {
         "guardrails": {OWN_HOOKS: guardrails} if guardrails else None,

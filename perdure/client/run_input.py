@@ -25,7 +25,7 @@ from ..settings.agent_file import options_for
 from ..settings.delegates import as_started
 from ..text import valid_json
 from ..tools.binding import bound_inputs
-from ..tools.prompty import recorded_agents, with_files
+from ..tools.files import record_tools
 
 
 def run_input(
@@ -60,8 +60,8 @@ def new_run(
     known = redactor(loaded)
     chosen = options_for(loaded, options, environment)
     first = prepare(loaded, given) if messages is None else [_message(message) for message in messages]
-    sent = portable(loaded if workflow.in_workflow() else with_files(loaded))
-    agents = {} if workflow.in_workflow() else recorded_agents(loaded)
+    recorded, agents = (loaded, {}) if workflow.in_workflow() else record_tools(loaded)
+    sent = portable(recorded)
     return RunInput(
         agent=sent,
         agents=agents,

@@ -34,9 +34,9 @@ from ..settings.agent_file import options_for
 from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..tools.dispatch import ToolBox
+from ..tools.files import record_tools
 from ..tools.handlers import collect_tools
-from ..tools.kind import Asking, ToolKind
-from ..tools.prompty import recorded_agents
+from ..tools.kind import Asking, Kinds, ToolKind
 from .direct_effects import AnswerFunction, ApproveFunction, DirectEffects, EventCallback, Tools, without_threads
 from .direct_model import Model, model_function, with_prices
 
@@ -93,7 +93,7 @@ class InProcessRun(Generic[T]):
         require_tools(tools)
         given = loaded_agent(agent)
         loaded = with_delegates(given, os.environ)
-        loaded = with_others(loaded, recorded_agents(loaded))
+        loaded = with_others(*record_tools(loaded, Kinds(tool_kinds)))
         known = loaded_from(given)
         output_type = known.output_type if output_type is None else output_type
         tools = {**known.functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}

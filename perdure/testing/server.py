@@ -21,7 +21,7 @@ from ..declared_tools import Connection
 from ..providers.registry import PROVIDERS
 from ..settings.delegates import with_delegates
 from ..text import one_line
-from ..tools.prompty import recorded_agents
+from ..tools.files import record_tools
 from .http_server import LoopbackServer
 from .script import Script, ScriptedReply, ScriptedRequest, ScriptExhausted, choose_reply
 from .wires.table import Wire
@@ -217,9 +217,9 @@ if __name__ == "__main__":
 def with_script(agent: Agent, model: ScriptedModel) -> Agent:
     """The agent, whose model is the script, and so is that of the agents that it calls.
 
-    Raises RuntimeError while the scripted model is not running, and as `recorded_agents` does.
+    Raises RuntimeError while the scripted model is not running, and as `record_tools` does.
     """
-    others = recorded_agents(with_delegates(agent))
+    _, others = record_tools(with_delegates(agent))
     scripted = {path: _with_endpoint(other, model) for path, other in others.items()}
     return with_others(_with_endpoint(agent, model), scripted)
 

@@ -1,18 +1,38 @@
-"""What an agent's tools have in files beside the agent's own, taken along when the agent is recorded."""
+"""What a run records of the files that its agent's tools name, so that workers do without those files."""
 
 from __future__ import annotations
 
-from ..agents import Agent
-from ..declared_tools import OpenApiTool
+from pathlib import Path
+
+from ..agents import Agent, loaded_from, others_of
+from ..declared_tools import Tool
+from ..errors import LoadError
+from .kind import Kinds, RunStart
 
 
-def with_files(agent: Agent) -> Agent:
-    """A copy that does without the files of its tools, wherever its workers are; itself where there are none.
+def record_tools(agent: Agent, kinds: Kinds | None = None, *, is_child: bool = False) -> tuple[Agent, dict[str, Agent]]:
+    """The agent with what the kinds of its tools record, and the agents of other files that its run records, by path.
 
-    Raises LoadError for a file that is wrong.
+    Raises LoadError for a file that is wrong, ConfigurationError for a literal secret in another agent's file and for a
+    kind that can't be loaded.
     """
-    if not any(isinstance(tool, OpenApiTool) for tool in agent.tools or ()):
-        return agent
-    from .openapi.sources import with_specifications
+    origin, kinds = loaded_from(agent), kinds or Kinds()
+    folder = None if origin.base_dir is None else Path(origin.base_dir)
+    roots = [Path(root).resolve() for root in (origin.base_dir, *origin.roots) if root is not None]
+    start = RunStart(agent, folder, roots, dict(others_of(agent)), is_child)
+    tools = [_recorded(tool, start, kinds) for tool in agent.tools or ()]
+    if all(new is old for new, old in zip(tools, agent.tools or (), strict=True)):
+        return agent, start.agents
+    return agent.model_copy(update={"tools": tools}), start.agents
 
-    return with_specifications(agent)
+
+def _recorded(tool: Tool, start: RunStart, kinds: Kinds) -> Tool:
+    if getattr(tool, "recorded", None) or (kind := kinds.recording(tool.kind)) is None:
+        return tool
+    try:
+        text = kind.record(tool, start)
+    except LoadError as error:
+        if error.field:  # It names its place.
+            raise
+        raise LoadError(f"tool {tool.name!r}: {error}") from error
+    return tool if text is None else tool.model_copy(update={"recorded": text})

@@ -62,6 +62,38 @@ class Asking:
 
 
 @dataclass(frozen=True)
+class RunStart:
+    """A run that is being started, in the process that starts it: a place with the agent's files, unlike its workers.
+
+    The agents of other files that it can call are recorded with tools of their own.
+    """
+
+    agent: Agent
+    """The agent whose tools are recorded."""
+    folder: Path | None = None
+    """The folder of the agent's file, where relative paths start; None for an agent that does not come from a file."""
+    roots: Sequence[Path] = ()
+    """The folders in which its files may lie."""
+    agents: dict[str, Agent] = field(default_factory=dict)
+    """The agents of other files that the run records, by their paths from the run's own agent; a kind may add some."""
+    is_child: bool = False
+    """Whether it is not the run's own agent, but one of `agents`."""
+
+    def read(self, path: str) -> str | None:
+        """The text of a file that the declaration names; None when there is no such file, or no folder.
+
+        Raises LoadError for a file outside `roots`, and for one that can't be read as text.
+        """
+        from ..prompty.asset_file import read_text
+        from ..prompty.references import contained_path
+
+        if self.folder is None:
+            return None
+        file = contained_path(path, self.folder, self.roots)
+        return read_text(file) if file.exists() else None
+
+
+@dataclass(frozen=True)
 class KindCall:
     """One call of a function that a tool of the kind has offered."""
 
@@ -96,6 +128,15 @@ class ToolKind:
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
         """What is wrong with files that a declaration names, for `perdure validate`; paths start at `folder`."""
         return ()
+
+    def record(self, tool: Tool, start: RunStart) -> str | None:
+        """What a run records of files that a declaration names: `offer` and `execute` find it in `tool.recorded`.
+
+        It is called where the run is started, for a kind that is installed there, or given there (`invoke_agent`,
+        `InProcessRun`). What is returned must not have secrets. None records nothing, so that `offer` reads the file on
+        the worker. Raises LoadError for a file that is wrong.
+        """
+        return None
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """What the model is offered for a declared tool: one function or many.
@@ -210,6 +251,8 @@ BUILT_IN: Mapping[str, str] = {
     "provider": ".builtin:ProviderTools",
 }
 """Kind → module and class, below this package; imported when a run needs it."""
+RECORDING = frozenset({"openapi", "prompty"})
+"""Those of them that record something; the others need not be imported where runs are started."""
 _log = get_logger("perdure.tools")
 
 
@@ -244,6 +287,12 @@ class Kinds:
             )
         self._found[name] = kind
         return kind
+
+    def recording(self, name: str) -> ToolKind | None:
+        """The kind of that name, if it may have something to record. Raises as `get` does."""
+        known = name in self._given or name not in BUILT_IN or name in RECORDING
+        kind = self.get(name) if known and name != "function" else None
+        return kind if isinstance(kind, ToolKind) else None
 
     @property
     def opened(self) -> dict[str, ToolKind]:

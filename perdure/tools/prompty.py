@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ..agents import Agent, loaded_from, others_of
-from ..declared_tools import RICH_KINDS, OpenApiTool, PromptyTool, Property, Tool
+from ..agents import Agent, others_of
+from ..declared_tools import RICH_KINDS, PromptyTool, Property, Tool
 from ..errors import ConfigurationError, LoadError
 from ..messages import Message
 from ..payloads.failures import require_recordable
@@ -23,37 +23,11 @@ from ..settings.child_agents import child_tools, key_of, with_keys
 from ..settings.delegates import with_delegates
 from ..tool_calls import ChildRun, PreparedRun
 from .binding import bound_inputs
-from .kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
+from .files import record_tools
+from .kind import Asking, KindCall, Offering, RunStart, ToolKind, ToolOfferError
 
 MAX_NESTING = 8
 MAX_AGENTS = 100
-
-
-def with_files(agent: Agent) -> Agent:
-    """A copy that does without the files of its tools, wherever its workers are; itself where there are none.
-
-    Raises LoadError for a file that is wrong.
-    """
-    if not any(isinstance(tool, OpenApiTool) for tool in agent.tools or ()):
-        return agent
-    from .openapi.sources import with_specifications
-
-    return with_specifications(agent)
-
-
-def recorded_agents(agent: Agent) -> dict[str, Agent]:
-    """What a run of the agent records of the others that it can reach: all that lie where its own file says.
-
-    Those that are absent there are left to the workers. Raises as `AgentFiles.find` does.
-    """
-    if known := others_of(agent):
-        return dict(known)
-    place = loaded_from(agent)
-    if place.base_dir is None or not any(child_tools(agent)):
-        return {}
-    files = AgentFiles(place.base_dir, place.roots)
-    files.find(agent)
-    return files.found
 
 
 class AgentFiles:
@@ -121,7 +95,7 @@ class AgentFiles:
         loaded = load(path, allowed_file_roots=self._roots, defer_environment=True)
         try:
             settings_of(loaded)
-            return with_keys(portable(with_files(with_delegates(loaded))), key)
+            return with_keys(portable(record_tools(with_delegates(loaded), is_child=True)[0]), key)
         except ConfigurationError as error:
             raise ConfigurationError(f"{path}: {error}") from error
         except LoadError as error:
@@ -148,6 +122,16 @@ class PromptyKind(ToolKind):
         if tool.perdure and tool.perdure.retries:
             found.append("perdure.retries: an agent is not run again; its model calls are (RunOptions.max_llm_retries)")
         return found
+
+    def record(self, tool: Tool, start: RunStart) -> None:
+        """Add the agents that the run can reach through the tool to those of the run.
+
+        Those that are absent where the agent's own file says are left to the workers. Raises as `AgentFiles.find` does.
+        """
+        if not start.is_child and start.folder is not None:
+            files = AgentFiles(start.folder, start.roots, start.agents)
+            files.find(Agent(tools=[tool]))
+            start.agents.update(files.found)
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """One function, whose parameters are the agent's inputs unless the tool declares its own.

@@ -13,13 +13,15 @@ import pytest
 from temporalio import activity
 from temporalio.common import RawValue
 
-from perdure import RunError
+from perdure import RunError, load, run_input
+from perdure.client import start_run
 from perdure.declared_tools import Tool
-from perdure.errors import ConfigurationError
-from perdure.testing import InProcessRun, ScriptedModel, asks, call, says
+from perdure.errors import ConfigurationError, LoadError
+from perdure.testing import InProcessRun, ScriptedModel, asks, call, run_in_process, says
 from perdure.testing.script import Script
+from perdure.testing.server import with_script
 from perdure.tools import Asking, KindCall, Offering, ToolKind, ToolOfferError
-from perdure.tools.kind import ENTRY_POINT_GROUP, Kinds
+from perdure.tools.kind import BUILT_IN, ENTRY_POINT_GROUP, RECORDING, Kinds
 from perdure.worker import create_worker
 
 from ..support.agents import scripted_agent
@@ -128,6 +130,79 @@ async def test_a_kind_of_an_installed_package(tmp_path: Path, monkeypatch: pytes
     assert kinds.get("sqlite") is kinds.get("sqlite")
     with pytest.raises(ConfigurationError, match="adds the tool kind 'gone' can't be imported: No module named"):
         kinds.get("gone")
+
+
+GLOSSARY = """
+from perdure.tools import Offering, ToolKind
+
+
+class Glossary(ToolKind):
+    def record(self, tool, start):
+        return start.read(tool.options["file"])
+
+    async def offer(self, tool, asking):
+        words = [line.partition(": ")[0] for line in tool.recorded.splitlines()]
+        schema = {"type": "object", "properties": {"word": {"enum": words}}, "required": ["word"]}
+        return [Offering(name=tool.name, parameters=schema)]
+
+    async def execute(self, call):
+        return dict(line.split(": ") for line in call.tool.recorded.splitlines())[call.arguments["word"]]
+"""
+GLOSSARY_AGENT = """---
+name: clerk
+tools:
+  - {name: glossary, kind: glossary, options: {file: FILE}}
+---
+user:
+What is a run?
+"""
+ASKED = (asks(call("glossary", word="run")), says("One execution."))
+
+
+@pytest.fixture
+def glossary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file of an agent whose tool is of an installed package's kind, and names a file."""
+    about = tmp_path / "glossary_perdure-1.0.dist-info"
+    about.mkdir()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: glossary-perdure\nVersion: 1.0\n")
+    (about / "entry_points.txt").write_text(f"[{ENTRY_POINT_GROUP}]\nglossary = glossary_perdure:Glossary")
+    (tmp_path / "glossary_perdure.py").write_text(GLOSSARY)
+    monkeypatch.syspath_prepend(tmp_path)
+    folder = tmp_path / "agents"
+    folder.mkdir()
+    (folder / "words.txt").write_text("run: one execution\nturn: one run of a session\n")
+    (folder / "clerk.prompty").write_text(GLOSSARY_AGENT.replace("FILE", "words.txt"))
+    return folder / "clerk.prompty"
+
+
+async def test_a_kind_records_a_file_when_a_run_is_started(stage: Stage, scripted: Scripted, glossary: Path) -> None:
+    agent = with_script(load(glossary), scripted(list(ASKED)))
+    run = await start_run(stage.client, agent, task_queue=stage.task_queue)
+    (glossary.parent / "words.txt").unlink()
+    async with stage.worker():
+        result = await run.result()
+    assert [message.text for message in result.messages if message.role == "tool"] == ["one execution"]
+
+
+def test_a_kind_records_a_file_in_process_too(glossary: Path) -> None:
+    exec(GLOSSARY, names := {"__name__": "glossary"})
+    (glossary.parent / "second.prompty").write_text(glossary.read_text().replace("kind: glossary", "kind: words"))
+    for file, kinds in ((glossary, {}), (glossary.with_name("second.prompty"), {"words": names["Glossary"]()})):
+        result = run_in_process(file, model=list(ASKED), tool_kinds=kinds)
+        assert [message.text for message in result.messages if message.role == "tool"] == ["one execution"]
+
+
+def test_a_kind_reads_no_file_outside_the_agent_s_folder(glossary: Path) -> None:
+    (glossary.parent.parent / "words.txt").write_text("run: one execution")
+    glossary.write_text(GLOSSARY_AGENT.replace("FILE", "../words.txt"))
+    with pytest.raises(LoadError, match=r"tool 'glossary': \.\./words\.txt resolves outside allowed roots"):
+        run_input(glossary)
+
+
+@pytest.mark.parametrize("name", BUILT_IN)
+def test_those_that_record_are_imported_where_a_run_is_started(name: str) -> None:
+    kind = Kinds().get(name)
+    assert (type(kind).record is not ToolKind.record) == (name in RECORDING)
 
 
 async def test_what_is_offered_is_asked_once_and_recorded(stage: Stage, scripted: Scripted) -> None:

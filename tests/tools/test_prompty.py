@@ -11,7 +11,8 @@ from perdure.agents import Agent
 from perdure.client.run_input import run_input
 from perdure.errors import ConfigurationError, LoadError
 from perdure.prompty.load import load
-from perdure.tools.prompty import AgentFiles, recorded_agents
+from perdure.tools.files import record_tools
+from perdure.tools.prompty import AgentFiles
 
 from ..support.families import calls, write_agent
 
@@ -56,6 +57,10 @@ def root(tmp_path: Path) -> Path:
     os.symlink(outside / "gone.prompty", folder / "dangling.prompty")
     os.symlink("loop.prompty", folder / "loop.prompty")
     return folder
+
+
+def recorded_agents(agent: Agent) -> dict[str, Agent]:
+    return record_tools(agent)[1]
 
 
 @pytest.mark.parametrize(("path", "reason"), ESCAPES, ids=[path for path, _ in ESCAPES])

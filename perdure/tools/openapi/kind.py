@@ -19,13 +19,13 @@ from ...redaction import REDACTED, know_client
 from ...text import charset_in
 from ...worker_limits import OPEN, WorkerLimits
 from ..http import Http, HttpAnswer, HttpFailure, origin_of
-from ..kind import Asking, KindCall, Offering, ToolKind, ToolOfferError
+from ..kind import Asking, KindCall, Offering, RunStart, ToolKind, ToolOfferError
 from .document import SpecificationError
 from .operation import Operation
 from .operations import option_problems
 from .request import Unfit, request_of
 from .security import Credentials, Keys, Tokens, base_url, credentials_for, require_trusted
-from .sources import as_text, from_text, is_url, offered_at, offered_in_file
+from .sources import as_text, from_text, is_url, offered_at, offered_in_file, recorded_file
 
 DISCOVERY_SECONDS = 20.0
 """For the specification and all that it refers to."""
@@ -83,6 +83,10 @@ class OpenApiKind(ToolKind):
         except (SpecificationError, LoadError) as error:
             return [str(error)]
         return ()
+
+    def record(self, tool: Tool, start: RunStart) -> str | None:
+        """What a specification in a file offers. Raises LoadError."""
+        return recorded_file(tool, start) if isinstance(tool, OpenApiTool) else None
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
         """A function for each operation. Raises ToolOfferError."""

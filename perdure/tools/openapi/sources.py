@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urldefrag, urlsplit
 
-from ...agents import Agent, loaded_from
+from ...agents import Agent
 from ...arguments import Place, deeper_than
 from ...declared_tools import OpenApiTool
 from ...errors import LoadError
@@ -21,7 +21,7 @@ from ...prompty.shorthands import map_strings
 from ...redaction import looks_secret, redact, redactor
 from ...worker_limits import Origin
 from ..http import Http, HttpFailure, HttpRequest, origin_of
-from ..kind import Offering
+from ..kind import Offering, RunStart
 from .document import MAX_BYTES, Documents, SpecificationError, read_document
 from .operations import Selection, offered_by, option_problems
 from .security import Credentials
@@ -112,31 +112,21 @@ def is_url(specification: str) -> bool:
     return specification.lower().startswith(("http://", "https://"))
 
 
-def with_specifications(agent: Agent) -> Agent:
-    """A copy in which tools of `kind: openapi` have what their files offer, so that the run does without the files.
+def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
+    """What the specification of a tool offers, if that is a file; None for one that only a worker may have.
 
-    What is not there stays a path: a worker may have it. Raises LoadError for a file that is wrong, and for one outside
-    the folders that the agent was loaded with.
+    Raises LoadError for a file that is wrong, and for one outside the folders that the agent was loaded with.
     """
-    tools = [_recorded(tool, agent) if isinstance(tool, OpenApiTool) else tool for tool in agent.tools or []]
-    if all(new is old for new, old in zip(tools, agent.tools or [], strict=True)):
-        return agent
-    return agent.model_copy(update={"tools": tools})
-
-
-def _recorded(tool: OpenApiTool, agent: Agent) -> OpenApiTool:
-    known = loaded_from(agent)
-    path, folder = tool.specification or "", known.base_dir
-    if tool.recorded or not path or folder is None or is_url(path) or any(option_problems(tool.options)):
-        return tool
+    path, folder = tool.specification or "", start.folder
+    if not path or folder is None or is_url(path) or any(option_problems(tool.options)):
+        return None
     try:
-        roots = [Path(folder).resolve(), *(Path(root).resolve() for root in known.roots)]
-        if not contained_path(path, Path(folder), roots).exists():
-            return tool
-        offered = offered_in_file(path, Path(folder), tool.options or {}, roots)
+        if not contained_path(path, folder, start.roots).exists():
+            return None
+        offered = offered_in_file(path, folder, tool.options or {}, start.roots)
     except (LoadError, SpecificationError) as error:
         raise LoadError(f"tool {tool.name!r}: {error}", field="specification") from None
-    return tool.model_copy(update={"recorded": as_text(offered, agent)})
+    return as_text(offered, start.agent)
 
 
 def offered_in_file(path: str, folder: Path, options: Mapping[str, Any], roots: Sequence[Path] = ()) -> list[Offering]:

@@ -14,11 +14,12 @@ from hypothesis import strategies as st
 from perdure.agents import Agent, LoadedAgent
 from perdure.declared_tools import Connection, OpenApiTool
 from perdure.errors import LoadError
+from perdure.tools.files import record_tools
 from perdure.tools.kind import Asking, ToolOfferError
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.request import Unfit
-from perdure.tools.openapi.sources import offered_in_file, with_specifications
+from perdure.tools.openapi.sources import offered_in_file
 from tests.support.openapi_specs import executed, offer, offered, one, request, spec, tool_of
 from tests.support.raw_server import RawServer, ok, redirect
 
@@ -177,7 +178,7 @@ async def test_files_outside_the_folder(kind: OpenApiKind, tmp_path: Path, place
     declared = Agent(name="a", tools=[OpenApiTool(name="api", specification=place)])
     agent = LoadedAgent.of(declared, base_dir=str(folder))
     with pytest.raises(LoadError, match="resolves outside allowed roots"):
-        with_specifications(agent)
+        record_tools(agent)
     with pytest.raises(ToolOfferError, match="resolves outside allowed roots"):
         await kind.offer(agent.tools[0], Asking(Agent(name="a"), {}, folder))  # type: ignore[index]
     (folder / "inside.yaml").write_text(f"openapi: 3.1.0\npaths: {{/a: {{$ref: '{place}#/paths/~1secret'}}}}\n")
