@@ -11,7 +11,6 @@ from typing import Any
 
 from ..arguments import MAX_DEPTH, MAX_VALUES, Place, json_value, why_no_json
 from ..errors import LoadError, ReferencedFileNotFoundError
-from .asset_file import read_text, read_yaml
 from .portable import env_name, env_value, is_env_reference
 from .shorthands import map_strings
 
@@ -130,6 +129,8 @@ def read_referenced(path: Path) -> Any:
 
     Raises ReferencedFileNotFoundError, or LoadError for a file that can't be read or parsed.
     """
+    from .asset_file import read_text, read_yaml  # brings yaml, which nobody needs who only parses
+
     if not os.path.exists(path):
         raise ReferencedFileNotFoundError(f"Referenced file not found: {path}")
     try:
@@ -138,7 +139,12 @@ def read_referenced(path: Path) -> Any:
         raise LoadError(f"{path}: {error.message}") from None
     if path.suffix.lower() == ".json":
         return _parse_json(text, path)
-    return _parse_yaml(text, path) if path.suffix.lower() in _YAML else text
+    if path.suffix.lower() not in _YAML:
+        return text
+    try:
+        return read_yaml(text)[0]
+    except LoadError as error:
+        raise LoadError(f"{path}:{error.line}: {error.message}") from None
 
 
 def _parse_json(text: str, path: Path) -> Any:
@@ -150,13 +156,6 @@ def _parse_json(text: str, path: Path) -> Any:
         return json_value(value)
     except LoadError as error:
         raise LoadError(f"{path}: {error}") from None
-
-
-def _parse_yaml(text: str, path: Path) -> Any:
-    try:
-        return read_yaml(text)[0]
-    except LoadError as error:
-        raise LoadError(f"{path}:{error.line}: {error.message}") from None
 
 
 def _refuse_constant(name: str) -> Any:

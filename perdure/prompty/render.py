@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import accumulate, zip_longest
 from typing import Any, NamedTuple
 
@@ -12,7 +12,6 @@ from ..agents import Agent, Template
 from ..declared_tools import RICH_KINDS
 from ..errors import InvokerError
 from ..messages import Role
-from .jinja import render_jinja
 from .rich_values import new_nonce
 
 ROLES: dict[str, Role] = {
@@ -117,13 +116,8 @@ def join_pieces(literals: Sequence[str], values: Sequence[str]) -> str:
     return "".join(piece for pair in zip_longest(literals, values, fillvalue="") for piece in pair)
 
 
-Renderer = Callable[[str, Mapping[str, Any]], tuple[list[str], list[str]]]
-
-RENDERERS: Mapping[str, Renderer] = {"jinja2": render_jinja, "nunjucks": render_jinja}
-"""`template.format.kind` → the function that gives a rendering's literals and the values between them.
-
-Nunjucks is rendered as Jinja2; `check` says where the two differ.
-"""
+FORMATS = ("jinja2", "nunjucks")
+"""Kinds of `template.format`. Nunjucks is rendered as Jinja2; `check` says where the two differ."""
 
 
 def render(agent: Agent, inputs: Mapping[str, Any]) -> Rendered:
@@ -134,14 +128,15 @@ def render(agent: Agent, inputs: Mapping[str, Any]) -> Rendered:
     when the template's format has no renderer.
     """
     template = agent.template or Template()
-    renderer = RENDERERS.get(template.format.kind)
-    if renderer is None:
+    if template.format.kind not in FORMATS:
         raise InvokerError(f"No renderer registered for key: {template.format.kind}")
     rich = {
         new_nonce(prop.name): prop.name for prop in agent.inputs or [] if _is_rich(prop.kind, inputs.get(prop.name))
     }
     hidden = {name: nonce for nonce, name in rich.items()}
-    literals, values = renderer(agent.instructions, {**inputs, **hidden})
+    from .jinja import render_jinja  # slow to import, and not needed to parse
+
+    literals, values = render_jinja(agent.instructions, {**inputs, **hidden})
     markers = template_markers(literals, values) if template.format.strict else None
     return Rendered(join_pieces(literals, values), {nonce: inputs[name] for nonce, name in rich.items()}, markers)
 

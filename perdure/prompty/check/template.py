@@ -11,7 +11,7 @@ from jinja2 import TemplateSyntaxError, nodes
 from ...errors import RenderError
 from ...text import did_you_mean
 from ..jinja import lex_jinja, parse_jinja, used_variables
-from ..render import RENDERERS, ROLES, find_markers
+from ..render import FORMATS, ROLES, find_markers
 from ..shorthands import maps_in
 from .findings import Finding, bindings_of, names_of, unknown_properties, warning
 
@@ -195,9 +195,9 @@ _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$
 def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Finding]:
     """What is wrong, or looks wrong, in the instructions, which begin on line `first_line` of the file."""
     kind = _kind(asset, "format", "jinja2")
-    if kind not in RENDERERS:
+    if kind not in FORMATS:
         yield Finding(
-            ("template", "format", "kind"), f"No renderer registered for key: {kind}. Expected {' or '.join(RENDERERS)}"
+            ("template", "format", "kind"), f"No renderer registered for key: {kind}. Expected {' or '.join(FORMATS)}"
         )
     if _kind(asset, "parser", "prompty") != "prompty":
         yield Finding(
@@ -208,7 +208,7 @@ def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Fin
     if not isinstance(text, str) or not text.strip():
         yield warning((), "no instructions: the body is empty")
         return
-    if kind in RENDERERS:
+    if kind in FORMATS:
         words = word_differences(text) if kind == "nunjucks" else []
         yield from (Finding((), word.text, line=first_line + word.line - 1) for word in words)
         yield from _variables(asset, text, first_line, kind, may_fail=bool(words))
