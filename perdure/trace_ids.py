@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from hashlib import blake2b
 
 _TRACEPARENT = re.compile(r"00-([0-9a-f]{32})-([0-9a-f]{16})-[0-9a-f]{2}")
@@ -23,6 +24,7 @@ class TraceIds:
     """The span of the tool call that has started the run; None for a run that no run has called."""
 
     @classmethod
+    @lru_cache(maxsize=1024)
     def of(cls, namespace: str, workflow_id: str, first_run_id: str, caller: str = "") -> TraceIds:
         """Those of a run; `caller` is what `called` gives of the run that has called it, "" where none has."""
         if above := read_traceparent(caller):

@@ -290,8 +290,10 @@ class ToolActivities:
         self, run: KnownRun, agent: Agent, input: activities.ToolInput, attempt: int, telling: Telling
     ) -> ToolResult:
         cancellation = Cancellation()
-        context = replace(
-            _context(run, input, attempt),
+        context = _context(
+            run,
+            input,
+            attempt,
             heartbeat=telling.heartbeat,
             report=telling.report,
             is_cancelled=cancellation.is_cancelled,
@@ -312,12 +314,13 @@ class ToolActivities:
         return recordable(redactor().value(result), most)
 
 
-def _context(run: KnownRun, input: activities.ToolInput, attempt: int) -> ToolContext:
-    """What the tool may know, without what it has only while it is executed and heard."""
+def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: Any) -> ToolContext:
+    """What the tool may know; `heard` is what it has only while it is executed and heard."""
     request, info = input.request, activity.info()
     ids = TraceIds.of(info.namespace, current_link().workflow_id, run.first_run_id, run.caller)
-    return replace(
-        _known(request, input.earlier + attempt),
+    return _known(
+        request,
+        input.earlier + attempt,
         retries_left=input.retries_left,
         conversation=request.context,
         traceparent=ids.called(request.iteration, request.index),
@@ -325,11 +328,12 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int) -> ToolCo
         handed_on=asked_from_anywhere(),
         kept_results=run_results(),
         max_result=run.options.max_result,
+        **heard,
     )
 
 
-def _known(request: ToolRequest, attempt: int) -> ToolContext:
-    """What is known of the call, whoever asks."""
+def _known(request: ToolRequest, attempt: int, **more: Any) -> ToolContext:
+    """What is known of the call, whoever asks, and what `more` the tool itself may know."""
     workflow_id, run_id = current_link()
     return ToolContext(
         run_id=workflow_id,
@@ -337,6 +341,7 @@ def _known(request: ToolRequest, attempt: int) -> ToolContext:
         call_id=request.call_id,
         idempotency_key=f"{run_id}/{request.iteration}/{request.index}",
         attempt=attempt,
+        **more,
     )
 
 

@@ -36,14 +36,16 @@ from .user_loop import ThisLoop, UserLoop, why_unheard
 
 
 @contextlib.contextmanager
-def under_way(context: ToolContext) -> Iterator[ToolContext]:
+def under_way(context: ToolContext, **more: Any) -> Iterator[ToolContext]:
     """For the time of an execution: the context whose functions may be called from any thread, also afterwards.
+
+    It has the fields of `more`, too.
 
     Raises RuntimeError where no event loop is running, for which the functions of `context` are.
     """
     execution = _UnderWay(context)
     try:
-        yield execution.context
+        yield execution.context(**more)
     finally:
         execution.end()
 
@@ -58,14 +60,14 @@ class _UnderWay:
         self._latest: ToolProgress | None = None
         self._is_due = False
 
-    @property
-    def context(self) -> ToolContext:
-        """The context whose functions may be called from any thread."""
+    def context(self, **more: Any) -> ToolContext:
+        """The context whose functions may be called from any thread, with the fields of `more`."""
         return replace(
             self._given,
             heartbeat=self._heartbeat,
             report=self._report,
             is_cancelled=self._is_cancelled,
+            **more,
         )
 
     def end(self) -> None:
@@ -255,7 +257,7 @@ class ToolBox:
             title = f"approval check of tool {name}"
             async with deadline:
                 opened = await self._resources.opened(self._resources.types if signature_of(check).context_name else ())
-                with under_way(replace(context or ToolContext(), tool=name, resources=opened)) as given:
+                with under_way(context or ToolContext(), tool=name, resources=opened) as given:
                     ended = await self._loop.end_of(check_call(check, bound, given), title, is_async=is_async(check))
             return verdict_of(ended.result())
         except Exception as error:
@@ -292,7 +294,7 @@ class ToolBox:
         """How the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
         opened = await self._resources.opened(call.needs)
-        with under_way(replace(context, tool=name, resources=opened or context.resources)) as given:
+        with under_way(context, tool=name, resources=opened or context.resources) as given:
             bound = call.with_context(given)
             return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)
 

@@ -22,7 +22,7 @@ from pydantic_core import to_jsonable_python
 
 from ..messages import AudioPart, FilePart, ImagePart, Part, TextPart, ToolResult
 from ..redaction import get_logger
-from ..text import cut_middle, utf8_bytes
+from ..text import cut_middle, utf8_bytes, valid_text
 from ..tool_calls import PreparedRun
 from ..tool_results import SHOWN_BYTES, SizeLimits, text_bytes
 from .context import ToolContext, about
@@ -37,6 +37,8 @@ MAX_PARTS = 1000
 MAX_LABEL_BYTES = 4096
 """How much a part may say besides its content: its media type, and fields that this version does not know."""
 _CONTENT = {"value", "source"}
+MOST_PER_CHARACTER = 4
+"""Bytes of UTF-8."""
 
 
 def to_result(value: Any, limits: SizeLimits) -> ToolResult:
@@ -48,7 +50,10 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
     if isinstance(value, PreparedRun):
         return value
     if isinstance(value, str):
-        value = TextPart(value=value)
+        part = TextPart(value=value)
+        if len(part.value) * MOST_PER_CHARACTER <= limits.text_bytes and valid_text(part.value) == part.value:
+            return ToolResult(parts=[part])
+        value = part
     if isinstance(value, ToolResult):
         return _bounded_result(value, limits)
     return _bounded_result(ToolResult.model_construct(parts=_parts(value)), limits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -124,8 +124,15 @@ def _digest(plain: Any) -> str:
 Function = Callable[..., Any]
 
 
-def recorded_signature(function: Function, *, without: Container[str] = ()) -> RecordedSignature:
+def recorded_signature(function: Function, *, without: Iterable[str] = ()) -> RecordedSignature:
     """What the function takes now, for the inventory of a run; `without` as in `completed`."""
+    try:
+        return _remembered_signature(function, frozenset(without))
+    except TypeError:  # a callable object that can't be a key
+        return _read_signature(function, frozenset(without))
+
+
+def _read_signature(function: Function, without: frozenset[str]) -> RecordedSignature:
     parameters = [_bare(prop) for prop in declaration_of(function, without).parameters or []]
     schemas = {name: found for name, found in parameter_schemas(function).items() if name not in without}
     return RecordedSignature(
@@ -136,12 +143,15 @@ def recorded_signature(function: Function, *, without: Container[str] = ()) -> R
     )
 
 
+_remembered_signature = lru_cache(maxsize=4096)(_read_signature)
+
+
 def signature_change(
     name: str,
     recorded: RecordedSignature,
     function: Function,
     *,
-    without: Container[str] = (),
+    without: Iterable[str] = (),
     bound: Container[str] = (),
 ) -> str | None:
     """Why calls that fit the recorded signature need not fit the function, with both; None if all of them do.

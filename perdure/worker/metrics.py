@@ -36,7 +36,6 @@ from ..protocol.outcome import RunOutput
 from ..protocol.search_attributes import STATUS, quoted
 from ..redaction import get_logger
 from ..tool_calls import PreparedRun
-from ..trace.describe import PROVIDERS, described_error
 from ..workflows.agent_run import AgentRun
 from ..workflows.logging import AGENT_SECONDS, WAIT_SECONDS, run_ended
 
@@ -118,6 +117,8 @@ class Metrics(Interceptor):
             # Whatever keeps the run from being read has failed the call as well, which says so.
             model = None
         provider = model.provider_key if model else ""
+        from ..trace.describe import PROVIDERS  # brings OpenTelemetry, which most workers go without
+
         return {
             "gen_ai_provider_name": PROVIDERS.get(provider, provider),
             "gen_ai_request_model": (model and model.id) or "",
@@ -200,6 +201,8 @@ def _tool_name(activity_type: str, input: ExecuteActivityInput) -> str:
 def _error_type(end: Any) -> str:
     """`error.type` of the conventions; "", which Prometheus takes for no label, where nothing went wrong."""
     if isinstance(end, BaseException):
+        from ..trace.describe import described_error
+
         return described_error(end)[0]
     if isinstance(end, ToolResult) and end.status != "success":
         return end.error_kind or end.status

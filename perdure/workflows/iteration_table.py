@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from reprlib import Repr
-from typing import Any
+from typing import Any, Literal
 
 from ..events import LogEntry
 from ..loop.tool_round import CANCELLED_TEXT
@@ -57,33 +57,38 @@ class Call:
     """One tool call, as far as the events have told of it."""
 
     name: str
-    shown: str
-    """The call as Markdown."""
+    arguments: str
+    """As many of them as are shown."""
     began: float
     waits: bool = False
     """For a person."""
     problem: str | None = None
-    ended: str = ""
-    """How it ended, as Markdown; "" while it runs."""
+    run: str = ""
+    """The run that it has started, as Markdown."""
+    mark: Literal["", "✓", "✗"] = ""
+    """Whether it ended well; "" while it runs."""
+    outcome: str = ""
+    """How it ended, as Markdown."""
 
     def end(self, result: str, time: float, *, is_denied: bool = False) -> None:
         """Note the result."""
         took = duration(time - self.began)
         if self.problem is not None:
             why = self.problem.removeprefix(f"Error: Tool '{self.name}' failed: ")
-            self.ended = f"✗ {self.shown} {took}: {code(why, 120)}"
+            self.mark, self.outcome = "✗", f"{took}: {code(why, 120)}"
         elif result == CANCELLED_TEXT:
-            self.ended = f"✗ {self.shown} cancelled"
+            self.mark, self.outcome = "✗", "cancelled"
         elif is_denied:
-            self.ended = f"✗ {self.shown} {code(result, 120)}"
+            self.mark, self.outcome = "✗", code(result, 120)
         else:
-            self.ended = f"✓ {self.shown} {took}"
+            self.mark, self.outcome = "✓", took
 
     @property
     def markdown(self) -> str:
         """The call, and how it ended or since when it runs."""
-        what = "waits for a person" if self.waits else "runs"
-        return self.ended or f"▶ {self.shown} {what} since {clock(self.began)}"
+        running = f"{'waits for a person' if self.waits else 'runs'} since {clock(self.began)}"
+        shown = code(call_text(self.name, self.arguments), 120)
+        return f"{self.mark or '▶'} {shown}{self.run} {self.outcome if self.mark else running}"
 
 
 @dataclass
@@ -113,15 +118,17 @@ class Row:
     @property
     def running(self) -> list[Call]:
         """Those of `calls` that have not ended."""
-        return [call for call in self.calls.values() if not call.ended]
+        return [call for call in self.calls.values() if not call.mark]
 
 
 class IterationTable:
-    """Follows the events of a run. Each iteration is put into words once, when the next one begins."""
+    """Follows the events of a run. Iterations are put into words when they are asked for, those that are over once."""
 
     def __init__(self, namespace: str, rows: Sequence[str] = (), called_runs: int = 0) -> None:
         self._namespace = namespace
         self._before = _fitting(list(rows))
+        self._ended: list[Row] = []
+        """Iterations that are over, and not put into words yet."""
         self.row: Row | None = None
         """The iteration in progress."""
         self.called_runs = called_runs
@@ -130,6 +137,9 @@ class IterationTable:
     @property
     def rows(self) -> list[str]:
         """The rows that are shown, the one in progress last."""
+        if self._ended:
+            self._before = _fitting([*self._before, *[row.markdown for row in self._ended]])
+            self._ended = []
         return [*self._before, self.row.markdown] if self.row else list(self._before)
 
     def markdown(self) -> str:
@@ -156,7 +166,7 @@ class IterationTable:
                 self.called_runs += 1
             case "done" | "failed" | "cancelled" if self.row:
                 for call in self.row.running:
-                    call.ended = f"✗ {call.shown} has not ended"
+                    call.mark, call.outcome = "✗", "has not ended"
         if self.row and entry.type in _AFTER_THE_CHECKS and reply and reply.message.text and not self.row.said:
             self.row.said = code(said, 160)
         if self.row and entry.call_id in self.row.calls:
@@ -164,7 +174,7 @@ class IterationTable:
 
     def _begin(self, entry: LogEntry) -> None:
         if self.row is not None and self.row.iteration != entry.iteration:
-            self._before = _fitting([*self._before, self.row.markdown])
+            self._ended = [*self._ended[1 - MAX_ROWS :], self.row]
             self.row = None
         self.row = self.row or Row(entry.iteration)
 
@@ -173,7 +183,7 @@ class IterationTable:
         if call_id in row.calls:
             row.calls[f"{call_id} {len(row.names)}"] = row.calls.pop(call_id)
         if len(row.calls) < MAX_CALLS:
-            row.calls[call_id] = Call(row.names[-1], code(call_text(name, arguments), 120), time)
+            row.calls[call_id] = Call(row.names[-1], arguments[: MAX_ARGUMENTS + 1], time)
 
     def _go_on(self, row: Row, call: Call, entry: LogEntry) -> None:
         data: Any = entry.data
@@ -183,7 +193,7 @@ class IterationTable:
             case "permission_completed":
                 call.waits, call.began = False, entry.time
             case "child_started":
-                call.shown += f" → {link(data['run_id'], run_path(self._namespace, data['run_id']))}"
+                call.run += f" → {link(data['run_id'], run_path(self._namespace, data['run_id']))}"
             case "error":
                 call.problem = excerpt(data["message"], 400)
             case "tool_result":
