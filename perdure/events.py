@@ -16,7 +16,7 @@ from .tool_calls import ToolProgress
 Data = TypeVar("Data")
 Kind: TypeAlias = type[Data]
 
-TERMINAL_EVENTS: frozenset[str] = frozenset({"done", "cancelled", "failed"})
+TERMINAL_EVENTS: frozenset[EventType] = frozenset({"done", "cancelled", "failed"})
 """A run emits exactly one of these, as its last event."""
 
 CONVERSATION_EVENTS: frozenset[str] = frozenset({"messages_updated", "done"})
@@ -130,6 +130,16 @@ class EventLog:
     def entries(self, after: int) -> Sequence[LogEntry]:
         """The events whose `seq` is above `after`."""
         return self._entries[max(after + 1 - self._first, 0) :]
+
+    def all(self) -> list[RunEvent]:
+        """The events, without the conversation."""
+        events: list[RunEvent] = []
+        more = True
+        while more:
+            page = self.page(events[-1].seq if events else 0)
+            events += page.events
+            more = page.more
+        return events
 
     def page(self, after: int) -> EventPage:
         """The events whose `seq` is above `after`, as many as fit into one answer to a query."""

@@ -10,7 +10,7 @@ from ..errors import GuardrailError, OutputError
 from ..events import RunEvent
 from ..messages import Message
 from ..trace_ids import read_traceparent
-from ..workflows.child_runs import DelegatedCall, RunRecord
+from ..workflows.run_state import DelegatedCall, RunState
 from . import content
 from .describe import Describer, SpanFacts, Value, usage_attributes
 
@@ -27,20 +27,20 @@ class Timed:
     until: float | None = None
 
 
-def link_spans(describer: Describer, record: RunRecord, events: Sequence[RunEvent]) -> list[Timed]:
+def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[Timed]:
     """The link's spans that no activity of perdure's worker has: delegated calls, and waits for persons.
 
     Those of an open run may go on.
     """
-    return [*(_delegated(describer, call, events) for call in record.delegated), *_waits(describer, events)]
+    return [*(_delegated(describer, call, events) for call in run.delegated), *_waits(describer, events)]
 
 
 def agent_span(
-    describer: Describer, record: RunRecord, events: Sequence[RunEvent], *, session: str | None = None
+    describer: Describer, run: RunState, events: Sequence[RunEvent], *, session: str | None = None
 ) -> SpanFacts:
     """The run as a whole, as its last link knows it; `session` is the conversation that it belongs to."""
     session = describer.session or session
-    ids, agent, state = describer.ids, describer.agent, record.state
+    ids, agent, state = describer.ids, describer.agent, run.loop
     attributes: dict[str, Value] = {
         "gen_ai.operation.name": "invoke_agent",
         **describer.of_model,
@@ -50,13 +50,13 @@ def agent_span(
         **usage_attributes(state.usage, state.cost_usd),
         "perdure.run.id": ids.workflow_id,
         "perdure.run.first_link": ids.first_run_id,
-        "perdure.links": record.input.carried.links + 1 if record.input.carried else 1,
+        "perdure.links": run.input.carried.links + 1 if run.input.carried else 1,
         "perdure.iterations": state.iterations,
         "perdure.tool_calls": state.tool_calls,
     }
     name = f"invoke_agent {agent.name}" if agent.name else "invoke_agent"
     facts = SpanFacts(name, ids.agent, ids.parent_id, attributes)
-    if above := read_traceparent(record.input.traceparent):
+    if above := read_traceparent(run.input.traceparent):
         facts.links.append(above)
     for event in events:
         if event.type == "llm_complete" and (reason := event.data["finishReason"]):

@@ -333,19 +333,19 @@ class LiveTracing(Interceptor):
             _log.exception("the spans of run %s can't be exported", workflow.info().workflow_id)
 
     def _export_link(self, run: AgentRun, *, is_last: bool) -> None:
-        info, record = workflow.info(), run.record
-        caller = record.input.lineage.trace if record.input.lineage else ""
+        info, state = workflow.info(), run.state
+        caller = state.input.lineage.trace if state.input.lineage else ""
         ids = TraceIds.of(info.namespace, info.workflow_id, info.first_execution_run_id, caller)
-        turn = record.input.session
+        turn = state.input.session
         describer = Describer(
-            ids, record.input.agent, with_content=self.with_content, session=turn.session if turn else ""
+            ids, state.input.agent, with_content=self.with_content, session=turn.session if turn else ""
         )
-        events, now = record.events, workflow.time()
-        for timed in link_spans(describer, record, events):
+        events, now = state.events.all(), workflow.time()
+        for timed in link_spans(describer, state, events):
             self._told(ids, timed.facts, timed.since, now if timed.until is None else timed.until)
         if is_last:
             found = info.typed_search_attributes.get(SESSION)
-            self._told(ids, agent_span(describer, record, events, session=found), record.state.started_at, now)
+            self._told(ids, agent_span(describer, state, events, session=found), state.loop.started_at, now)
 
     def _told(self, ids: TraceIds, facts: SpanFacts, since: float, until: float) -> None:
         span = self.spans.start(ids, facts, int(since * NANOSECONDS))

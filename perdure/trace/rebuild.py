@@ -112,20 +112,20 @@ class _Run:
         self._events += [*await _steering(self._client, self._describer, link), *_continued(link)]
 
     def _add_own(self, known: Replayed, over: int | None) -> None:
-        record = known.run.record
-        events = record.events
-        for timed in link_spans(self._describer, record, events):
+        state = known.run.state
+        events = state.events.all()
+        for timed in link_spans(self._describer, state, events):
             end = over if timed.until is None else int(timed.until * NANOSECONDS)
             span = Span(self._ids.trace_id, timed.facts, int(timed.since * NANOSECONDS), end)
             self._built.spans.append(span)
-        for call in record.delegated:
+        for call in state.delegated:
             if call.workflow_id:
                 above = self._ids.called(call.request.iteration, call.request.index)
                 id = self._ids.tool(call.request.iteration, call.request.index)
                 facts = next(span.facts for span in self._built.spans if span.facts.id == id)
                 self._built.called.append(Called(call.workflow_id, call.run_id, above, facts))
         session = known.info.typed_search_attributes.get(SESSION)
-        self._agent = agent_span(self._describer, record, events, session=session)
+        self._agent = agent_span(self._describer, state, events, session=session)
 
     async def _replayed(self, link: RecordedLink) -> Replayed | None:
         converter, namespace = self._client.data_converter, self._client.namespace

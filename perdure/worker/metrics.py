@@ -187,8 +187,8 @@ class _MeasuredRuns(WorkflowInboundInterceptor):
 
 
 def _count(run: AgentRun, outcome: str, error_kind: str = "") -> None:
-    record = run.record
-    run_ended(record.input.agent.name, outcome, error_kind, workflow.time() - record.state.started_at)
+    state = run.state
+    run_ended(state.input.agent.name, outcome, error_kind, workflow.time() - state.loop.started_at)
 
 
 def _tool_name(activity_type: str, input: ExecuteActivityInput) -> str:

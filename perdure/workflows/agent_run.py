@@ -5,37 +5,35 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from functools import partial
+from typing import Any, ClassVar, Literal
 
 from temporalio import workflow
 from temporalio.exceptions import ApplicationError
 from temporalio.workflow import ContinueAsNewError
 
-from ..conversation import Conversation, ConversationRef, Operation, operation_bytes
+from ..conversation import ConversationRef, Operation, operation_bytes
 from ..errors import LimitExceededError, OutputError, RunCancelled, RunError
 from ..event_data import FailedData
-from ..events import EventLog, EventPage
-from ..loop.limits import deadline
+from ..events import EventPage
 from ..loop.loop import AgentLoop
-from ..loop.state import LoopState, Outcome
+from ..loop.state import Outcome
 from ..messages import Message
 from ..protocol import names
 from ..protocol.features import KNOWN_FEATURES
-from ..protocol.inventory import Inventory
 from ..protocol.outcome import RunFailure, RunOutput, RunStatus
 from ..protocol.run import CallApproval, RunInput, SteeringMessage
 from ..text import MAX_TEXT_BYTES, bounded_text
 from .approvals import Approvals, dropped_if_refused, read_decision
-from .child_runs import ChildRuns, RunRecord
 from .continue_as_new import ContinueAsNew
 from .effects import TemporalEffects
-from .inbox import MAX_UPDATES, Inbox
-from .offers import Offers, require_features, take_inventory, tell_unavailable
+from .offers import report_unavailable, require_features, take_inventory
 from .policies import BUGS, describe_failure
 from .received import Received
 from .recording import load_beginning
+from .run_state import MAX_UPDATES, RunState
 from .turn_result import HandOver
-from .ui import Display, ShownStatus
+from .ui import next_model_call, show_end, show_status, show_waiting
 
 SMALL_CONVERSATION_BYTES = 16 * 1024
 """Up to this size the workflow's result holds the conversation, so that a caller needs nothing else."""
@@ -55,50 +53,47 @@ MAX_ANSWER_BYTES = 64 * 1024
 class Ending:
     """Makes the last command of a run."""
 
-    conversation: Conversation
-    state: LoopState
-    events: EventLog
-    keeps_messages: bool
-    """Whether the result holds the conversation, if that is small."""
-    is_called: bool = False
-    """Whether another run has called this one: that one needs the output and the counts."""
+    state: RunState
     turn: HandOver | None = None
     """What a turn of a session leaves to it."""
 
-    def output(self, outcome: Outcome, unread_steering: int) -> RunOutput:
-        """The result of a run that ended well, and has not answered that many of its last messages."""
-        is_small = self.keeps_messages and self.conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
+    def output(self, outcome: Outcome) -> RunOutput:
+        """The result of a run that ended well."""
+        loop, conversation, input = self.state.loop, self.state.conversation, self.state.input
+        is_alone = input.carried is None and input.lineage is None and self.turn is None
+        is_small = is_alone and conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
         return RunOutput(
             output=outcome.output,
-            iterations=self.state.iterations,
-            usage=self.state.usage,
+            iterations=loop.iterations,
+            usage=loop.usage,
             is_incomplete=outcome.is_incomplete,
-            messages=self.conversation.messages if is_small else None,
+            messages=conversation.messages if is_small else None,
             tail=self._tail(),
-            iteration=self.state.iteration,
-            last_seq=self.events.last_seq,
-            tool_calls=self.state.tool_calls if self.is_called else 0,
-            cost_usd=self.state.cost_usd,
-            unpriced_calls=self.state.unpriced_calls,
-            unread_steering=unread_steering,
+            iteration=loop.iteration,
+            last_seq=self.state.events.last_seq,
+            tool_calls=loop.tool_calls if self.state.input.lineage else 0,
+            cost_usd=loop.cost_usd,
+            unpriced_calls=loop.unpriced_calls,
+            unread_steering=self.state.unread,
             handed_over=self.turn.in_result if self.turn else None,
         )
 
     def failure(self, error: RunError) -> ApplicationError:
         """The error of a run that failed."""
+        loop = self.state.loop
         details = RunFailure(
             kind=error.kind,
             reason=error.reason and bounded_text(error.reason, MAX_FAILURE_BYTES),
-            text=bounded_text(error.text, MAX_ANSWER_BYTES) if isinstance(error, OutputError) else None,
             option=error.option if isinstance(error, LimitExceededError) else None,
-            iterations=self.state.iterations,
+            text=bounded_text(error.text, MAX_ANSWER_BYTES) if isinstance(error, OutputError) else None,
+            iterations=loop.iterations,
             tail=self._tail(),
-            usage=self.state.usage,
-            iteration=self.state.iteration,
-            last_seq=self.events.last_seq,
-            tool_calls=self.state.tool_calls if self.is_called else 0,
-            cost_usd=self.state.cost_usd,
-            unpriced_calls=self.state.unpriced_calls,
+            usage=loop.usage,
+            iteration=loop.iteration,
+            last_seq=self.state.events.last_seq,
+            tool_calls=loop.tool_calls if self.state.input.lineage else 0,
+            cost_usd=loop.cost_usd,
+            unpriced_calls=loop.unpriced_calls,
             unread_steering=self.turn.unread if self.turn else 0,
             handed_over=self.turn.in_result if self.turn else None,
             refused=len(self.turn.refused) if self.turn else 0,
@@ -107,10 +102,10 @@ class Ending:
             bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True
         )
 
-    def unforeseen(self, error: Exception, time: float) -> RunError:
+    def unforeseen(self, error: Exception) -> RunError:
         """The error of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
         kind, text = describe_failure(error)
-        self.events.append("failed", self.state.iteration, FailedData(kind=kind, message=text), time=time)
+        self.state.emit("failed", FailedData(kind=kind, message=text))
         return RunError(text, kind=kind)
 
     def _tail(self) -> ConversationRef | None:
@@ -120,8 +115,8 @@ class Ending:
         """
         if self.turn and self.turn.tells_the_end:
             return None
-        size = sum(map(operation_bytes, self.conversation.unrecorded))
-        return self.conversation.ref() if size <= MAX_TAIL_BYTES else None
+        size = sum(map(operation_bytes, self.state.conversation.unrecorded))
+        return self.state.conversation.ref() if size <= MAX_TAIL_BYTES else None
 
 
 IDLE_BYTES = 64 * 1024
@@ -136,9 +131,9 @@ class AgentRun:
 
     - input: a `RunInput`. Result: a `RunOutput`. Failure: an `ApplicationError` whose details are a `RunFailure`.
     - activities and timers: what the loop does in the world (`TemporalEffects`).
-    - signals: steering messages, and approvals of tool calls. They wait in the `Inbox` until the loop asks for them.
+    - signals: steering messages, and approvals of tool calls. They wait in the `RunState` until the loop asks for them.
     - update: an approval again, which is answered at once: accepted, or refused and why (`Approvals`).
-    - cancellation: noted in the `Inbox` too, for the loop to look at.
+    - cancellation: sets a flag in the `RunState`, which the loop checks.
     - continue-as-new: between iterations (`ContinueAsNew`).
     - queries: the run's status, and its events.
     """
@@ -148,38 +143,19 @@ class AgentRun:
 
     @workflow.init
     def __init__(self, input: RunInput) -> None:
-        carried = input.carried
-        self._input = input
-        self._state = carried.loop if carried else LoopState(started_at=workflow.time())
-        self._inventory = carried.inventory if carried else Inventory()
-        self._inbox = Inbox(
-            carried.steering if carried else (),
-            carried.decided if carried else (),
-            max_updates=self.max_updates,
-            on_waiting=lambda: self._display.show_waiting(),
-        )
+        self.state = RunState(input, max_updates=self.max_updates)
+        """What this link has done so far, for whoever looks at the run."""
         self._received = Received()
-        self._conversation = input.conversation()
-        self._events = EventLog(self._conversation, last_seq=carried.last_seq if carried else 0)
-        self._turn = HandOver(input, self._conversation, self._inbox, self._state) if input.session else None
-        is_alone = carried is None and input.lineage is None and self._turn is None
-        self._ending = Ending(self._conversation, self._state, self._events, is_alone, bool(input.lineage), self._turn)
-        self._offers = Offers(input.options.missing_tool_grace, lambda text: self._display.tell(text))
-        self._children = ChildRuns(input, self._inbox, self._events, lambda: self._display.show())
-        self._display = Display(input, self._state, self._events, self._inbox, self._offers, self._children.running)
-        self._ended: ShownStatus | None = None
+        self._turn = HandOver(self.state, input.session) if input.session else None
+        self._ending = Ending(self.state, self._turn)
+        self.state.approvals.listen(partial(show_waiting, self.state))
         self.memory_bytes = self._measure_memory()
         """About what this object takes, as of the last iteration; a worker that has too many runs looks at it."""
 
     @property
     def approvals(self) -> Approvals:
         """What waits for a person in this link."""
-        return self._inbox.approvals
-
-    @property
-    def current_details(self) -> str:
-        """What Temporal shows of the run (`Display.details`)."""
-        return self._display.details()
+        return self.state.approvals
 
     @workflow.run
     async def run(self, input: RunInput) -> RunOutput:
@@ -196,7 +172,7 @@ class AgentRun:
             except asyncio.CancelledError:
                 if agent.done():
                     raise
-                self._inbox.cancelled = True
+                self.state.cancelled = True
 
     async def _run_agent(self) -> RunOutput:
         try:
@@ -211,108 +187,81 @@ class AgentRun:
         except ContinueAsNewError:
             raise
         except Exception as error:
-            unforeseen = self._ending.unforeseen(error, workflow.time())
+            unforeseen = self._ending.unforeseen(error)
             await self._end("failed")
             raise self._ending.failure(unforeseen) from error
         await self._end("done")
-        return self._ending.output(outcome, self._inbox.unread)
+        return self._ending.output(outcome)
 
-    async def _end(self, status: ShownStatus) -> None:
+    async def _end(self, status: Literal["done", "failed", "cancelled"]) -> None:
         if self._turn is not None:
             await self._turn.hand_over(by_result=status != "cancelled")
-        self._ended = status
-        self._display.end(status)
+        self.state.ended = status
+        show_end(self.state, status)
 
     async def _begin_link(self) -> None:
         """Take the worker's inventory in the first link, and load a conversation that the link's input lacks."""
-        if self._input.carried is None:
-            self._inventory = await take_inventory(self._input, self._offers, self._inbox)
-            tell_unavailable(self._inventory, self._events)
-            if self._input.session is not None:
-                self._state.unchecked = len(self._input.added) + self._input.session.unread
-        await load_beginning(self._input, self._conversation)
+        state, input = self.state, self.state.input
+        if input.carried is None:
+            state.inventory = await take_inventory(state)
+            report_unavailable(state)
+            if input.session is not None:
+                state.loop.unchecked = len(input.added) + input.session.unread
+        await load_beginning(input, state.conversation)
 
     def _loop(self) -> AgentLoop:
         """The loop of §13.7, on Temporal."""
-        self._continuing = ContinueAsNew(
-            self._input,
-            self._conversation,
-            self._state,
-            self._inventory,
-            self._inbox,
-            self._events,
-            self._display.carried,
-        )
-        offered = self._input.agent.with_declarations(self._inventory.offered)
-        asks = "tool" in self._inventory.hooks
-        tools = {tool.name: tool.described(offered, may_ask=asks) for tool in self._inventory.tools}
-        effects = TemporalEffects(
-            options=self._input.options,
-            hooks=self._inventory.hooks,
-            tools=tools,
-            offered=offered,
-            events=self._events,
-            inbox=self._inbox,
-            offers=self._offers,
-            children=self._children,
-            display=self._display,
-            paced=self._inventory.paced,
-            deadline=deadline(self._input.options, self._state),
-            mocked=None if self._inventory.mock_responses is None else self._state,
-            on_checkpoint=self._checkpoint,
-        )
+        state, hooks, agent = self.state, self.state.inventory.hooks, self.state.input.agent
+        self._continuing = ContinueAsNew(state)
         return AgentLoop(
-            effects,
-            self._conversation,
-            self._input.options,
-            tools=tools,
-            guarded=frozenset(self._inventory.hooks),
-            compacted="compactor" in self._inventory.hooks,
-            structured=bool(self._input.agent.outputs),
-            models=[model.name for model in self._input.agent.models],
-            state=self._state,
+            TemporalEffects(state, self._checkpoint),
+            state.conversation,
+            state.options,
+            tools=state.tools,
+            guarded=frozenset(hooks),
+            compacted="compactor" in hooks,
+            structured=bool(agent.outputs),
+            models=[model.name for model in agent.models],
+            state=state.loop,
         )
 
-    async def _checkpoint(self, state: LoopState) -> None:
+    async def _checkpoint(self) -> None:
         """Before each iteration: show the progress, and continue as new if it is time to."""
         self.memory_bytes = self._measure_memory()
-        self._display.begin_iteration()
+        self.state.begun = workflow.time()
+        show_status(self.state, "running")
+        self.state.model_call = next_model_call(self.state)
         await self._continuing.when_suggested()
 
     def _measure_memory(self) -> int:
         # The history's size stands for the events, and for what trimming has dropped: readers of events still need it.
-        return IDLE_BYTES + 2 * self._conversation.recorded_bytes + workflow.info().get_current_history_size()
+        return IDLE_BYTES + 2 * self.state.conversation.recorded_bytes + workflow.info().get_current_history_size()
 
     @property
     def has_ended(self) -> bool:
         """Whether the run is over, not only this link of it."""
-        return self._ended is not None
-
-    @property
-    def record(self) -> RunRecord:
-        """What this link has done so far, for the run's trace."""
-        return RunRecord(self._input, self._state, self._events, self._children.delegated)
+        return self.state.ended is not None
 
     @property
     def conversation(self) -> list[Message]:
         """The conversation as the model would see it next."""
-        return self._conversation.messages
+        return self.state.conversation.messages
 
     def operations_since(self, version: int) -> Sequence[Operation]:
         """How the conversation has changed since that version, which must belong to this link."""
-        return self._conversation.since(version)
+        return self.state.conversation.since(version)
 
     # Signals accept any arguments: what a stranger sends wrongly must neither end the run nor block it.
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
     def steer(self, *arguments: Any) -> None:
         if message := self._received.understood(arguments, SteeringMessage):
-            self._inbox.steering += [message.text, *message.further]
+            self.state.steering += [message.text, *message.further]
 
     @workflow.signal(name=names.APPROVAL, description="Approve, deny or answer a tool call that waits for a person.")
     async def approval(self, *arguments: Any) -> None:
         if decision := self._received.understood(arguments, CallApproval):
             with dropped_if_refused():
-                await self._inbox.approvals.decide(decision)
+                await self.state.approvals.decide(decision)
 
     @workflow.update(
         name=names.APPROVAL,
@@ -320,34 +269,17 @@ class AgentRun:
         unfinished_policy=workflow.HandlerUnfinishedPolicy.ABANDON,
     )
     async def decide(self, *arguments: Any) -> None:
-        self._inbox.approvals.updates += 1
-        await self._inbox.approvals.decide(read_decision(arguments, self._received))
+        self.state.approvals.updates += 1
+        await self.state.approvals.decide(read_decision(arguments, self._received))
 
     @decide.validator
     def _require_decision(self, *arguments: Any) -> None:
-        self._inbox.approvals.require_acceptable(read_decision(arguments, self._received))
+        self.state.approvals.require_acceptable(read_decision(arguments, self._received))
 
     @workflow.query(name=names.STATUS, description="Where the run stands.")
     def status(self) -> RunStatus:
-        pending = self._inbox.approvals.pending
-        return RunStatus.model_validate(
-            {
-                "status": self._ended or ("waiting_for_approval" if pending else "running"),
-                "iteration": self._state.iteration,
-                "model_calls": self._state.iterations,
-                "usage": self._state.usage,
-                "cost_usd": self._state.cost_usd,
-                "unpriced_calls": self._state.unpriced_calls,
-                "pending_approvals": pending,
-                "last_seq": self._events.last_seq,
-                "pending_steering": len(self._inbox.steering),
-                "children": list(self._children.running),
-                "missing": self._offers.missing,
-                "waits_for_rate": self._display.waits_for_rate,
-                "held_up": self._display.held_up,
-            }
-        )
+        return self.state.status
 
     @workflow.query(name=names.EVENTS, description="The events of this link after a sequence number, page by page.")
     def events(self, after: int) -> EventPage:
-        return self._events.page(after)
+        return self.state.events.page(after)

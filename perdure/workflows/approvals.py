@@ -102,15 +102,9 @@ class OpenApproval:
 
 
 class Approvals:
-    """Opened by the loop, decided by signals and updates; `on_change` is told when a call begins or ends to wait."""
+    """Opened by the loop, decided by signals and updates."""
 
-    def __init__(
-        self,
-        decided: Sequence[DecidedCall] = (),
-        *,
-        max_updates: int,
-        on_change: Callable[[], None] = lambda: None,
-    ) -> None:
+    def __init__(self, decided: Sequence[DecidedCall] = (), *, max_updates: int) -> None:
         """Temporal takes 2,000 updates of a link and then none, refused ones not counted.
 
         From `max_updates` on, the link is to end when it can, repeated decisions are refused as such, and after nearly
@@ -121,10 +115,10 @@ class Approvals:
         self.decided = list(decided)
         self._max_updates = max_updates
         self._calls: list[OpenApproval] = []
-        self._listeners = [on_change]
+        self._listeners: list[Callable[[], None]] = []
 
     def listen(self, listener: Callable[[], None]) -> None:
-        """Call `listener` too, in the thread that executes the workflow: for whoever runs it. Must not raise."""
+        """Call `listener` when a call begins or ceases to wait, in the workflow's thread. It must not raise."""
         self._listeners.append(listener)
 
     @property

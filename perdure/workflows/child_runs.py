@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, TypeVar
 
@@ -21,11 +21,9 @@ from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from ..errors import LoadError, RunCancelled, RunError
 from ..event_data import ChildStartedData
-from ..events import EventLog, RunEvent
 from ..loop.child_runs import answered, child_options, failed_run, too_deep
 from ..loop.effects import Cancelled
 from ..loop.limits import Allowance, ChildEnd
-from ..loop.state import LoopState
 from ..messages import ToolResult
 from ..protocol import activities, names
 from ..protocol.descriptions import details_of, shown_name, summary_of
@@ -36,9 +34,10 @@ from ..protocol.search_attributes import AGENT, ORIGIN, SESSION, STATUS, TENANT,
 from ..settings.child_agents import agents_for
 from ..tool_calls import ChildRun, PreparedRun, ToolRequest, ToolSpec
 from ..trace_ids import TraceIds
-from .inbox import Inbox
 from .policies import WORKFLOW_TASK_TIMEOUT
 from .recording import CERTAIN_BYTES, uncompressed_bytes
+from .run_state import DelegatedCall, RunState
+from .waiting import wait_a_little, wait_until, wait_until_done
 
 Result = TypeVar("Result")
 
@@ -69,10 +68,9 @@ async def child_result(
     `ChildWorkflowError`, whose cause is a `CancelledError` where the child ended as cancelled, and `Cancelled` when the
     child has not ended `patience` seconds after the request. The parent's close policy decides what becomes of it.
     """
-    await workflow.wait_condition(lambda: handle.done() or cancelled())
-    if not await ended_within(handle, grace, "grace period of a running child"):
+    if not await wait_until_done(handle, cancelled, grace=grace, why="grace period of a running child"):
         await request_cancel(handle)
-        if not await ended_within(handle, patience, "a cancelled child has this long to end"):
+        if not await wait_a_little(handle, patience, "a cancelled child has this long to end"):
             handle.add_done_callback(lambda late: late.cancelled() or late.exception())  # Nobody awaits it any more.
             raise Cancelled
     return await handle
@@ -90,80 +88,15 @@ async def request_cancel(handle: ChildWorkflowHandle[Any, Any]) -> None:
         workflow.logger.debug("the child %s can't be cancelled any more: %s", handle.id, error)
 
 
-async def ended_within(handle: ChildWorkflowHandle[Any, Any], seconds: float, why: str) -> bool:
-    """Whether the child has ended, within that time; 0 looks without waiting."""
-    if seconds and not handle.done():
-        try:
-            await workflow.wait_condition(handle.done, timeout=seconds, timeout_summary=why)
-        except TimeoutError:
-            workflow.logger.info("the child %s has not ended within %g s", handle.id, seconds)
-    return handle.done()
-
-
-End = TypeVar("End", ToolResult, ChildEnd)
-
-
-@dataclass
-class DelegatedCall:
-    """A tool call that others execute: a run of another agent, a child workflow, somebody else's activity."""
-
-    request: ToolRequest
-    since: float
-    """Seconds since the epoch, by the workflow's clock."""
-    workflow_id: str = ""
-    """Of the run of another agent; "" for what is no run."""
-    run_id: str = ""
-    """Of that run's first link."""
-    until: float | None = None
-    """None while it is awaited."""
-    error_kind: str | None = None
-
-    async def ended(self, execution: Awaitable[End]) -> End:
-        """The end of the execution, noted. Raises what it raises."""
-        end = await execution
-        result = end.result if isinstance(end, ChildEnd) else end
-        self.until = workflow.time()
-        if result.status != "success":
-            self.error_kind = result.error_kind or result.status
-        return end
-
-
-@dataclass(frozen=True)
-class RunRecord:
-    """One link as it stands: the same in the worker that executes it and in whoever replays its history."""
-
-    input: RunInput
-    state: LoopState
-    log: EventLog
-    delegated: Sequence[DelegatedCall]
-
-    @property
-    def events(self) -> list[RunEvent]:
-        """Those of this link, in order, without the conversation."""
-        events: list[RunEvent] = []
-        more = True
-        while more:
-            page = self.log.page(events[-1].seq if events else 0)
-            events += page.events
-            more = page.more
-        return events
-
-
 Prepare = Callable[[ToolRequest, ToolSpec], Awaitable[ToolResult]]
 
 
 class ChildRuns:
     """The runs that one link has called. The link goes on only when they have ended: see `ContinueAsNew`."""
 
-    def __init__(self, input: RunInput, inbox: Inbox, events: EventLog, on_start: Callable[[], None]) -> None:
-        self._input = input
-        self._inbox = inbox
-        self._events = events
-        self._on_start = on_start
-        self.running: list[str] = []
-        """Their ids, while they are awaited."""
-        self.delegated: list[DelegatedCall] = []
-        """All calls of this link that others have executed."""
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._input = state.input
 
     async def run(self, request: ToolRequest, spec: ToolSpec, allowance: Allowance, prepare: Prepare) -> ChildEnd:
         """Start the run that the call asks for, and await it. Never raises for what it does."""
@@ -173,7 +106,7 @@ class ChildRuns:
         prepared = await prepare(request, spec)
         if not isinstance(prepared, PreparedRun) or prepared.messages is None:
             return ChildEnd(prepared)
-        if self._inbox.cancelled:
+        if self._state.cancelled:
             return ChildEnd(failed_run(request.name, RunCancelled("")))
         assert isinstance(spec.execution, ChildRun)
         try:
@@ -190,17 +123,16 @@ class ChildRuns:
             handle = await self._start(id, input)
         except WorkflowAlreadyStartedError:
             return _failed(request, f"a run of the id {id!r} is under way already", "already_started")
-        self.running.append(id)
+        self._state.children.append(id)
         first_run_id = handle.first_execution_run_id or ""
         call = DelegatedCall(request, since, id, first_run_id)
-        self.delegated.append(call)
+        self._state.delegated.append(call)
         data = ChildStartedData(name=request.name, run_id=id, first_run_id=first_run_id)
-        self._events.append("child_started", request.iteration, data, time=workflow.time(), call_id=request.call_id)
-        self._on_start()
+        self._state.emit("child_started", data, call_id=request.call_id)
         try:
             return await call.ended(self._end_of(handle, request, spec))
         finally:
-            self.running.remove(id)
+            self._state.children.remove(id)
 
     async def _start(self, id: str, input: RunInput) -> ChildWorkflowHandle[Any, RunOutput]:
         return await workflow.start_child_workflow(
@@ -220,17 +152,14 @@ class ChildRuns:
     async def _end_of(
         self, handle: ChildWorkflowHandle[Any, RunOutput], request: ToolRequest, spec: ToolSpec
     ) -> ChildEnd:
-        is_late = False
-        if spec.timeout is not None:
-            try:
-                await workflow.wait_condition(lambda: handle.done() or self._inbox.cancelled, timeout=spec.timeout)
-            except TimeoutError:
-                is_late = True
+        is_late = spec.timeout is not None and not await wait_until(
+            lambda: handle.done() or self._state.cancelled, spec.timeout
+        )
         try:
             # The run gives its own tools their grace period.
             output = await child_result(
                 handle,
-                lambda: is_late or self._inbox.cancelled,
+                lambda: is_late or self._state.cancelled,
                 patience=self._input.options.cancel_grace + PATIENCE,
             )
         except (ChildWorkflowError, Cancelled) as error:

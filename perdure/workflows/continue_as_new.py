@@ -2,22 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from itertools import accumulate
 
 from temporalio import workflow
 
-from ..conversation import Conversation, batches
+from ..conversation import batches
 from ..errors import PayloadTooLargeError
-from ..events import EventLog
-from ..loop.state import LoopState
 from ..payloads.failures import MAX_PAYLOAD_BYTES
-from ..protocol.inventory import Inventory
-from ..protocol.run import Carried, CarriedConversation, RunInput, Shown
+from ..protocol.run import Carried, CarriedConversation, RunInput
 from .history_size import HistorySize
-from .inbox import Inbox
 from .recording import CERTAIN_BYTES, PIECE_BYTES, encoded_bytes, record_all, uncompressed_bytes
+from .run_state import RunState
 
 MIB = 1024 * 1024
 MAX_START_BYTES = 24 * MIB
@@ -48,13 +44,7 @@ class ContinueAsNew:
     9. In the next link, `AgentRun.__init__` takes its state from `Carried`, and loads the pieces before it iterates.
     """
 
-    input: RunInput
-    conversation: Conversation
-    state: LoopState
-    inventory: Inventory
-    inbox: Inbox
-    events: EventLog
-    shown: Callable[[], Shown]
+    state: RunState
     history: HistorySize = field(default_factory=HistorySize)
 
     async def when_suggested(self) -> None:
@@ -62,33 +52,33 @@ class ContinueAsNew:
 
         Raises `PayloadTooLargeError` when the run can be continued neither in a new link nor for long in this one.
         """
-        if self.inbox.cancelled or not self._is_time():
+        if self.state.cancelled or not self._is_time():
             return
         await workflow.wait_condition(workflow.all_handlers_finished)
         next_input = await self._next_input()
-        if next_input is not None and not self.inbox.cancelled:
+        if next_input is not None and not self.state.cancelled:
             workflow.continue_as_new(next_input)
 
     def _is_time(self) -> bool:
-        if self.history.suggests_continuing(self.conversation.recorded_bytes):
+        if self.history.suggests_continuing(self.state.conversation.recorded_bytes):
             return True
-        return self.inbox.approvals.are_many and workflow.patched("many-updates")
+        return self.state.approvals.are_many and workflow.patched("many-updates")
 
     async def _next_input(self) -> RunInput | None:
         """The input of the next link, certain to fit; None when the run has to stay here for an iteration."""
-        if sum(map(len, self.inbox.steering)) > MAX_STEERING_CHARS:
+        if sum(map(len, self.state.steering)) > MAX_STEERING_CHARS:
             return None
-        is_large = self.conversation.recorded_bytes > INLINE_BYTES
+        is_large = self.state.conversation.recorded_bytes > INLINE_BYTES
         return await self._fitting(await self._record_conversation() if is_large else None)
 
     async def _fitting(self, recorded: CarriedConversation | None) -> RunInput | None:
         next_input = self._input_with(recorded)
         if uncompressed_bytes(next_input) <= CERTAIN_BYTES:
             return next_input
-        waiting = len(self.inbox.steering)
+        waiting = len(self.state.steering)
         size = await encoded_bytes(next_input)
         if size <= MAX_PAYLOAD_BYTES:
-            return next_input if len(self.inbox.steering) == waiting else None
+            return next_input if len(self.state.steering) == waiting else None
         if recorded is None:
             return await self._fitting(await self._record_conversation())
         raise PayloadTooLargeError(
@@ -99,21 +89,21 @@ class ContinueAsNew:
 
     def _input_with(self, recorded: CarriedConversation | None) -> RunInput:
         """This link's input with what has changed, so that fields which this version does not know are passed on."""
-        messages = [] if recorded else self.conversation.messages
-        return self.input.model_copy(update={"messages": messages, "carried": self._carried(recorded)})
+        messages = [] if recorded else self.state.conversation.messages
+        return self.state.input.model_copy(update={"messages": messages, "carried": self._carried(recorded)})
 
     def _carried(self, recorded: CarriedConversation | None) -> Carried:
-        previous = self.input.carried
+        previous = self.state.input.carried
         carried = Carried(
-            loop=self.state,
-            inventory=self.inventory,
-            version=self.conversation.version,
-            digest=self.conversation.digest,
-            last_seq=self.events.last_seq,
-            steering=list(self.inbox.steering),
-            decided=self.inbox.approvals.decided,
+            loop=self.state.loop,
+            inventory=self.state.inventory,
+            version=self.state.conversation.version,
+            digest=self.state.conversation.digest,
+            last_seq=self.state.events.last_seq,
+            steering=list(self.state.steering),
+            decided=self.state.approvals.decided,
             conversation=recorded,
-            shown=self.shown(),
+            shown=self.state.shown,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,
         )
@@ -121,18 +111,18 @@ class ContinueAsNew:
 
     async def _record_conversation(self) -> CarriedConversation:
         """Make sure that this link's history holds the whole conversation, and say where its pieces end."""
-        history = workflow.info().get_current_history_size()
-        if min(self.conversation.recorded_bytes, history) > MAX_START_BYTES:
+        size, history = self.state.conversation.recorded_bytes, workflow.info().get_current_history_size()
+        if min(size, history) > MAX_START_BYTES:
             raise PayloadTooLargeError(
-                f"The conversation is too large to be continued in a new link: {self.conversation.recorded_bytes} "
+                f"The conversation is too large to be continued in a new link: {size} "
                 f"bytes, at most {MAX_START_BYTES} are possible. Set RunOptions.context_budget to keep it smaller, "
                 "or configure external storage (PERDURE_STORAGE) for clients and workers"
             )
-        await record_all(self.conversation)
-        pieces = batches(self.conversation.messages, PIECE_BYTES)
+        await record_all(self.state.conversation)
+        pieces = batches(self.state.conversation.messages, PIECE_BYTES)
         return CarriedConversation(
             run_id=workflow.info().run_id,
-            reference=self.conversation.ref(),
+            reference=self.state.conversation.ref(),
             ends=list(accumulate(map(len, pieces))),
         )
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from functools import partial
 from typing import TypeVar
@@ -13,24 +12,18 @@ from temporalio.common import RetryPolicy
 from temporalio.exceptions import ActivityError
 from temporalio.workflow import ActivityHandle
 
-from ..agents import Agent
 from ..conversation import Conversation
 from ..errors import LimitExceededError, ModelError
 from ..event_data import EventType, LoggedData
-from ..events import EventLog
 from ..guardrails import GuardrailResult, JudgedOutput
 from ..loop.effects import Calling, Cancelled
 from ..loop.limits import Allowance, ChildEnd, time_is_over
 from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolResult
-from ..options import RunOptions
 from ..protocol import activities
 from ..protocol.outcome import HeldUp
-from ..text import code, counted, one_line
+from ..text import counted, one_line
 from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
-from .approvals import OpenApproval
-from .child_runs import ChildRuns
-from .inbox import Inbox
 from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
 from .offers import Offers
 from .pacing import Pacing
@@ -47,12 +40,14 @@ from .policies import (
     worker_was_lost,
 )
 from .recording import record_ahead
-from .tool_runs import ToolRuns, give_up
-from .ui import SHOWN_AT_ONCE, Display, about_call, held_up_summary
+from .run_state import RunState
+from .tool_runs import ToolRuns
+from .ui import about_call, held_up_summary
+from .waiting import give_up, wait_until, wait_until_done
 
 
-def start_compaction(input: activities.CompactInput, place: str) -> ActivityHandle[str]:
-    """Start the activity that asks the compactor. `place` is the iteration, for people."""
+def start_compaction(input: activities.CompactInput, label: str) -> ActivityHandle[str]:
+    """Start the activity that asks the compactor. `label` is the iteration, for people."""
     return workflow.start_activity(
         activities.COMPACT,
         input,
@@ -60,14 +55,14 @@ def start_compaction(input: activities.CompactInput, place: str) -> ActivityHand
         start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=OFFERED_RETRIES if input.offer else COMPACTION_RETRIES,
-        summary=f"{place} · compact {counted(input.drop, 'message')}",
+        summary=f"{label} · compact {counted(input.drop, 'message')}",
     )
 
 
-def start_judging(input: activities.JudgeInput, kind: str, place: str) -> ActivityHandle[JudgedOutput]:
+def start_judging(input: activities.JudgeInput, kind: str, label: str) -> ActivityHandle[JudgedOutput]:
     """Start the activity that asks the guardrail: a local one, which costs less, if it is `plain` and at hand.
 
-    A tool's own function that decides about approvals is asked in the same way. `place` is the iteration, for people.
+    A tool's own function that decides about approvals is asked in the same way. `label` is the iteration, for people.
     """
     timeout = timedelta(seconds=activities.JUDGE_SECONDS) + MARGIN
     if kind == "plain" and input.offer is None:
@@ -85,42 +80,15 @@ def start_judging(input: activities.JudgeInput, kind: str, place: str) -> Activi
         start_to_close_timeout=timeout,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=OFFERED_RETRIES if input.offer else LOST_WORKER_RETRIES,
-        summary=_summary(input, place),
+        summary=_summary(input, label),
     )
 
 
-def _summary(input: activities.JudgeInput, place: str) -> str:
+def _summary(input: activities.JudgeInput, label: str) -> str:
     what = f"{input.point} {'check' if input.point == 'approval' else 'guardrail'}"
     if input.request is None:
-        return f"{place} · {what}"
+        return f"{label} · {what}"
     return about_call(what, input.request.name, input.request.arguments)
-
-
-async def decision(
-    inbox: Inbox, opened: OpenApproval, request: ToolRequest, asked: Asked, deadline: float | None
-) -> Approval:
-    """What a person decides about the call, or its denial when `asked.deadline` or the run's `deadline` has passed.
-
-    Raises `Cancelled` when the run is cancelled first.
-    """
-    waits(request, asked)
-    ends = [end for end in (deadline, asked.deadline) if end is not None]
-    with suppress(TimeoutError):
-        await workflow.wait_condition(
-            lambda: inbox.cancelled or opened.approval is not None,
-            timeout=max(0.0, min(ends) - workflow.time()) if ends else None,
-            timeout_summary=about_call("denied if nobody has decided", request.name, request.arguments),
-        )
-    inbox.approvals.close(opened)
-    person_waited_for(opened.pending, opened.approval, cancelled=inbox.cancelled)
-    if opened.approval is None and inbox.cancelled:
-        raise Cancelled
-    if opened.approval is None and min(ends) != asked.deadline:  # The loop looks at its limits next.
-        return Approval(approved=False, reason="the time of the run is over (max_seconds)")
-    if opened.approval is None:
-        opened.approval = inbox.approvals.expire(opened, asked)
-    goes_on(request, asked, opened.approval)
-    return opened.approval
 
 
 Result = TypeVar("Result")
@@ -132,47 +100,23 @@ LOST_CALLS_GO_ON = "lost-model-calls-go-on"
 class TemporalEffects:
     """The effects of one link of a run; see `perdure.loop.effects.Effects`."""
 
-    def __init__(
-        self,
-        *,
-        options: RunOptions,
-        hooks: Mapping[str, str],
-        tools: Mapping[str, ToolSpec],
-        offered: Agent,
-        events: EventLog,
-        inbox: Inbox,
-        offers: Offers,
-        children: ChildRuns,
-        display: Display,
-        paced: Mapping[str, str],
-        deadline: float | None,
-        mocked: LoopState | None,
-        on_checkpoint: Callable[[LoopState], Awaitable[None]],
-    ) -> None:
-        self._options = options
-        self._hooks = hooks
-        self._tools = tools
-        self._offered = offered
-        self._events = events
-        self._inbox = inbox
-        self._offers = offers
-        self._display = display
-        self._pacing = Pacing(paced, options, inbox, display, deadline) if paced else None
-        self._deadline = deadline
-        self._mocked = mocked
+    def __init__(self, state: RunState, on_checkpoint: Callable[[], Awaitable[None]]) -> None:
+        self._state = state
+        self._offers = Offers(state)
+        self._pacing = Pacing(state) if state.inventory.paced else None
+        self._tool_runs = ToolRuns(state)
         self._on_checkpoint = on_checkpoint
-        self._tool_runs = ToolRuns(options, tools, inbox, offers, children)
         self._failed_call: ModelError | None = None
         self._tried = (0, 0)
 
     def cancelled(self) -> bool:
-        return self._inbox.cancelled
+        return self._state.cancelled
 
     def has_steering(self) -> bool:
-        return bool(self._inbox.steering)
+        return bool(self._state.steering)
 
     def drain_steering(self) -> list[str]:
-        return self._inbox.drain()
+        return self._state.drain_steering()
 
     def is_new(self, change: str) -> bool:
         return workflow.patched(change)
@@ -184,33 +128,27 @@ class TemporalEffects:
         return workflow.random().random()
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
-        self._events.append(type, iteration, data, time=workflow.time(), call_id=call_id)
-        if type in SHOWN_AT_ONCE:
-            self._display.show()
+        self._state.events.append(type, iteration, data, time=workflow.time(), call_id=call_id)
 
     async def checkpoint(self, state: LoopState) -> None:
-        await self._on_checkpoint(state)
+        await self._on_checkpoint()
 
     async def sleep(self, seconds: float, why: str) -> None:
         failed, self._failed_call = self._failed_call, None
         if failed is not None:
             tries_again(failed, seconds)
-            self._display.hold_up(f"{why}, after {code(failed.kind)} {code(failed.account, 200)}", seconds)
             until = workflow.time() + seconds
-            self._display.held_up = HeldUp(kind=failed.kind, why=one_line(failed.account, 300), until=until)
-        summary = held_up_summary(self._display.place, why, failed.kind if failed else "", seconds)
-        try:
-            await workflow.wait_condition(self.cancelled, timeout=seconds, timeout_summary=summary)
-        except TimeoutError:
-            return
-        finally:
-            self._display.held_up = None
-        raise Cancelled
+            self._state.held_up = HeldUp(kind=failed.kind, why=one_line(failed.account, 300), until=until)
+        summary = held_up_summary(self._state.label, why, failed.kind if failed else "", seconds)
+        is_cancelled = await wait_until(self.cancelled, seconds, summary)
+        self._state.held_up = None
+        if is_cancelled:
+            raise Cancelled
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         if conversation.unrecorded:
             await record_ahead(conversation)
-        self._inbox.unread = 0
+        self._state.unread = 0
         while True:
             try:
                 return await self._call_model(partial(self._attempt, conversation, calling), calling.fallback)
@@ -218,8 +156,9 @@ class TemporalEffects:
                 if not worker_was_lost(error) or not workflow.patched(LOST_CALLS_GO_ON):
                     raise
                 workers_were_lost(error)
-            if self._deadline is not None and workflow.time() > self._deadline:
-                raise time_is_over(self._options, "it passed while the workers of a model call were lost")
+            deadline = self._state.deadline
+            if deadline is not None and workflow.time() > deadline:
+                raise time_is_over(self._state.options, "it passed while the workers of a model call were lost")
 
     async def _call_model(self, attempt: Callable[..., Awaitable[ModelReply]], fallback: int) -> ModelReply:
         try:
@@ -230,25 +169,25 @@ class TemporalEffects:
     async def _attempt(
         self, conversation: Conversation, calling: Calling, policy: RetryPolicy, offer: Offer = None
     ) -> ModelReply:
-        earlier = self._count_try(calling.iteration)
+        state, earlier = self._state, self._count_try(calling.iteration)
         handle = workflow.start_activity(
             activities.CALL_MODEL,
             activities.ModelInput(
                 conversation=conversation.ref(),
                 earlier=earlier,
-                mock=self._mocked.iterations + 1 if self._mocked else 0,
+                mock=0 if state.inventory.mock_responses is None else state.loop.iterations + 1,
                 offer=offer,
                 **calling._asdict(),
             ),
             result_type=ModelReply,
-            start_to_close_timeout=timedelta(seconds=self._options.llm_timeout) + MARGIN,
+            start_to_close_timeout=timedelta(seconds=state.options.llm_timeout) + MARGIN,
             heartbeat_timeout=HEARTBEAT_TIMEOUT,
             retry_policy=policy,
-            summary=self._display.next_call + (f" · try {earlier + 1}" if earlier else ""),
+            summary=state.model_call + (f" · try {earlier + 1}" if earlier else ""),
         )
         try:
             reply: ModelReply = await self._unless_cancelled(handle)
-            self._display.reply = reply
+            state.reply = reply
             return reply
         except ActivityError as error:
             if known := model_error(error):
@@ -271,7 +210,7 @@ class TemporalEffects:
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
         async def start(offer: Offer) -> GuardrailResult:
             # The input of a local activity leaves no trace in the history: it records nothing.
-            is_recorded = offer is not None or self._hooks["input"] == "async"
+            is_recorded = offer is not None or self._state.inventory.hooks["input"] == "async"
             if is_recorded:
                 await record_ahead(conversation)
             reference = conversation.ref(record=is_recorded)
@@ -291,7 +230,7 @@ class TemporalEffects:
 
     async def _judge(self, input: activities.JudgeInput) -> JudgedOutput:
         try:
-            return await self._unless_cancelled(start_judging(input, self._kind_of_judge(input), self._display.place))
+            return await self._unless_cancelled(start_judging(input, self._kind_of_judge(input), self._state.label))
         except ActivityError as error:
             if not timed_out(error):
                 raise
@@ -301,9 +240,9 @@ class TemporalEffects:
 
     def _kind_of_judge(self, input: activities.JudgeInput) -> str:
         if input.point != "approval":
-            return self._hooks[input.point]
+            return self._state.inventory.hooks[input.point]
         assert input.request is not None
-        return self._tools[input.request.name].approval_check or "plain"
+        return self._state.tools[input.request.name].approval_check or "plain"
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         """As `Effects.compact`. Raises CompactionError when the compactor failed or took too long."""
@@ -313,7 +252,7 @@ class TemporalEffects:
             if self._pacing is not None:
                 await self._pacing.permit("compactor")
             input = activities.CompactInput(conversation=conversation.ref(), head=head, drop=drop, offer=offer)
-            return await self._unless_cancelled(start_compaction(input, self._display.place))
+            return await self._unless_cancelled(start_compaction(input, self._state.label))
 
         try:
             return await self._offers.made(start)
@@ -331,18 +270,35 @@ class TemporalEffects:
         # Imported where it is used: readers of runs import this module too, and hardly ever come here.
         from ..tools.validation import call_problems
 
-        tool = self._offered.tool(request.name)
-        return call_problems(tool, self._tools[request.name], request.arguments) if tool else []
+        tool = self._state.offered.tool(request.name)
+        return call_problems(tool, self._state.tools[request.name], request.arguments) if tool else []
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
-        spec = self._tools.get(request.name) or ToolSpec(name=request.name)
-        opened = self._inbox.approvals.open(request, spec, asked, self.judge_tool if "tool" in self._hooks else None)
-        return await decision(self._inbox, opened, request, asked, self._deadline)
+        """As `Effects.approve`; the run's deadline ends the wait too."""
+        state, approvals = self._state, self._state.approvals
+        spec = state.tools.get(request.name) or ToolSpec(name=request.name)
+        opened = approvals.open(request, spec, asked, self.judge_tool if "tool" in state.inventory.hooks else None)
+        waits(request, asked)
+        ends = [end for end in (state.deadline, asked.deadline) if end is not None]
+        await wait_until(
+            lambda: state.cancelled or opened.approval is not None,
+            max(0.0, min(ends) - workflow.time()) if ends else None,
+            about_call("denied if nobody has decided", request.name, request.arguments),
+        )
+        approvals.close(opened)
+        person_waited_for(opened.pending, opened.approval, cancelled=state.cancelled)
+        if opened.approval is None and state.cancelled:
+            raise Cancelled
+        if opened.approval is None and min(ends) != asked.deadline:  # The loop looks at its limits next.
+            return Approval(approved=False, reason="the time of the run is over (max_seconds)")
+        if opened.approval is None:
+            opened.approval = approvals.expire(opened, asked)
+        goes_on(request, asked, opened.approval)
+        return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
         """The activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""
-        await workflow.wait_condition(lambda: handle.done() or self.cancelled())
-        if not handle.done():
+        if not await wait_until_done(handle, self.cancelled):
             await give_up(handle)
             raise Cancelled
         try:

@@ -25,7 +25,7 @@ from temporalio.workflow import ActivityCancellationType, ChildWorkflowHandle, P
 from ..loop.effects import Cancelled
 from ..loop.tool_round import CANCELLED_TEXT
 from ..messages import ToolResult
-from ..options import MIN_SECONDS, RunOptions
+from ..options import MIN_SECONDS
 from ..protocol import activities
 from ..protocol.activities import lost_tool
 from ..text import bounded_text, one_line, valid_json
@@ -36,12 +36,13 @@ from ..tools.kind import OutcomeUnknown
 from ..tools.results import to_result
 from ..tools.signature import InvalidArguments
 from .child_runs import child_id, child_result
-from .inbox import Inbox
-from .policies import MARGIN, MOMENTARY_RETRIES, NO_RETRY, TIMED_OUT, TOOL_RETRIES, WORKER_SHUTDOWN
+from .policies import MARGIN, MOMENTARY_RETRIES, NO_RETRY, START_TO_CLOSE, TOOL_RETRIES, WORKER_SHUTDOWN
 from .recording import uncompressed_bytes
+from .run_state import RunState
 from .ui import call_summary
+from .waiting import wait_until, wait_until_done
 
-UNKNOWN_OUTCOMES = (TIMED_OUT, "TemporalTimeout:Heartbeat", WORKER_SHUTDOWN, OutcomeUnknown.__name__)
+UNKNOWN_OUTCOMES = (START_TO_CLOSE, "TemporalTimeout:Heartbeat", WORKER_SHUTDOWN, OutcomeUnknown.__name__)
 """Error types of others' activities and workflows that may have taken effect; all else says that it has failed."""
 UNKNOWN_EFFECT = "whether it took effect is not known"
 
@@ -178,8 +179,7 @@ class ForeignCall:
 
     request: ToolRequest
     spec: ToolSpec
-    options: RunOptions
-    inbox: Inbox
+    state: RunState
 
     async def by_activity(self, execution: ForeignActivity) -> ToolResult:
         """The result of an activity of that type, executed once unless the declaration says otherwise."""
@@ -202,14 +202,14 @@ class ForeignCall:
             cancellation_type=ActivityCancellationType.TRY_CANCEL,
             summary=call_summary(self.request),
         )
-        await self._until(handle)
-        if not handle.done():
+        grace, why = self.state.options.cancel_grace, "grace period of a running tool"
+        if not await wait_until_done(handle, lambda: self.state.cancelled, grace=grace, why=why):
             handle.cancel()
         try:
             return read_result(self.request.name, await handle, self.spec.max_result)
         except ActivityError as error:
             return activity_failure(
-                self.request.name, called, error, self._attempt_seconds(called), self.inbox.cancelled
+                self.request.name, called, error, self._attempt_seconds(called), self.state.cancelled
             )
 
     async def by_workflow(self, execution: ChildWorkflow) -> ToolResult:
@@ -245,7 +245,7 @@ class ForeignCall:
         name, limit = self.request.name, self._workflow_seconds(called)
         started = workflow.time()
         wait = min(called.schedule_to_start_timeout, limit or called.schedule_to_start_timeout)
-        if not await self._ends(handle, wait, "until a worker has taken up the child"):
+        if not await self._wait_for(handle, wait, "until a worker has taken up the child"):
             unstarted = await _end_unstarted(handle)
             if unstarted.ended:
                 with suppress(ChildWorkflowError):
@@ -256,12 +256,12 @@ class ForeignCall:
                 )
                 return failure(name, f"{text}{unstarted.why and f': {unstarted.why}'}. It was ended", kind="no_worker")
             left = None if limit is None else started + limit - workflow.time()
-            await self._ends(handle, left, "time-out of a child")
-        is_over = not handle.done() and not self.inbox.cancelled
+            await self._wait_for(handle, left, "time-out of a child")
+        is_over = not handle.done() and not self.state.cancelled
         try:
-            value = await child_result(handle, lambda: is_over or self.inbox.cancelled, grace=self._grace(is_over))
+            value = await child_result(handle, lambda: is_over or self.state.cancelled, grace=self._grace(is_over))
         except ChildWorkflowError as error:
-            return child_failure(name, called, error, limit if is_over else None, self.inbox.cancelled)
+            return child_failure(name, called, error, limit if is_over else None, self.state.cancelled)
         except Cancelled:
             if not is_over:
                 return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
@@ -271,28 +271,10 @@ class ForeignCall:
             return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
         return read_result(name, value, self.spec.max_result)
 
-    async def _ends(self, handle: Handle, seconds: float | None, why: str) -> bool:
-        """Whether the child ends within that time, or the run is cancelled; None waits for as long as it takes."""
-        try:
-            await workflow.wait_condition(
-                lambda: handle.done() or self.inbox.cancelled,
-                timeout=None if seconds is None else max(seconds, 0.0),
-                timeout_summary=why,
-            )
-        except TimeoutError:
-            return False
-        return True
-
-    async def _until(self, handle: workflow.ActivityHandle[RawValue]) -> None:
-        """Wait for the activity; of a cancelled run, for at most `RunOptions.cancel_grace` from then on."""
-        await workflow.wait_condition(lambda: handle.done() or self.inbox.cancelled)
-        if not handle.done() and self.options.cancel_grace:
-            try:
-                await workflow.wait_condition(
-                    handle.done, timeout=self.options.cancel_grace, timeout_summary="grace period of a running tool"
-                )
-            except TimeoutError:
-                workflow.logger.info("an activity did not end within the grace period of the cancelled run")
+    async def _wait_for(self, handle: Handle, seconds: float | None, why: str) -> bool:
+        """Wait until the child has ended, or the run is cancelled, and return whether that is so within that time."""
+        left = None if seconds is None else max(seconds, 0.0)
+        return await wait_until(lambda: handle.done() or self.state.cancelled, left, why)
 
     def _arguments(self, called: CallOptions) -> dict[str, Any]:
         """Raises ValueError for arguments that do not fit, and for more of them than one payload should hold."""
@@ -306,20 +288,20 @@ class ForeignCall:
         return ToolResult.failure(text, kind="invalid_arguments")
 
     def _grace(self, is_over: bool) -> float:
-        return 0.0 if is_over else self.options.cancel_grace
+        return 0.0 if is_over else self.state.options.cancel_grace
 
     def _attempt_seconds(self, called: ActivityOptions) -> float | None:
         """The start-to-close time-out; None where the declaration limits all attempts together, and nothing else."""
         given = [limit for limit in (called.start_to_close_timeout, self.spec.timeout) if limit is not None]
         if not given and called.schedule_to_close_timeout is not None:
             return None
-        return min(given, default=self.options.tool_timeout)
+        return min(given, default=self.state.options.tool_timeout)
 
     def _workflow_seconds(self, called: WorkflowOptions) -> float | None:
         """After so long the child is cancelled; None where Temporal ends it, by the time-outs of the declaration."""
         if called.execution_timeout is not None:
             return self.spec.timeout
-        return self.spec.timeout or self.options.tool_timeout
+        return self.spec.timeout or self.state.options.tool_timeout
 
     def _retry_policy(self, called: CallOptions) -> RetryPolicy:
         """Once, unless the declaration says how often, or that a repetition does no harm."""

@@ -22,6 +22,7 @@ from ..protocol.outcome import RunOutput
 from .agent_run import AgentRun
 from .logging import log
 from .session.session import Session
+from .ui import details
 
 Observed = TypeVar("Observed", bound=AgentRun | Session)
 
@@ -94,7 +95,7 @@ class _Inbound(WorkflowInboundInterceptor):
     async def handle_query(self, input: HandleQueryInput) -> Any:
         answer, run = await super().handle_query(input), workflow.instance()
         if isinstance(answer, WorkflowMetadata) and isinstance(run, AgentRun):
-            answer.current_details = run.current_details
+            answer.current_details = details(run.state)
         return answer
 
 

@@ -12,15 +12,13 @@ from temporalio.exceptions import ActivityError, ApplicationError, FailureError
 
 from .._version import __version__
 from ..errors import RUN_ERRORS, RunError
-from ..event_data import StatusData
-from ..events import EventLog
 from ..payloads.encryption import EncryptionError
 from ..protocol.activities import ASKING_SECONDS, INVENTORY, NOT_HERE, Beginning, InventoryInput, Offer
 from ..protocol.inventory import Inventory, Lacking, Missing
-from ..protocol.run import RunInput
 from . import logging as log_lines
-from .inbox import Inbox
 from .policies import HEARTBEAT_TIMEOUT, LOST_WORKER_RETRIES, MARGIN, OFFERED_RETRIES
+from .run_state import RunState
+from .waiting import wait_until_done
 
 Result = TypeVar("Result")
 Start = Callable[[Offer | None], Awaitable[Result]]
@@ -34,19 +32,9 @@ class Offers:
     the activity to whichever worker asks for work next. That takes no event of the history.
     """
 
-    def __init__(self, seconds: float, on_wait: Callable[[str], None]) -> None:
-        """`on_wait` is told what the run waits for, when a search begins."""
-        self._seconds = seconds
-        self._on_wait = on_wait
-        self._searches: list[Missing] = []
-
-    @property
-    def missing(self) -> Missing | None:
-        """What the run is offered for at this moment."""
-        if not self._searches:
-            return None
-        what = dict.fromkeys(name for search in self._searches for name in search.what)
-        return self._searches[0].model_copy(update={"what": list(what)})
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._seconds = state.options.missing_tool_grace
 
     async def made(self, start: Start[Result], *, starts: int = 1) -> Result:
         """What the activity gives. `starts` is how often lost workers may have begun with it once it is offered.
@@ -83,22 +71,23 @@ class Offers:
         # Not `workflow.info().task_queue`, which is another one where a reader replays the run.
         queue = lacking.task_queue
         search = Missing(what=lacking.what, task_queue=queue, since=workflow.time())
-        self._searches.append(search)
+        self._state.searches.append(search)
         log_lines.lacks(lacking, self._seconds)
-        self._on_wait(f"Waiting for a worker of the task queue {queue!r} that has {', '.join(lacking.what)}")
+        self._state.emit_status(f"Waiting for a worker of the task queue {queue!r} that has {', '.join(lacking.what)}")
         try:
             yield
         finally:
-            self._searches.remove(search)
+            self._state.searches.remove(search)
 
 
-async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inventory:
+async def take_inventory(state: RunState) -> Inventory:
     """What a worker has for the run's agent: tools, guardrails, compactor. Empty if the run is cancelled meanwhile.
 
     A local activity asks the worker that has the workflow task. Only where that one lacks something, or kinds of tools
     have to ask others what they offer, there are ordinary activities. Raises the `ApplicationError` that says what no
     worker has, and `ActivityError`.
     """
+    input = state.input
     beginning = Beginning(
         agent=input.agent,
         inputs=input.inputs,
@@ -129,8 +118,7 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
             retry_policy=OFFERED_RETRIES if offer else LOST_WORKER_RETRIES,
             summary="a worker with everything that the run needs" if offer else "what the tools offer",
         )
-        await workflow.wait_condition(lambda: handle.done() or inbox.cancelled)
-        if not handle.done():
+        if not await wait_until_done(handle, lambda: state.cancelled):
             handle.cancel()
             return Inventory()
         found: Inventory = await handle
@@ -139,16 +127,16 @@ async def take_inventory(input: RunInput, offers: Offers, inbox: Inbox) -> Inven
     try:
         if inventory.lacking is None:
             inventory = await ask(None)
-        return inventory if inventory.lacking is None else await offers.offered(inventory.lacking, ask)
+        return inventory if inventory.lacking is None else await Offers(state).offered(inventory.lacking, ask)
     except RunError as error:
         raise ApplicationError(str(error), type=error.kind) from error
 
 
-def tell_unavailable(inventory: Inventory, events: EventLog) -> None:
-    """Say in the run's events which tools it does without, and what else is to be known of its tools."""
-    unavailable = [f"The model is not offered {tool.name}: {tool.why}" for tool in inventory.unavailable]
-    for text in [*unavailable, *inventory.notes]:
-        events.append("status", 0, StatusData(message=text), time=workflow.time())
+def report_unavailable(state: RunState) -> None:
+    """Emit which tools the run does without, and what else people should know of its tools."""
+    unavailable = [f"The model is not offered {tool.name}: {tool.why}" for tool in state.inventory.unavailable]
+    for text in [*unavailable, *state.inventory.notes]:
+        state.emit_status(text)
 
 
 def _lacking(error: FailureError) -> Lacking | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import TypeVar
@@ -15,13 +15,11 @@ from temporalio.workflow import ActivityHandle
 
 from ..loop.effects import Cancelled
 from ..loop.limits import time_is_over
-from ..options import RunOptions
 from ..protocol.names import IS_POLLED, PERMIT
 from ..protocol.run import PacedCall, QueueInput, paced_model, rate_of
-from .inbox import Inbox
 from .policies import COMPACTION_RETRIES, LOST_WORKER_RETRIES, MARGIN, MOMENTARY_RETRIES, PACED_RETRIES
-from .tool_runs import give_up
-from .ui import Display
+from .run_state import RunState
+from .waiting import give_up, wait_until
 
 Result = TypeVar("Result")
 
@@ -51,20 +49,8 @@ class Pacing:
     the rate queue, which is where none has been started with this rate, the run says so and goes on without permits.
     """
 
-    def __init__(
-        self,
-        queues: Mapping[str, str],
-        options: RunOptions,
-        inbox: Inbox,
-        display: Display,
-        deadline: float | None,
-    ) -> None:
-        """`queues` is `Inventory.paced`; on the `display`, long waits are told, and that nobody gives permits out."""
-        self._queues = queues
-        self._options = options
-        self._inbox = inbox
-        self._display = display
-        self._deadline = deadline
+    def __init__(self, state: RunState) -> None:
+        self._state = state
         self._wait: _Wait | None = None
         self._looking: asyncio.Task[None] | None = None
         self._unpaced_until = 0.0
@@ -90,7 +76,7 @@ class Pacing:
 
         Raises `Cancelled`, and `LimitExceededError` when the time of the run is over (`max_seconds`).
         """
-        queue = self._queues.get(call)
+        queue = self._state.inventory.paced.get(call)
         if queue is None or workflow.time() < self._unpaced_until:
             return False
         handle = workflow.start_activity(
@@ -101,30 +87,23 @@ class Pacing:
             summary=f"permit: {rate_of(queue)}",
         )
         self._wait = wait = _Wait(queue, workflow.time())
-        self._display.waits_for_rate = rate_of(queue)
+        self._state.waits_for_rate = rate_of(queue)
         self._look_after_waits()
         try:
             return await self._granted(handle, wait)
         finally:
             self._wait = None
-            self._display.waits_for_rate = None
-            if wait.is_told:
-                self._display.show()
+            self._state.waits_for_rate = None
 
     async def _granted(self, handle: ActivityHandle[None], wait: _Wait) -> bool:
-        left = None if self._deadline is None else max(0.0, self._deadline - workflow.time())
-        try:
-            await workflow.wait_condition(
-                lambda: handle.done() or self._inbox.cancelled or wait.is_over,
-                timeout=left,
-                timeout_summary="max_seconds",
-            )
-        except TimeoutError as error:
+        deadline = self._state.deadline
+        left = None if deadline is None else max(0.0, deadline - workflow.time())
+        if not await wait_until(lambda: handle.done() or self._state.cancelled or wait.is_over, left, "max_seconds"):
             await give_up(handle)
-            raise time_is_over(self._options, "it passed while a model call waited for a permit") from error
+            raise time_is_over(self._state.options, "it passed while a model call waited for a permit")
         if not handle.done():
             await give_up(handle)
-        if self._inbox.cancelled:
+        if self._state.cancelled:
             raise Cancelled
         if wait.is_over:
             return False
@@ -157,13 +136,14 @@ class Pacing:
             self._go_on_without(wait, why)
         elif not wait.is_told:
             wait.is_told = True
-            self._display.tell(f"Waiting for a permit to call {rate_of(wait.queue)}, whose rate is limited")
+            self._state.emit_status(f"Waiting for a permit to call {rate_of(wait.queue)}, whose rate is limited")
 
     def _go_on_without(self, wait: _Wait, why: str) -> None:
         if wait is self._wait:
             wait.is_over = True
             self._unpaced_until = workflow.time() + UNPACED_SECONDS
-            self._display.tell(f"Calls of {rate_of(wait.queue)} go on without a rate for {UNPACED_SECONDS:g} s: {why}")
+            rate, seconds = rate_of(wait.queue), UNPACED_SECONDS
+            self._state.emit_status(f"Calls of {rate} go on without a rate for {seconds:g} s: {why}")
 
 
 async def _is_polled(queue: str) -> bool:

@@ -6,7 +6,8 @@ from datetime import timedelta
 from typing import cast
 
 from temporalio.common import RetryPolicy
-from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutError, TimeoutType
+from temporalio.exceptions import ActivityError, ApplicationError, CancelledError, TimeoutType
+from temporalio.exceptions import TimeoutError as TemporalTimeoutError
 
 from ..errors import ConfigurationError, ModelError, ModelErrorKind
 from ..loop.tool_round import CANCELLED_TEXT
@@ -30,11 +31,11 @@ MARGIN = timedelta(seconds=15)
 """Activities enforce their time-outs themselves. Temporal's come this much later, for activities that can't."""
 
 
-TIMED_OUT = "TemporalTimeout:StartToClose"
+START_TO_CLOSE = "TemporalTimeout:StartToClose"
 """Temporal's name for an activity that took too long, although its worker was alive: it would take too long again."""
 
 
-def _attempts(maximum: int, *, final: tuple[str, ...] = (TIMED_OUT,)) -> RetryPolicy:
+def _attempts(maximum: int, *, final: tuple[str, ...] = (START_TO_CLOSE,)) -> RetryPolicy:
     return RetryPolicy(
         non_retryable_error_types=list(final),
         initial_interval=timedelta(milliseconds=200),
@@ -94,13 +95,13 @@ class CompactionError(Exception):
 
 def timed_out(error: ActivityError) -> bool:
     """Whether the activity took too long, although its worker was alive."""
-    return isinstance(error.cause, TimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE
+    return isinstance(error.cause, TemporalTimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE
 
 
 def worker_was_lost(error: ActivityError) -> bool:
     """Whether the activity has ended without a result because each worker that tried was lost, or was stopped."""
     cause = error.cause
-    if isinstance(cause, TimeoutError):
+    if isinstance(cause, TemporalTimeoutError):
         return cause.type == TimeoutType.HEARTBEAT
     return isinstance(cause, ApplicationError) and cause.type == WORKER_SHUTDOWN
 
@@ -140,16 +141,12 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
     if timed_out(error):
         text = f"{prefix} timed out after {timeout:g} seconds"
         return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
-    if isinstance(cause, TimeoutError) or worker_was_lost(error):
+    if isinstance(cause, TemporalTimeoutError) or worker_was_lost(error):
         return lost_tool(name)
     if isinstance(cause, ApplicationError):
         unknown = cause.type not in NOT_EXECUTED
         return ToolResult.failure(f"{prefix} {cause.message}", kind=cause.type or "error", outcome_unknown=unknown)
     return ToolResult.failure(f"{prefix} {error}", kind="error", outcome_unknown=True)
-
-
-TOOL_TIMED_OUT = "timeout"
-"""Error kind: an activity took longer than it may."""
 
 
 def describe_failure(error: BaseException) -> tuple[str, str]:
@@ -158,7 +155,7 @@ def describe_failure(error: BaseException) -> tuple[str, str]:
     if isinstance(cause, ApplicationError):
         return cause.type or INTERNAL_ERROR, cause.message
     if isinstance(error, ActivityError) and timed_out(error):
-        return TOOL_TIMED_OUT, f"{error.activity_type} took too long"
-    if isinstance(error, ActivityError) and isinstance(cause, TimeoutError):
+        return "timeout", f"{error.activity_type} took too long"
+    if isinstance(error, ActivityError) and isinstance(cause, TemporalTimeoutError):
         return WORKER_LOST, f"{error.activity_type} was given up: each worker that tried was lost, or did not answer"
     return INTERNAL_ERROR, f"{type(cause).__name__}: {cause}"

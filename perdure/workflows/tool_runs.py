@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
-from contextlib import suppress
+from collections.abc import Awaitable
 from datetime import timedelta
-from typing import Any
 
 from temporalio import workflow
 from temporalio.exceptions import ActivityError
@@ -14,13 +12,11 @@ from temporalio.workflow import ActivityHandle
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.tool_round import CANCELLED_TEXT
 from ..messages import ToolResult
-from ..options import RunOptions
 from ..protocol import activities
 from ..tool_calls import ChildRun, ChildWorkflow, ForeignActivity, PreparedRun, ToolRequest, ToolSpec
 from . import logging as log_lines
-from .child_runs import ChildRuns, DelegatedCall
+from .child_runs import ChildRuns
 from .foreign import ForeignCall
-from .inbox import Inbox
 from .offers import Offers
 from .policies import (
     HEARTBEAT_TIMEOUT,
@@ -31,7 +27,9 @@ from .policies import (
     SUSPECT_RETRIES,
     failed_result,
 )
+from .run_state import DelegatedCall, RunState
 from .ui import call_summary
+from .waiting import give_up, wait_until, wait_until_done
 
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 30.0
 """Seconds before an execution that has failed is repeated; the pause doubles each time."""
@@ -44,22 +42,19 @@ NEVER_REPEATED = ("invalid_arguments", "configuration", "input_required", "auth_
 class ToolRuns:
     """Executes the tool calls of one link; what a tool does never raises."""
 
-    def __init__(
-        self, options: RunOptions, tools: Mapping[str, ToolSpec], inbox: Inbox, offers: Offers, children: ChildRuns
-    ) -> None:
-        self._options = options
-        self._tools = tools
-        self._inbox = inbox
-        self._offers = offers
-        self._children = children
+    def __init__(self, state: RunState) -> None:
+        self._state = state
+        self._options = state.options
+        self._offers = Offers(state)
+        self._children = ChildRuns(state)
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         """How the run of another agent ends. Raises as `run` does."""
-        return await self._children.run(request, self._tools[request.name], allowance, self._by_activity)
+        return await self._children.run(request, self._state.tools[request.name], allowance, self._by_activity)
 
     async def run(self, request: ToolRequest) -> ToolResult:
         """The result of one call. Raises the `RunError` of a tool that no worker has."""
-        spec = self._tools.get(request.name) or ToolSpec(name=request.name)
+        spec = self._state.tools.get(request.name) or ToolSpec(name=request.name)
         match spec.execution:
             case None:
                 return await self._by_activity(request, spec)
@@ -72,22 +67,21 @@ class ToolRuns:
                 return ToolResult.failure(text, kind="configuration")
 
     def _foreign(self, request: ToolRequest, spec: ToolSpec) -> ForeignCall:
-        return ForeignCall(request, spec, self._options, self._inbox)
+        return ForeignCall(request, spec, self._state)
 
     async def _delegated(self, request: ToolRequest, execution: Awaitable[ToolResult]) -> ToolResult:
         call = DelegatedCall(request, workflow.time())
-        self._children.delegated.append(call)
+        self._state.delegated.append(call)
         return await call.ended(execution)
 
     async def _by_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
         """The result of the first execution that does not fail, or of the last one that `ToolSpec.retries` allows."""
         for earlier in range(spec.retries):
             result = await self._execution(request, spec, earlier)
-            if self._inbox.cancelled or not _is_repeated(result, spec):
+            if self._state.cancelled or not _is_repeated(result, spec):
                 return result
             pause, why = min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE), f"{request.name} is executed again"
-            with suppress(TimeoutError):
-                await workflow.wait_condition(lambda: self._inbox.cancelled, timeout=pause, timeout_summary=why)
+            if await wait_until(lambda: self._state.cancelled, pause, why):
                 return result
         return await self._execution(request, spec, spec.retries)
 
@@ -123,15 +117,8 @@ class ToolRuns:
 
     async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
         """The tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
-        await workflow.wait_condition(lambda: handle.done() or self._inbox.cancelled)
-        if not handle.done() and self._options.cancel_grace:
-            try:
-                await workflow.wait_condition(
-                    handle.done, timeout=self._options.cancel_grace, timeout_summary="grace period of a running tool"
-                )
-            except TimeoutError:
-                workflow.logger.info("a tool did not end within the grace period of the cancelled run")
-        if handle.done():
+        grace, why = self._options.cancel_grace, "grace period of a running tool"
+        if await wait_until_done(handle, lambda: self._state.cancelled, grace=grace, why=why):
             return await handle
         await give_up(handle)
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
@@ -172,12 +159,3 @@ def _start_local(spec: ToolSpec, input: activities.ToolInput) -> ActivityHandle[
         start_to_close_timeout=timedelta(seconds=activities.LOCAL_SECONDS) + MARGIN,
         retry_policy=LOST_WORKER_RETRIES,
     )
-
-
-async def give_up(handle: ActivityHandle[Any]) -> None:
-    """Cancel the activity, and wait until Temporal has taken that."""
-    handle.cancel()
-    try:
-        await handle
-    except ActivityError as error:
-        workflow.logger.debug("a cancelled activity ended: %s", error)

@@ -8,15 +8,14 @@ from temporalio import workflow
 from temporalio.exceptions import FailureError
 
 from ..conversation import Conversation, ConversationRef, operation_bytes
-from ..loop.state import LoopState
 from ..messages import Message
 from ..protocol import names
-from ..protocol.run import RunInput
+from ..protocol.run import TurnOf
 from ..protocol.session import HandedOver
 from ..session_conversation import handed_over, let_through
-from .inbox import Inbox
 from .logging import log
 from .recording import PIECE_BYTES
+from .run_state import RunState
 
 MAX_RESULT_BYTES = 256 * 1024
 """What a turn's result holds of the conversation; more than that goes to the session by signals."""
@@ -25,14 +24,11 @@ MAX_RESULT_BYTES = 256 * 1024
 class HandOver:
     """Tells the session by the run's result, or by signals where that has no place for it."""
 
-    def __init__(self, input: RunInput, conversation: Conversation, inbox: Inbox, state: LoopState) -> None:
-        """`input` is that of a turn."""
-        assert input.session is not None
-        self._input = input
-        self._turn = input.session
-        self._conversation = conversation
-        self._inbox = inbox
+    def __init__(self, state: RunState, turn: TurnOf) -> None:
         self._state = state
+        self._input = state.input
+        self._turn = turn
+        self._conversation = state.conversation
         self.refused = range(0)
         """Which messages the input guardrail has refused, so that the session goes on without them."""
         self.in_result: ConversationRef | None = None
@@ -43,7 +39,7 @@ class HandOver:
     @property
     def unread(self) -> int:
         """How many of the last messages no model call was sent."""
-        return len(self._conversation.messages) - self.refused.stop if self.refused else self._inbox.unread
+        return len(self._conversation.messages) - self.refused.stop if self.refused else self._state.unread
 
     async def hand_over(self, *, by_result: bool) -> None:
         """Tell the session what the run has added; to be called when the run does nothing more. Never raises.
@@ -51,8 +47,8 @@ class HandOver:
         `by_result` says whether there will be a result, or the details of a failure.
         """
         self._begin()
-        if self._state.refused and workflow.patched("refused-stays-out"):
-            self.refused = range(*self._state.refused)
+        if self._state.loop.refused and workflow.patched("refused-stays-out"):
+            self.refused = range(*self._state.loop.refused)
         self._read_late(self._conversation)
         told = self._told()
         if told is None:
@@ -76,7 +72,7 @@ class HandOver:
 
     def _read_late(self, *conversations: Conversation) -> bool:
         """Add the steering messages that have come since the loop has ended; the session's next turn reads them."""
-        late = [Message.user(text) for text in self._inbox.drain()]
+        late = [Message.user(text) for text in self._state.drain_steering()]
         for conversation in conversations:
             conversation.append(late)
         return bool(late)

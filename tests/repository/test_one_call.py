@@ -16,7 +16,7 @@ from temporalio.testing import WorkflowEnvironment
 from .house import ROOT, listed
 
 STEP = re.compile(r"^\d+\. `([a-z0-9_/]+\.py)`", re.MULTILINE)
-MAX_FILES = {"model": 30, "tool": 35}
+MAX_FILES = {"model": 31, "tool": 36}
 """Files that a call enters, at most."""
 
 each_kind = pytest.mark.parametrize("kind", MAX_FILES)

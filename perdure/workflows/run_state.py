@@ -1,0 +1,186 @@
+"""What one link of a run knows of itself: the loop's effects write it; the status query and Temporal's UI show it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, TypeVar
+
+from temporalio import workflow
+
+from ..agents import Agent
+from ..event_data import EventType, LoggedData, StatusData
+from ..events import TERMINAL_EVENTS, EventLog, LogEntry
+from ..loop.limits import ChildEnd, deadline
+from ..loop.state import LoopState
+from ..messages import ModelReply, ToolResult
+from ..protocol.inventory import Inventory, Missing
+from ..protocol.outcome import HeldUp, RunStatus
+from ..protocol.run import RunInput, Shown
+from ..tool_calls import ToolRequest, ToolSpec
+from .approvals import Approvals
+from .iteration_table import IterationTable
+
+MAX_UPDATES = 1_000
+"""After so many decisions, a run goes on in a new link as soon as it can."""
+
+ShownStatus = Literal["running", "waiting", "done", "failed", "cancelled"]
+End = TypeVar("End", ToolResult, ChildEnd)
+
+
+@dataclass
+class DelegatedCall:
+    """A tool call that others execute: a run of another agent, a child workflow, somebody else's activity."""
+
+    request: ToolRequest
+    since: float
+    """Seconds since the epoch, by the workflow's clock."""
+    workflow_id: str = ""
+    """Of the run of another agent; "" for what is no run."""
+    run_id: str = ""
+    """Of that run's first link."""
+    until: float | None = None
+    """None while it is awaited."""
+    error_kind: str | None = None
+
+    async def ended(self, execution: Awaitable[End]) -> End:
+        """The end of the execution, noted. Raises what it raises."""
+        end = await execution
+        result = end.result if isinstance(end, ChildEnd) else end
+        self.until = workflow.time()
+        if result.status != "success":
+            self.error_kind = result.error_kind or result.status
+        return end
+
+
+class RunState:
+    """One link as it stands: the same in the worker that executes it and in whoever replays its history.
+
+    Signals and updates fill it at any time; the loop looks at what has come in when it chooses to.
+    """
+
+    def __init__(self, input: RunInput, *, max_updates: int = MAX_UPDATES) -> None:
+        carried = input.carried
+        self.input = input
+        self.options = input.options
+        self.loop = carried.loop if carried else LoopState(started_at=workflow.time())
+        self.inventory = carried.inventory if carried else Inventory()
+        self.conversation = input.conversation()
+        self.events = EventLog(self.conversation, last_seq=carried.last_seq if carried else 0)
+        self.cancelled = False
+        self.steering = list(carried.steering) if carried else []
+        """Messages that the loop has not read."""
+        self.unread = 0
+        """How many steering messages are in the conversation that no model call was sent."""
+        self.approvals = Approvals(carried.decided if carried else (), max_updates=max_updates)
+        self.children: list[str] = []
+        """The ids of the called runs that are awaited."""
+        self.delegated: list[DelegatedCall] = []
+        """All calls of this link that others have executed."""
+        self.searches: list[Missing] = []
+        """For what this run is offered to other workers at this moment."""
+        self.waits_for_rate: str | None = None
+        """The rate that the next model call waits for."""
+        self.held_up: HeldUp | None = None
+        """Why a model call waits to be made again."""
+        self.reply: ModelReply | None = None
+        """The model's last one."""
+        self.begun: float | None = None
+        """When the iteration began, in seconds since the epoch; None before the first."""
+        self.model_call = ""
+        """What Temporal shows of the iteration's model calls."""
+        self.ended: Literal["done", "failed", "cancelled"] | None = None
+        """How the run has ended, once nothing of it is left to do."""
+        self.shown_status: ShownStatus = "running"
+        """What the search attribute says."""
+        self._shown = carried.shown if carried else Shown()
+        self._table = IterationTable(workflow.info().namespace, self._shown.rows, self._shown.called_runs)
+        self._read = self.events.last_seq
+
+    @cached_property
+    def offered(self) -> Agent:
+        """The agent with the declarations that the model is offered; to be asked for when the inventory is known."""
+        return self.input.agent.with_declarations(self.inventory.offered)
+
+    @cached_property
+    def tools(self) -> dict[str, ToolSpec]:
+        """The tools that the model may call, by name; to be asked for when the inventory is known."""
+        may_ask = "tool" in self.inventory.hooks
+        return {tool.name: tool.described(self.offered, may_ask=may_ask) for tool in self.inventory.tools}
+
+    @property
+    def deadline(self) -> float | None:
+        """When `max_seconds` ends the run's waits, in seconds since the epoch."""
+        return deadline(self.options, self.loop)
+
+    @property
+    def label(self) -> str:
+        """The iteration in progress, as people read it."""
+        return self.label_of(max(self.loop.iteration, 1))
+
+    def label_of(self, iteration: int) -> str:
+        """That iteration, with the turn of the conversation before it, if that has a number."""
+        turn = self.options.turn
+        return f"{'' if turn is None else f'turn {turn}, '}iteration {iteration}"
+
+    @property
+    def table(self) -> IterationTable:
+        """The iterations, as people read them, up to the last event."""
+        for entry in self.events.entries(self._read):
+            self._table.follow(entry, self.reply, self.loop.last_text)
+        self._read = self.events.last_seq
+        return self._table
+
+    @property
+    def end(self) -> LogEntry | None:
+        """The terminal event."""
+        last = self.events.entries(self.events.last_seq - 1)
+        return last[0] if last and last[0].type in TERMINAL_EVENTS else None
+
+    @property
+    def missing(self) -> Missing | None:
+        """What the run is offered to other workers for."""
+        if not self.searches:
+            return None
+        what = dict.fromkeys(name for search in self.searches for name in search.what)
+        return self.searches[0].model_copy(update={"what": list(what)})
+
+    @property
+    def shown(self) -> Shown:
+        """What the next link goes on showing."""
+        table = self.table
+        return self._shown.model_copy(update={"rows": table.rows, "called_runs": table.called_runs})
+
+    @property
+    def status(self) -> RunStatus:
+        """Where the run stands."""
+        return RunStatus(
+            status=self.ended or ("waiting_for_approval" if self.approvals.pending else "running"),
+            iteration=self.loop.iteration,
+            model_calls=self.loop.iterations,
+            usage=self.loop.usage,
+            cost_usd=self.loop.cost_usd,
+            unpriced_calls=self.loop.unpriced_calls,
+            pending_approvals=self.approvals.pending,
+            last_seq=self.events.last_seq,
+            pending_steering=len(self.steering),
+            children=list(self.children),
+            missing=self.missing,
+            waits_for_rate=self.waits_for_rate,
+            held_up=self.held_up,
+        )
+
+    def drain_steering(self) -> list[str]:
+        """Take all steering messages, in the order they came; each is given once."""
+        texts, self.steering = self.steering, []
+        self.unread += len(texts)
+        return texts
+
+    def emit(self, type: EventType, data: LoggedData, *, call_id: str | None = None) -> None:
+        """Add an event of the iteration in progress to the log."""
+        self.events.append(type, self.loop.iteration, data, time=workflow.time(), call_id=call_id)
+
+    def emit_status(self, text: str) -> None:
+        """Emit a `status` event."""
+        self.emit("status", StatusData(message=text))
