@@ -15,7 +15,8 @@ from temporalio.worker import Worker
 from perdure.client import RunHandle
 from perdure.errors import ConfigurationError, LimitExceededError, RunCancelled
 from perdure.messages import Message
-from perdure.protocol.run import PERMIT, rate_queue
+from perdure.protocol.names import PERMIT
+from perdure.protocol.run import rate_queue
 from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 from perdure.worker import PerdurePlugin, create_worker
