@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pydantic_core import to_jsonable_python
 
 if TYPE_CHECKING:
-    from .agents import Agent
+    from .agents import Agent, LoadedFrom
 
 Value = TypeVar("Value")
 
@@ -252,9 +252,9 @@ def _of_clients() -> Iterator[Secret]:
 
 
 def _of_agent(agent: Agent) -> Iterator[Secret]:
-    from .agents import LoadedAgent  # a process that only connects to a server needs no agents
-
-    references = agent._loaded_from.references if isinstance(agent, LoadedAgent) else {}
+    # Not by its type: a process that only connects to a server imports no agents, and a workflow's sandbox none late.
+    known: LoadedFrom | None = getattr(agent, "_loaded_from", None)
+    references = known.references if known else {}
     for pointer, reference in references.items():
         place = pointer.rpartition("/")[2]
         shortest = SHORTEST_OF_AGENT if is_secret_name(place) else SHORTEST
