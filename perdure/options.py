@@ -15,6 +15,8 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+DURATION_ERROR = "duration"
+"""The type of the error about a duration outside its range, whose text shows the value."""
 MAX_SECONDS = 10 * 365 * 24 * 3600
 """Ten years: Temporal can time no more than some hundred years, and nothing infinite."""
 MIN_SECONDS = 0.001
@@ -112,7 +114,7 @@ class RunOptions(BaseModel):
         except ValidationError:
             least = "0" if info.field_name in _MAY_BE_ZERO else "more than 0"
             raise PydanticCustomError(
-                "duration",
+                DURATION_ERROR,
                 "{value} is not a duration: give a number of seconds, {least} to {most} (ten years)",
                 {"value": f"{value!r:.80}", "least": least, "most": MAX_SECONDS},
             ) from None

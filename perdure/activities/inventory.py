@@ -26,6 +26,7 @@ from ..settings.mocks import mock_responses
 from ..text import one_line
 from ..tool_calls import agents_in
 from ..tools.dispatch import ToolBox
+from ..tools.inventory import OfferProblem
 from ..tools.kind import Asking
 from .credentials import CredentialError, Credentials, UnknownCredentialError
 from .hooks import Hooks
@@ -197,20 +198,19 @@ def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool
     ]
 
 
-def _lacking_offers(texts: Sequence[str]) -> Lacking:
+def _lacking_offers(problems: Sequence[OfferProblem]) -> Lacking:
     """What tools offer, where that could not be found out: another worker may be able to."""
     return Lacking(
-        what=[_unasked_tool(text) for text in texts],
+        what=[_unasked_tool(problem) for problem in problems],
         kind=CONFIGURATION_ERROR,
-        text="\n".join(redacted_excerpt(text) for text in texts),
+        text="\n".join(redacted_excerpt(str(problem)) for problem in problems),
         task_queue=activity.info().task_queue,
     )
 
 
-def _unasked_tool(text: str) -> str:
-    """From `tool 'd' (kind: mcp): WHY`."""
-    tool, _, why = text.partition("): ")
-    return f"{tool}), which the first worker could not offer: {one_line(redacted_excerpt(why), 240)}"
+def _unasked_tool(problem: OfferProblem) -> str:
+    why = one_line(redacted_excerpt(problem.why), 240)
+    return f"{problem.title}, which the first worker could not offer: {why}"
 
 
 def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:

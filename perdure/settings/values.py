@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from pydantic import ValidationError
 
-from ..options import RunOptions
+from ..options import DURATION_ERROR, RunOptions
 from ..text import did_you_mean
 
 Place = tuple[str, ...]
@@ -70,8 +70,8 @@ def option_value(name: str, value: object) -> Any:
     try:
         return getattr(RunOptions.model_validate({name: value}), name)
     except ValidationError as error:
-        text = error.errors()[0]["msg"]
-        shown = "" if text.startswith(repr(value)[:20]) else f"{value!r:.80}: "
+        first = error.errors()[0]
+        text, shown = first["msg"], "" if first["type"] == DURATION_ERROR else f"{value!r:.80}: "
         raise ValueError(f"{shown}{text[:1].lower()}{text[1:]}") from None
 
 

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from typing import NamedTuple
 
 from ..arguments import json_value
 from ..declared_tools import FunctionTool, OfferedFunction, Tool, ToolPolicy
@@ -87,6 +88,22 @@ MAX_OFFERED_BYTES = 1024 * 1024
 """Of all that the kinds of one agent offer: the inventory is recorded."""
 
 
+class OfferProblem(NamedTuple):
+    """Why a tool's offer could not be found out."""
+
+    tool: str
+    kind: str
+    why: str
+
+    @property
+    def title(self) -> str:
+        """The tool, as people are shown it."""
+        return f"tool {self.tool!r} (kind: {self.kind})"
+
+    def __str__(self) -> str:
+        return f"{self.title}: {self.why}"
+
+
 @dataclass
 class ToolInventory:
     """What a worker knows about the tools that an agent declares."""
@@ -99,8 +116,8 @@ class ToolInventory:
     """What the file does not say: declarations completed by their functions, and the functions that kinds offer."""
     problems: list[str] = field(default_factory=list)
     """What is wrong with declarations: they contradict their functions, or their kind can't use them."""
-    unknown: list[str] = field(default_factory=list)
-    """The tools whose offer could not be found out, and why."""
+    unknown: list[OfferProblem] = field(default_factory=list)
+    """The tools whose offer could not be found out."""
     unavailable: dict[str, str] = field(default_factory=dict)
     """Name → why, for each declared tool that the run does without."""
     notes: list[str] = field(default_factory=list)
@@ -160,7 +177,7 @@ async def _offer(
         if isinstance(ended.raised, ToolUnavailable):
             found.unavailable[tool.name] = why
             return ()
-        found.unknown.append(f"tool {tool.name!r} (kind: {tool.kind}): {why}")
+        found.unknown.append(OfferProblem(tool.name, tool.kind, why))
         return ()
     offerings: Sequence[Offering] = ended.value
     return offerings
@@ -207,7 +224,7 @@ def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: Tool
             name = _free_name(handler.tool, offering.name, taken)
             function = _function(handler.tool, name, offering)
         except ToolOfferError as error:
-            found.unknown.append(f"tool {handler.tool.name!r} (kind: {handler.tool.kind}): {error}")
+            found.unknown.append(OfferProblem(handler.tool.name, handler.tool.kind, str(error)))
             continue
         taken.add(name)
         found.offered.append(function)
