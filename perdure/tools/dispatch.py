@@ -32,7 +32,7 @@ from .results import describe, log_raised, log_timeout, to_result, with_advice
 from .signature import InvalidArguments, is_async, signature_of
 from .signature_change import signature_change
 from .threads import Ended
-from .user_loop import ThisLoop, UserLoop, why_unheard
+from .user_loop import ThisLoop, UserLoop, unheard_in
 
 
 @contextlib.contextmanager
@@ -283,8 +283,9 @@ class ToolBox:
             return self._failure(f"Error: Invalid arguments for tool '{name}': {error}", "invalid_arguments")
         except TimeoutError as error:
             log_timeout(name, timeout or 0, context)
-            why = why_unheard(error.__cause__)
-            text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds{why and f': {why}'}"
+            unheard = unheard_in(error.__cause__)
+            why = f": {unheard.text}" if unheard else ""
+            text = f"Error: Tool '{name}' failed: timed out after {timeout:g} seconds{why}"
             return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
         except Exception as error:
             ended = Ended(raised=error)

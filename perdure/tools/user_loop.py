@@ -12,7 +12,7 @@ import inspect
 from collections.abc import AsyncIterator, Callable
 from functools import partial
 from threading import Lock
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..redaction import get_logger
 from .threads import Blocker, Ended, LoopThread, end_in_thread, watchdog
@@ -27,7 +27,14 @@ LEFT_SECONDS = 10.0
 Call = Callable[[], Any]
 Finish = Callable[[Any], Any] | None
 USER_CODE = "the event loop of tools and guardrails"
-ITSELF = "it blocks the event loop"
+
+
+class Unheard(NamedTuple):
+    """Why a cancelled call goes on, or never began: something blocks its event loop."""
+
+    text: str
+    is_blocker: bool
+    """Whether the call itself is what blocks it."""
 
 
 class UserLoop:
@@ -73,8 +80,8 @@ class UserLoop:
         try:
             return await end_on(loop, call, title)
         except asyncio.CancelledError as cancelled:
-            if why := why_unheard(cancelled):
-                self._leave_blocked(loop, is_blocker=why.startswith(ITSELF))
+            if unheard := unheard_in(cancelled):
+                self._leave_blocked(loop, is_blocker=unheard.is_blocker)
             raise
 
     def _leave_blocked(self, loop: asyncio.AbstractEventLoop, *, is_blocker: bool) -> None:
@@ -158,7 +165,7 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
     """How the coroutine that `call` makes ends, as a task of that name on `loop`, with the caller's context variables.
 
     When the caller is cancelled, so is the task. If that does not end it within `CLEANUP_SECONDS`, or ends it by
-    cancellation, this raises CancelledError; otherwise its end counts. `why_unheard` reads from the error whether
+    cancellation, this raises CancelledError; otherwise its end counts. `unheard_in` reads from the error whether
     something blocks the loop, so that the cancellation did not even reach it.
     """
     execution = _Execution(call, title, loop)
@@ -170,15 +177,16 @@ async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title
             loop.call_soon_threadsafe(execution.cancel)
         ended = await execution.end_within(CLEANUP_SECONDS)
         if not execution.is_heard and (blocker := watchdog.what_blocks(loop)):
-            cancelled.add_note(execution.unheard(blocker))
+            cancelled.args = (execution.unheard(blocker),)
         if ended is None or isinstance(ended.raised, asyncio.CancelledError):
             raise
         return ended
 
 
-def why_unheard(cancelled: BaseException | None) -> str:
-    """Why a cancelled call goes on, or never began, where something blocks its event loop; else empty."""
-    return "; ".join(getattr(cancelled, "__notes__", ()))
+def unheard_in(cancelled: BaseException | None) -> Unheard | None:
+    """Return why a cancellation did not reach its call; None where nothing blocks the call's event loop."""
+    first = cancelled.args[0] if cancelled is not None and cancelled.args else None
+    return first if isinstance(first, Unheard) else None
 
 
 class _Execution:
@@ -214,13 +222,13 @@ class _Execution:
         await asyncio.wait([self.done], timeout=seconds)
         return self.done.result() if self.done.done() else None
 
-    def unheard(self, blocker: Blocker) -> str:
-        """What to say of a call that the cancellation did not reach."""
+    def unheard(self, blocker: Blocker) -> Unheard:
+        """Describe the call, which the cancellation did not reach."""
         if self._task is not None and asyncio.current_task(self._loop) is self._task:
-            return f"{ITSELF}{blocker.at}"
+            return Unheard(f"it blocks the event loop{blocker.at}", is_blocker=True)
         # Not the run: it may be another user's.
         what = f"the event loop is blocked by {blocker.task.partition(' of run ')[0]}{blocker.at}"
-        return what if self._has_begun else f"it never started: {what}"
+        return Unheard(what if self._has_begun else f"it never started: {what}", is_blocker=False)
 
     async def _run(self) -> None:
         self._has_begun = True
