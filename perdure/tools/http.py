@@ -268,6 +268,6 @@ class _Unpacker:
         return bytes(unpacked)
 
 
-def reason_of(error: Exception) -> str:
+def reason_of(error: BaseException) -> str:
     """The text of a client's error, on one line; its class if it has none."""
     return one_line(str(error), 300) or type(error).__name__

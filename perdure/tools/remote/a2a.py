@@ -27,7 +27,7 @@ from ...messages import ToolResult
 from ...redaction import get_logger
 from ..kind import KindCall
 from .a2a_card import BINDINGS, card_of
-from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, AgentError, AgentLost, bare, fault_of, http_client
+from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, AgentError, AgentLost, fault_of, http_client
 from .a2a_results import add_artifact, has_failed, is_at_rest, result_of, result_of_message, state_name
 from .settings import RemoteSettings, remote_settings
 
@@ -158,7 +158,7 @@ class RemoteCall:
         return AgentLost(self._words(what))
 
     def _words(self, what: str) -> str:
-        return f"the agent at {bare(self._settings.endpoint)} can't be used: {what}"
+        return f"the agent at {self._settings.shown} can't be used: {what}"
 
     @property
     def _task(self) -> Task | None:

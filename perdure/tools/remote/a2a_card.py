@@ -16,7 +16,7 @@ from google.protobuf.json_format import MessageToDict, ParseDict
 
 from ...messages import JsonObject
 from ..kind import ToolOfferError
-from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, bare, fault_of, http_client, refusal_of_url
+from .a2a_http import ANSWER_SECONDS, FAULTS, NONSENSE, fault_of, http_client, refusal_of_url
 from .card import description_of, form_of
 from .settings import CARD_PATHS, WELL_KNOWN, RemoteSettings
 
@@ -35,19 +35,19 @@ async def fetch_card(settings: RemoteSettings) -> AgentCard:
     seconds = settings.options.discovery_timeout
     try:
         async with asyncio.timeout(seconds), http_client(settings, settings.credentials({})) as client:
-            return await _found(client, settings.endpoint)
+            return await _found(client, settings)
     except TimeoutError:
         why = f"no answer within {seconds:g} seconds ('options.discoveryTimeout')"
     except FAULTS as error:
         why = fault_of(error).text
-    raise ToolOfferError(f"the agent's card at {_place(settings.endpoint, CARD_PATHS[0])} can't be read: {why}")
+    raise ToolOfferError(f"the agent's card at {settings.shown}{WELL_KNOWN}{CARD_PATHS[0]} can't be read: {why}")
 
 
-async def _found(client: httpx.AsyncClient, endpoint: str) -> AgentCard:
+async def _found(client: httpx.AsyncClient, settings: RemoteSettings) -> AgentCard:
     """The card, wherever it is. Raises ToolOfferError for one of another protocol, and one of `FAULTS`."""
     missing: httpx.HTTPStatusError | None = None
     for path in CARD_PATHS:
-        answer = await client.get(f"{endpoint}{WELL_KNOWN}{path}", timeout=ANSWER_SECONDS)
+        answer = await client.get(f"{settings.endpoint}{WELL_KNOWN}{path}", timeout=ANSWER_SECONDS)
         try:
             answer.raise_for_status()
         except httpx.HTTPStatusError as error:
@@ -58,16 +58,12 @@ async def _found(client: httpx.AsyncClient, endpoint: str) -> AgentCard:
         document = answer.json()
         if isinstance(document, dict) and form_of(document) != "a2a":
             raise ToolOfferError(
-                f"the agent's card at {_place(endpoint, path)} is one of KAOS, whose protocol is another: name the "
-                "agent in metadata.perdure.agents ({name, url}) instead"
+                f"the agent's card at {settings.shown}{WELL_KNOWN}{path} is one of KAOS, whose protocol is another: "
+                "name the agent in metadata.perdure.agents ({name, url}) instead"
             )
         return parse_agent_card(document)
     assert missing is not None
     raise missing
-
-
-def _place(endpoint: str, path: str) -> str:
-    return f"{bare(endpoint)}{WELL_KNOWN}{path}"
 
 
 def parsed_card(document: Mapping[str, Any]) -> AgentCard:

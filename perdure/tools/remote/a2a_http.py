@@ -12,7 +12,7 @@ from a2a.utils.errors import A2AError, InternalError
 from google.protobuf.json_format import Error as JsonFormatError
 
 from ...text import charset_in
-from ..http import CONNECT_SECONDS, Fault, was_refused
+from ..http import CONNECT_SECONDS, Fault, reason_of, was_refused
 from ..kind import OutcomeUnknown
 from .settings import RemoteSettings
 
@@ -114,7 +114,6 @@ NONSENSE = (JsonFormatError, ValueError, TypeError, AttributeError, LookupError,
 FAULTS = (A2AError, httpx.HTTPError, httpx.InvalidURL, OSError, *NONSENSE)
 """What the client raises."""
 _PASSING_STATUS = frozenset({408, 425, 429})
-_SHOWN = 300
 
 
 class AgentError(Exception):
@@ -130,7 +129,7 @@ def fault_of(error: BaseException) -> Fault:
     cause = error.__cause__ if isinstance(error, A2AClientError) and error.__cause__ is not None else error
     match cause:
         case RefusedError():
-            return Fault(_short(cause), passing=False)
+            return Fault(reason_of(cause), passing=False)
         case httpx.HTTPStatusError():
             return _of_status(cause.response)
         case httpx.ConnectError() | httpx.ConnectTimeout():
@@ -138,16 +137,16 @@ def fault_of(error: BaseException) -> Fault:
         case httpx.TimeoutException() | A2AClientTimeoutError():
             return Fault("it does not answer in time")
         case httpx.UnsupportedProtocol() | httpx.InvalidURL():
-            return Fault(_short(cause), outcome_unknown=False, passing=False)
+            return Fault(reason_of(cause), outcome_unknown=False, passing=False)
         case httpx.TooManyRedirects():
-            return Fault(_short(cause), passing=False)
+            return Fault(reason_of(cause), passing=False)
         case httpx.HTTPError():
             return Fault(f"the connection broke ({type(cause).__name__})")
         case A2AError() if not isinstance(cause, A2AClientError):
             passing = isinstance(cause, InternalError)
-            return Fault(f"it answers with an error: {_short(cause)}", outcome_unknown=passing, passing=passing)
+            return Fault(f"it answers with an error: {reason_of(cause)}", outcome_unknown=passing, passing=passing)
         case _:
-            return Fault(f"its answer makes no sense ({type(cause).__name__}): {_short(cause)}")
+            return Fault(f"its answer makes no sense ({type(cause).__name__}): {reason_of(cause)}")
 
 
 def _of_status(response: httpx.Response) -> Fault:
@@ -157,8 +156,3 @@ def _of_status(response: httpx.Response) -> Fault:
         advice = ": it does not let this worker in; check 'connection.apiKey' and the variable that it refers to"
         return Fault(f"HTTP status {status}{advice}", outcome_unknown=False, passing=False)
     return Fault(f"HTTP status {status}", not was_refused(status, response.headers), passing)
-
-
-def _short(error: BaseException) -> str:
-    text = str(error) or type(error).__name__
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]} …"
