@@ -15,7 +15,7 @@ from ..prompty.check.check import Problem, check
 from ..prompty.prepare import prepare
 from ..providers.registry import to_request
 from ..tool_calls import ToolSpec
-from ..tools.declaration import completed
+from ..tools.declaration import completed_declaration
 from ..tools.dispatch import ToolBox
 from ..tools.inventory import with_policy
 from ..tools.kind import Asking
@@ -67,7 +67,10 @@ def _request(
 ) -> dict[str, Any]:
     """The keyword arguments of a run's first model call, as the provider's SDK gets them."""
     agent = load_agent(agent_file)
-    found = [completed(tool, functions[tool.name]) if tool.name in functions else tool for tool in agent.tools or ()]
+    found = [
+        completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
+        for tool in agent.tools or ()
+    ]
     agent = agent.model_copy(update={"tools": found or None})
     return to_request(agent, prepare(agent, read_inputs(agent, pairs, inputs_json)))
 

@@ -18,7 +18,7 @@ from ..providers.structured import StructuredResult, cast, remember_check
 from ..schema import object_schema
 from ..text import excerpt
 from ..tools.declaration import property_of
-from ..tools.signature import readable
+from ..tools.signature import pydantic_annotation
 
 Schema = Mapping[str, Any]
 
@@ -47,7 +47,7 @@ def _faults(described: Sequence[Property], output_type: Any, value: dict[str, An
     """Why the answer is no value of the type, for the model to read."""
     present = _without_nulls(value, described)
     try:
-        cast(StructuredResult(present, json.dumps(present)), readable(output_type))
+        cast(StructuredResult(present, json.dumps(present)), pydantic_annotation(output_type))
     except ValidationError as error:
         return [_fault(each) for each in error.errors(include_url=False, include_context=False, include_input=False)]
     except Exception as error:  # A validator's own code, which has failed over what the model wrote.
@@ -63,7 +63,7 @@ def _fault(detail: Any) -> str:
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:
     """The result's output as a value of the type. Raises OutputError when it does not fit."""
     try:
-        return cast(_answer(result, output_type), readable(output_type))
+        return cast(_answer(result, output_type), pydantic_annotation(output_type))
     except (ValueError, TypeError, PydanticUserError) as error:
         problem = OutputError(
             f"The run's output is no {_name(output_type)}: {excerpt(str(error), 2000)}",
@@ -91,7 +91,7 @@ def _answer(result: RunResult[Any], output_type: Any) -> Any:
 def _described(output_type: Any) -> list[Property]:
     """The members of the type. Raises ConfigurationError when it is not an object with declared members."""
     try:
-        adapter = TypeAdapter(readable(output_type))
+        adapter = TypeAdapter(pydantic_annotation(output_type))
         schema = adapter.json_schema()
     except (PydanticUserError, TypeError, NameError) as error:
         raise ConfigurationError(f"output_type={_name(output_type)} has no JSON form: {error}") from error

@@ -108,7 +108,7 @@ class ReadResult(BuiltInTool):
         result = await find(asked["call_id"], asked.get("iteration"), ignored=[call.name])
         text, offset = result.text, asked.get("offset", 0)
         if "search" in asked:
-            return _places(text, asked["search"], offset)
+            return _matches_text(text, asked["search"], offset)
         policy = call.tool.perdure
         most = (policy and policy.max_result) or call.context.max_result or SHOWN_BYTES
         limit = max(most, HEAD_BYTES + LEAST_BYTES) - HEAD_BYTES
@@ -129,21 +129,21 @@ def _page(text: str, offset: int, length: int, limit: int, others: Sequence[str]
     return f"[characters {offset:,} to {end:,} of {len(text):,}{more}{media}]\n{piece}"
 
 
-def _folded(text: str) -> str:
+def _case_folded_text(text: str) -> str:
     """The text without a difference between upper and lower case, and of the same length."""
     return text.replace("\u0130", "i").lower().replace("\u03c2", "\u03c3")
 
 
-def _starts(text: str, sought: str, offset: int) -> Iterator[int]:
+def _match_starts(text: str, sought: str, offset: int) -> Iterator[int]:
     # An expression would take a time that grows with the product of the lengths.
     while (offset := text.find(sought, offset)) >= 0:
         yield offset
         offset += max(1, len(sought))
 
 
-def _places(text: str, sought: str, offset: int) -> str:
+def _matches_text(text: str, sought: str, offset: int) -> str:
     """The first places of the text, each with what is around it."""
-    found = list(_starts(_folded(text), _folded(sought), offset))
+    found = list(_match_starts(_case_folded_text(text), _case_folded_text(sought), offset))
     if not found:
         return f"[not found in the {len(text):,} characters, from offset {offset:,} on]"
     shown = found[:MAX_MATCHES]

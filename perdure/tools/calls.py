@@ -21,7 +21,7 @@ from .validation import find_problems, schema_problems, without_absent
 
 
 @dataclass(frozen=True)
-class Call:
+class BoundCall:
     """What is to be called. `with_context` gives the call itself; the context has the resources of `needs`."""
 
     with_context: Callable[[ToolContext], Callable[[], Any]]
@@ -36,7 +36,7 @@ def call_of(
     inputs: Mapping[str, Any],
     resources: Resources,
     limits: SizeLimits,
-) -> Call:
+) -> BoundCall:
     """The handler's code with all its arguments except the context.
 
     Only what the model wrote is checked: it does not know the parameters that are bound to inputs. Raises
@@ -44,15 +44,15 @@ def call_of(
     ConfigurationError as `isolated_call` does.
     """
     if handler.kind is not None:
-        return _of_kind(handler, agent, arguments, inputs)
+        return _call_of_kind(handler, agent, arguments, inputs)
     assert handler.function is not None
     function = handler.function
     signature, shared = signature_of(function), resources.parameters(function)
-    bound = _filled_in(handler, arguments, inputs, shared)
+    bound = _bound_arguments(handler, arguments, inputs, shared)
     if handler.is_by_name and is_isolated(function):
         hidden = list(handler.tool.bindings or {})
         signature.fit(bound, hidden=hidden, elsewhere=shared)
-        return Call(isolated_call(function, bound, hidden, limits, shared), is_async=True)
+        return BoundCall(isolated_call(function, bound, hidden, limits, shared), is_async=True)
     if handler.is_by_name:
         named = signature.fit(bound, hidden=(handler.tool.bindings or {}).keys(), elsewhere=shared)
         call = partial(function, **named)
@@ -66,7 +66,7 @@ def call_of(
         return partial(call, **given) if given else call
 
     needs = resources.types if signature.context_name else tuple(shared.values())
-    return Call(with_context, signature.is_async, needs)
+    return BoundCall(with_context, signature.is_async, needs)
 
 
 def kind_call(
@@ -91,17 +91,17 @@ def kind_call(
     )
 
 
-def _of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> Call:
+def _call_of_kind(handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> BoundCall:
     kind, told = handler.kind, kind_call(handler, agent, arguments, inputs)
     assert kind is not None
 
     def with_context(context: ToolContext) -> Callable[[], Any]:
         return partial(kind.execute, told(context))
 
-    return Call(with_context, is_async=True)
+    return BoundCall(with_context, is_async=True)
 
 
-def _filled_in(
+def _bound_arguments(
     handler: Handler, arguments: Mapping[str, Any], inputs: Mapping[str, Any], elsewhere: Container[str]
 ) -> dict[str, Any]:
     declared, hidden = getattr(handler.tool, "parameters", None), handler.tool.bindings or {}
@@ -110,15 +110,15 @@ def _filled_in(
         visible = [prop for prop in declared if prop.name not in hidden]
         given = without_absent(visible, given)
         if problems := find_problems(visible, given):
-            raise InvalidArguments([*_unexpected(handler, given, elsewhere), *problems])
+            raise InvalidArguments([*_unexpected_arguments(handler, given, elsewhere), *problems])
     unseen = {name: value for name, value in arguments.items() if name in hidden}
     bound = apply_bindings(handler.tool, {**given, **unseen}, inputs)
     return bound if declared is None else without_absent(declared, bound)
 
 
-def _unexpected(handler: Handler, given: Mapping[str, Any], elsewhere: Container[str]) -> list[str]:
+def _unexpected_arguments(handler: Handler, given: Mapping[str, Any], elsewhere: Container[str]) -> list[str]:
     """What a function that is called by names does not have; it may have more than is declared."""
     if handler.function is None or not handler.is_by_name:
         return []
     hidden = handler.tool.bindings or {}
-    return signature_of(handler.function).unexpected(given, hidden=hidden, elsewhere=elsewhere)
+    return signature_of(handler.function).unexpected_arguments(given, hidden=hidden, elsewhere=elsewhere)

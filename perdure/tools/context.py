@@ -34,7 +34,7 @@ def _not_cancelled() -> bool:
     return False
 
 
-async def _by_nobody() -> bool:
+async def _not_handed_on() -> bool:
     """Outside a worker there are no other attempts."""
     return False
 
@@ -58,7 +58,7 @@ class ToolContext:
     """Tells Temporal that a long execution is alive, with details or without. May be called from any thread."""
     last_heartbeat: tuple[Any, ...] = ()
     """The details that the attempt before this one has told last, in their JSON form; () when there are none."""
-    handed_on: Callable[[], Awaitable[bool]] = _by_nobody
+    handed_on: Callable[[], Awaitable[bool]] = _not_handed_on
     """Once the execution is cancelled: whether another attempt goes on with the call, since this worker stops or was
     taken for lost. If not, the run was cancelled or the call's time is over: then work begun elsewhere is to be ended.
     """
@@ -94,7 +94,7 @@ class ToolContext:
     @property
     def logger(self) -> _Adapter:
         """The logger `perdure.tools`; its records have `run`, `tool`, `call` and `attempt`, and no known secret."""
-        return _AboutCall(get_logger("perdure.tools"), about(self.tool, self))
+        return _AboutCall(get_logger("perdure.tools"), log_fields(self.tool, self))
 
     @property
     def cancelled(self) -> bool:
@@ -121,7 +121,7 @@ class ToolContext:
         self.report(told)
 
 
-def about(name: str, context: ToolContext) -> dict[str, object]:
+def log_fields(name: str, context: ToolContext) -> dict[str, object]:
     """What a log record about an execution says beside its text."""
     return {
         "run": context.run_id,

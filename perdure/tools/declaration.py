@@ -51,7 +51,7 @@ def _property_of(schema: Schema, definitions: Schema, seen: frozenset[str]) -> P
         return Property(kind="object", description=schema.get("description"))
     if reference:
         target = definitions[reference.rpartition("/")[2]]
-        return _property_of({**target, **_without(schema, "$ref")}, definitions, seen | {reference})
+        return _property_of({**target, **_schema_without(schema, "$ref")}, definitions, seen | {reference})
     described = _alternatives(schema, definitions, seen) or _plain(schema, definitions, seen)
     return described.model_copy(
         update={"description": schema.get("description") or described.description, "default": schema.get("default")}
@@ -101,11 +101,11 @@ def _anything() -> Property:
     return Property(kind="union", any_of=[Property(kind=kind) for kind in kinds])
 
 
-def _without(schema: Schema, key: str) -> dict[str, Any]:
+def _schema_without(schema: Schema, key: str) -> dict[str, Any]:
     return {name: value for name, value in schema.items() if name != key}
 
 
-class Described(NamedTuple):
+class Docstring(NamedTuple):
     """What a docstring says."""
 
     summary: str | None
@@ -114,22 +114,22 @@ class Described(NamedTuple):
     """By name, each in one line."""
 
 
-def described(function: Callable[..., Any]) -> Described:
+def docstring_of(function: Callable[..., Any]) -> Docstring:
     """What the function's docstring says; never raises."""
     while isinstance(function, partial):
         function = function.func
     text = inspect.getdoc(function) or ""
     if "\n" not in text:
-        return Described(_one_line(text), {})
+        return Docstring(_one_line(text), {})
     # Only a docstring of several lines may say something of parameters.
     import docstring_parser
 
     try:
         parsed = docstring_parser.parse(text)
     except docstring_parser.ParseError:
-        return Described(_first_paragraph(text), {})
+        return Docstring(_first_paragraph(text), {})
     parameters = {each.arg_name: line for each in parsed.params if (line := _one_line(each.description or ""))}
-    return Described(_first_paragraph(parsed.description or "" if parameters else text), parameters)
+    return Docstring(_first_paragraph(parsed.description or "" if parameters else text), parameters)
 
 
 def _first_paragraph(text: str) -> str | None:
@@ -147,7 +147,7 @@ FILE_MODULE = "perdure_tools_"
 
 def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:
     """What signature and docstring of the function say; `description` replaces the docstring's first paragraph."""
-    said = described(function)
+    said = docstring_of(function)
     parameters = [
         _property(parameter, said.parameters.get(parameter.name))
         for parameter in signature_of(function).parameters.values()
@@ -155,7 +155,7 @@ def written_declaration(name: str, function: Function, description: str | None =
     return FunctionTool(name=name, description=description or said.summary, parameters=parameters)
 
 
-def completed(tool: Tool, function: Function, *, without: Container[str] = ()) -> Tool:
+def completed_declaration(tool: Tool, function: Function, *, without: Container[str] = ()) -> Tool:
     """The declaration, with the function's own description and parameters where it has none itself.
 
     Parameters of the function that are in `without` are none of the model's. It is the same object if nothing was
@@ -189,9 +189,9 @@ def contradiction(tool: Tool, function: Function, *, without: Container[str] = (
     problems = list(_problems(tool, written.parameters or [], takes_anything=signature_of(function).takes_anything))
     if not problems:
         return None
-    declared = "no parameters of its own" if tool.parameters is None else shown(tool.name, tool.parameters)
+    declared = "no parameters of its own" if tool.parameters is None else declaration_line(tool.name, tool.parameters)
     bound = f", with {', '.join(tool.bindings)} bound to inputs" if tool.bindings else ""
-    taken = shown(_name(function), written.parameters or [])
+    taken = declaration_line(_name(function), written.parameters or [])
     return (
         f"The declaration of tool '{tool.name}' contradicts its function: {'; '.join(problems)}. The file declares "
         f"{declared}{bound}; the function is {taken} in {place_of(function)}. "
@@ -210,7 +210,7 @@ def declaration_of(function: Function, without: Container[str] = ()) -> Function
     declared = getattr(function, "__tool__", None)
     if not isinstance(declared, FunctionTool):
         try:
-            declared = _remembered(function)
+            declared = _cached_declaration(function)
         except TypeError:  # a callable object that can't be a key
             declared = written_declaration("", function)
     if not any(prop.name in without for prop in declared.parameters or []):
@@ -220,7 +220,7 @@ def declaration_of(function: Function, without: Container[str] = ()) -> Function
 
 
 @lru_cache(maxsize=4096)
-def _remembered(function: Function) -> FunctionTool:
+def _cached_declaration(function: Function) -> FunctionTool:
     return written_declaration("", function)
 
 
@@ -248,7 +248,7 @@ def _kinds(prop: Property) -> set[str]:
     return {"array" if prop.kind == "thread" else _ALIKE.get(prop.kind, prop.kind)}
 
 
-def shown(name: str, parameters: Sequence[Property]) -> str:
+def declaration_line(name: str, parameters: Sequence[Property]) -> str:
     """A declaration in one line, such as `pay(claim: string, euros?: float)`."""
     listed = (f"{prop.name}{'' if prop.required else '?'}: {prop.kind}" for prop in parameters)
     return f"{name}({', '.join(listed)})"

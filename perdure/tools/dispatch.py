@@ -21,7 +21,7 @@ from ..tool_calls import CHECK_FAILED, RecordedSignature, ToolProgress
 from ..tool_results import SHOWN_BYTES, SizeLimits
 from ..worker_limits import OPEN, WorkerLimits
 from .binding import apply_bindings
-from .calls import Call, call_of, kind_call
+from .calls import BoundCall, call_of, kind_call
 from .context import ToolContext
 from .decorator import approval_check, check_call, verdict_of
 from .handlers import Handler, Handlers
@@ -36,7 +36,7 @@ from .user_loop import ThisLoop, UserLoop, unheard_in
 
 
 @contextlib.contextmanager
-def under_way(context: ToolContext, **more: Any) -> Iterator[ToolContext]:
+def execution_context(context: ToolContext, **more: Any) -> Iterator[ToolContext]:
     """For the time of an execution: the context whose functions may be called from any thread, also afterwards.
 
     It has the fields of `more`, too.
@@ -82,7 +82,7 @@ class _UnderWay:
     def _heartbeat(self, *details: object) -> None:
         _require_json(details)
         if not self._has_ended:
-            self._soon(self._given.heartbeat, *details)
+            self._call_soon(self._given.heartbeat, *details)
 
     def _report(self, progress: ToolProgress) -> None:
         """Only the latest counts: a loop may report in each of its turns, and the event loop has other work."""
@@ -91,7 +91,7 @@ class _UnderWay:
             self._tell_latest()
         elif not self._is_due:
             self._is_due = True
-            self._soon(self._tell_latest)
+            self._call_soon(self._tell_latest)
 
     def _tell_latest(self) -> None:
         self._is_due = False
@@ -99,7 +99,7 @@ class _UnderWay:
         if latest is not None and not self._has_ended:
             self._given.report(latest)
 
-    def _soon(self, call: Callable[..., None], *arguments: Any) -> None:
+    def _call_soon(self, call: Callable[..., None], *arguments: Any) -> None:
         with contextlib.suppress(RuntimeError):  # The loop was closed: nobody waits any more.
             self._loop.call_soon_threadsafe(call, *arguments)
 
@@ -176,11 +176,11 @@ class ToolBox:
     async def close(self) -> None:
         """Close what kinds and tools have opened; the log says what is left open after `CLOSE_SECONDS`."""
         kinds, resources = self._handlers.kinds, self._resources
-        for opened, close in ((kinds.opened, kinds.close), (resources.open_ones, resources.close)):
+        for opened, close in ((kinds.open_kinds, kinds.close), (resources.open_ones, resources.close)):
             if opened:
-                await self._closed(list(opened), close)
+                await self._close_all(list(opened), close)
 
-    async def _closed(self, opened: Sequence[str], close: Callable[[], Any]) -> None:
+    async def _close_all(self, opened: Sequence[str], close: Callable[[], Any]) -> None:
         try:
             async with asyncio.timeout(CLOSE_SECONDS):
                 closed = await self._loop.end_of(close, "closing of tools", is_async=True)
@@ -256,8 +256,8 @@ class ToolBox:
         try:
             title = f"approval check of tool {name}"
             async with deadline:
-                opened = await self._resources.opened(self._resources.types if signature_of(check).context_name else ())
-                with under_way(context or ToolContext(), tool=name, resources=opened) as given:
+                opened = await self._resources.values(self._resources.types if signature_of(check).context_name else ())
+                with execution_context(context or ToolContext(), tool=name, resources=opened) as given:
                     ended = await self._loop.end_of(check_call(check, bound, given), title, is_async=is_async(check))
             return verdict_of(ended.result())
         except Exception as error:
@@ -289,17 +289,19 @@ class ToolBox:
             return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)
         except Exception as error:
             ended = Ended(raised=error)
-        return ended.value if ended.raised is None else self._raised(name, ended.raised, context)
+        return ended.value if ended.raised is None else self._result_of_error(name, ended.raised, context)
 
-    async def _end_of(self, call: Call, name: str, context: ToolContext, finish: Callable[[Any], ToolResult]) -> Ended:
+    async def _end_of(
+        self, call: BoundCall, name: str, context: ToolContext, finish: Callable[[Any], ToolResult]
+    ) -> Ended:
         """How the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
-        opened = await self._resources.opened(call.needs)
-        with under_way(context, tool=name, resources=opened or context.resources) as given:
+        opened = await self._resources.values(call.needs)
+        with execution_context(context, tool=name, resources=opened or context.resources) as given:
             bound = call.with_context(given)
             return await self._loop.end_of(bound, title, is_async=call.is_async, finish=finish)
 
-    def _raised(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:
+    def _result_of_error(self, name: str, error: BaseException, context: ToolContext) -> ToolResult:
         log_raised(name, error, context)
         text = f"Error: Tool '{name}' failed: {with_advice(describe(error))}"
         return self._failure(text, type(error).__name__, outcome_unknown=isinstance(error, OutcomeUnknown))

@@ -200,7 +200,7 @@ class _ForeignKind(ToolKind):
             **(tool.options or {}),
             "parameters": parameters,
             "hidden": list(tool.bindings or {}),
-            "bound": _bound(tool, parameters, asking),
+            "bound": _bound_values(tool, parameters, asking),
         }
         try:
             options = self.options_type.model_validate(given)
@@ -237,7 +237,7 @@ class ActivityKind(_ForeignKind):
 
     def execution(self, options: ActivityOptions) -> ForeignActivity:
         """The activity."""
-        return ForeignActivity(activity=options.activity, task_queue=options.task_queue, options=_recorded(options))
+        return ForeignActivity(activity=options.activity, task_queue=options.task_queue, options=_fields(options))
 
 
 class WorkflowKind(_ForeignKind):
@@ -256,10 +256,10 @@ class WorkflowKind(_ForeignKind):
 
     def execution(self, options: WorkflowOptions) -> ChildWorkflow:
         """The child workflow."""
-        return ChildWorkflow(workflow=options.workflow, task_queue=options.task_queue, options=_recorded(options))
+        return ChildWorkflow(workflow=options.workflow, task_queue=options.task_queue, options=_fields(options))
 
 
-def _bound(tool: Tool, parameters: Sequence[Property], asking: Asking) -> dict[str, Any]:
+def _bound_values(tool: Tool, parameters: Sequence[Property], asking: Asking) -> dict[str, Any]:
     """The values of the bound parameters."""
     bindings = tool.bindings or {}
     for prop in parameters:
@@ -270,7 +270,7 @@ def _bound(tool: Tool, parameters: Sequence[Property], asking: Asking) -> dict[s
     return {name: asking.inputs[binding.input] for name, binding in bindings.items() if binding.input in asking.inputs}
 
 
-def _recorded(options: CallOptions) -> dict[str, Any]:
+def _fields(options: CallOptions) -> dict[str, Any]:
     return options.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -301,19 +301,19 @@ def complete_arguments(options: CallOptions, given: Mapping[str, Any]) -> dict[s
     """
     visible = [prop for prop in options.parameters if prop.name not in options.hidden]
     written = without_absent(visible, {name: value for name, value in given.items() if name not in options.hidden})
-    if problems := [*_unknown(visible, written), *find_problems(visible, written)]:
+    if problems := [*_unknown_arguments(visible, written), *find_problems(visible, written)]:
         raise InvalidArguments(problems)
     defaults = {prop.name: prop.default for prop in options.parameters if prop.default is not None}
     return {**defaults, **written, **options.bound}
 
 
-def _unknown(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
+def _unknown_arguments(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
     names = [prop.name for prop in parameters]
     known = ", ".join(names) or "there are none"
     return [f"'{name:.100}' is not a parameter ({known})" for name in arguments if name not in names][:MAX_PROBLEMS]
 
 
-def as_sent(options: CallOptions, arguments: Mapping[str, Any]) -> list[Any]:
+def sent_arguments(options: CallOptions, arguments: Mapping[str, Any]) -> list[Any]:
     """The arguments of the activity or workflow; none at all for a tool without parameters.
 
     One by one, those in the middle that are absent are null, and those at the end are left out.

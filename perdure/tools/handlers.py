@@ -191,7 +191,7 @@ def _load(place: str) -> ModuleType:
 
 
 def _load_module(name: str) -> ModuleType:
-    with _importable(Path.cwd()):
+    with _import_path(Path.cwd()):
         try:
             return importlib.import_module(name)
         except ModuleNotFoundError as error:
@@ -200,9 +200,9 @@ def _load_module(name: str) -> ModuleType:
                 raise ConfigurationError(
                     f"Can't load {name!r}: no module {error.name!r} in {Path.cwd()} or {hint}"
                 ) from error
-            raise _import_failed(name, error) from error
+            raise _import_error(name, error) from error
         except Exception as error:
-            raise _import_failed(name, error) from error
+            raise _import_error(name, error) from error
 
 
 def _load_file(place: str) -> ModuleType:
@@ -215,20 +215,20 @@ def _load_file(place: str) -> ModuleType:
         raise ConfigurationError(f"Can't load {place!r}: {path} is not a Python file")
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    with _importable(path.parent):
+    with _import_path(path.parent):
         try:
             spec.loader.exec_module(module)
         except Exception as error:
             del sys.modules[name]
-            raise _import_failed(place, error) from error
+            raise _import_error(place, error) from error
     return module
 
 
-def _import_failed(place: str, error: Exception) -> ConfigurationError:
-    return ConfigurationError(f"Can't load {place!r}: importing it failed: {_described(error)}")
+def _import_error(place: str, error: Exception) -> ConfigurationError:
+    return ConfigurationError(f"Can't load {place!r}: importing it failed: {_error_text(error)}")
 
 
-def _described(error: Exception) -> str:
+def _error_text(error: Exception) -> str:
     """The error, and where in the user's code it arose: file, line and the source line."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
@@ -251,10 +251,10 @@ def _pick(module: ModuleType, place: str, names: list[str]) -> list[Callable[...
             )
         return tools
     by_name = {tool_name(tool): tool for tool in tools}
-    return [_named(module, place, name, by_name) for name in names]
+    return [_attribute(module, place, name, by_name) for name in names]
 
 
-def _named(module: ModuleType, place: str, name: str, by_name: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
+def _attribute(module: ModuleType, place: str, name: str, by_name: dict[str, Callable[..., Any]]) -> Callable[..., Any]:
     found = by_name.get(name) or getattr(module, name, None)
     if callable(found):
         return found
@@ -263,7 +263,7 @@ def _named(module: ModuleType, place: str, name: str, by_name: dict[str, Callabl
 
 
 @contextmanager
-def _importable(folder: Path) -> Iterator[None]:
+def _import_path(folder: Path) -> Iterator[None]:
     """Make modules in `folder` importable for as long as the block runs."""
     entry = str(folder)
     sys.path.insert(0, entry)

@@ -145,7 +145,7 @@ class Http:
 
         is_sent = False
         try:
-            async with self._answered(request) as response:
+            async with self._open_response(request) as response:
                 is_sent = True
                 body, is_whole = await read_body(response, limit)
                 return HttpAnswer(response.status_code, response.reason_phrase, response.headers, body, is_whole)
@@ -166,7 +166,7 @@ class Http:
             await client.aclose()
 
     @asynccontextmanager
-    async def _answered(self, wanted: HttpRequest) -> AsyncIterator[Any]:
+    async def _open_response(self, wanted: HttpRequest) -> AsyncIterator[Any]:
         import httpx2
 
         client, origin = self._client(), origin_of(wanted.url)
@@ -185,7 +185,7 @@ class Http:
                 if not response.has_redirect_location:
                     yield response
                     return
-                request = _redirected(response, origin)
+                request = _redirect_request(response, origin)
             finally:
                 await response.aclose()
         raise HttpFailure(f"{origin} redirects more than {MAX_REDIRECTS} times", kind="redirect")
@@ -206,7 +206,7 @@ class Http:
         return client
 
 
-def _redirected(response: Any, origin: Origin) -> Any:
+def _redirect_request(response: Any, origin: Origin) -> Any:
     """The request that a redirect asks for. Raises HttpFailure where it leads to another server."""
     following = response.next_request
     try:

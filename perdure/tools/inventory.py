@@ -15,7 +15,7 @@ from ..errors import ConfigurationError, LoadError
 from ..options import MAX_SECONDS, MIN_SECONDS
 from ..schema import without_properties
 from ..tool_calls import ToolSpec
-from .declaration import completed, contradiction, has_parameters, place_of
+from .declaration import completed_declaration, contradiction, has_parameters, place_of
 from .handlers import Handler, Handlers
 from .kind import Asking, Offering, ToolOfferError, ToolUnavailable
 from .resources import Resources
@@ -33,15 +33,15 @@ def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool)
     """
     if policy is not None:
         strict = {
-            "timeout": _least(spec.timeout, policy.timeout),
-            "max_result": _least(spec.max_result, policy.max_result),
+            "timeout": _smallest(spec.timeout, policy.timeout),
+            "max_result": _smallest(spec.max_result, policy.max_result),
             "context": policy.context or 0,
-            "approval_timeout": _least(spec.approval_timeout, policy.approval_timeout),
+            "approval_timeout": _smallest(spec.approval_timeout, policy.approval_timeout),
             "needs_approval": spec.needs_approval or policy.approval == "always",
             "retries": spec.retries if policy.retries is None else policy.retries,
             "local": spec.local if policy.local is None else policy.local,
-            "idempotent": _both(spec.idempotent, policy.idempotent, is_function=is_function),
-            "parallel_safe": _both(spec.parallel_safe, policy.parallel_safe, is_function=is_function),
+            "idempotent": _stricter(spec.idempotent, policy.idempotent, is_function=is_function),
+            "parallel_safe": _stricter(spec.parallel_safe, policy.parallel_safe, is_function=is_function),
         }
         spec = spec.model_copy(update=strict)
     _check_numbers(spec)
@@ -71,12 +71,12 @@ def _check_numbers(spec: ToolSpec) -> None:
             raise ConfigurationError(f"tool {spec.name!r}: {name} is {value!r}: expected at least {least}")
 
 
-def _least(*values: float | None) -> float | None:
+def _smallest(*values: float | None) -> float | None:
     given = [value for value in values if value is not None]
     return min(given, default=None)
 
 
-def _both(code: bool, file: bool | None, *, is_function: bool) -> bool:
+def _stricter(code: bool, file: bool | None, *, is_function: bool) -> bool:
     if file is None:
         return code
     return code and file if is_function else file
@@ -191,7 +191,7 @@ def _take_function(handler: Handler, found: ToolInventory, resources: Resources)
     if handler.is_by_name:
         shared = resources.parameters(function)
         spec.signature = recorded_signature(function, without=shared)
-        if (full := completed(tool, function, without=shared)) is not tool:
+        if (full := completed_declaration(tool, function, without=shared)) is not tool:
             found.offered.append(full)
         if text := contradiction(tool, function, without=shared):
             found.problems.append(text)

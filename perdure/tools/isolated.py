@@ -22,7 +22,7 @@ from ..messages import JsonObject, Message, ToolResult
 from ..redaction import get_logger
 from ..tool_calls import ToolProgress
 from ..tool_results import SizeLimits
-from .context import ToolContext, about
+from .context import ToolContext, log_fields
 from .declaration import FILE_MODULE
 from .process_words import ProcessWords
 from .results import with_advice
@@ -170,7 +170,7 @@ class _IsolatedCall:
         words = ProcessWords(f"The process of tool {self._context.tool!r}", _log)
         logging = asyncio.create_task(self._log_words(process, words))
         tasks = [logging]
-        saying = asyncio.create_task(self._last_said(reader, process, tasks))
+        saying = asyncio.create_task(self._last_message(reader, process, tasks))
         ending = asyncio.create_task(self._await_end(process))
         try:
             await asyncio.wait({saying, ending}, return_when=asyncio.FIRST_COMPLETED)
@@ -178,9 +178,9 @@ class _IsolatedCall:
             said = saying.result() if saying.done() else None
             await asyncio.wait({logging}, timeout=LOOK_SECONDS)  # For its last words.
             if said is not None:
-                return self._ended(said)
+                return self._result_of_words(said)
             await asyncio.wait({ending}, timeout=LOOK_SECONDS)
-            return self._died(process, words)
+            return self._result_of_death(process, words)
         finally:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
@@ -208,7 +208,7 @@ class _IsolatedCall:
         process.stdin.write(self._job.model_dump_json(by_alias=True).encode() + b"\n")
         return reader, process
 
-    async def _last_said(
+    async def _last_message(
         self, reader: asyncio.StreamReader, process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]
     ) -> Said | None:
         while line := await self._line(reader):
@@ -254,24 +254,24 @@ class _IsolatedCall:
             heard = self._heard
             await asyncio.wait({saying}, timeout=LOOK_SECONDS)
 
-    def _ended(self, said: Said) -> ToolResult:
+    def _result_of_words(self, said: Said) -> ToolResult:
         if said.result is not None:
             return said.result
         name = self._context.tool
-        extra = about(name, self._context)
+        extra = log_fields(name, self._context)
         _log.error("Tool %r raised %s in its process\n%s", name, said.text, said.traceback, extra=extra)
         text = f"Error: Tool '{name}' failed: {with_advice(said.text)}"
         return ToolResult.failure(text, kind=said.raised or "error", outcome_unknown=said.outcome_unknown)
 
-    def _died(self, process: asyncio.subprocess.Process, words: ProcessWords) -> ToolResult:
+    def _result_of_death(self, process: asyncio.subprocess.Process, words: ProcessWords) -> ToolResult:
         code, name = process.returncode, self._context.tool
         last = words.last_words
-        text = f"its process {_end(code)} before the function did{last and f'; it wrote: {last}'}"
-        _log.error("Tool %r: %s", name, text, extra=about(name, self._context))
+        text = f"its process {_end_text(code)} before the function did{last and f'; it wrote: {last}'}"
+        _log.error("Tool %r: %s", name, text, extra=log_fields(name, self._context))
         return ToolResult.failure(f"Error: Tool '{name}' failed: {text}", kind=PROCESS_DIED, outcome_unknown=True)
 
 
-def _end(code: int | None) -> str:
+def _end_text(code: int | None) -> str:
     if code is None:
         return "ended"
     if code >= 0:

@@ -278,7 +278,7 @@ class Kinds:
         """
         if found := self._given.get(name) or get_tool_handler(name) or self._found.get(name):
             return found
-        if (make := _installed(name) or _built_in(name)) is None:
+        if (make := _installed_kind(name) or _built_in_kind(name)) is None:
             return None
         kind = make()
         if not isinstance(kind, ToolKind):
@@ -295,14 +295,14 @@ class Kinds:
         return kind if isinstance(kind, ToolKind) else None
 
     @property
-    def opened(self) -> dict[str, ToolKind]:
+    def open_kinds(self) -> dict[str, ToolKind]:
         """Those that may have something open, by name."""
         kinds = {**self._given, **self._found}
         return {name: kind for name, kind in kinds.items() if isinstance(kind, ToolKind)}
 
     async def close(self) -> None:
         """Close all kinds; one that fails to is logged."""
-        for name, kind in self.opened.items():
+        for name, kind in self.open_kinds.items():
             try:
                 await kind.close()
             except Exception:
@@ -310,7 +310,7 @@ class Kinds:
         self._found.clear()
 
 
-def _installed(name: str) -> Callable[[], object] | None:
+def _installed_kind(name: str) -> Callable[[], object] | None:
     for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=name):
         try:
             make: Callable[[], object] = entry_point.load()
@@ -321,7 +321,7 @@ def _installed(name: str) -> Callable[[], object] | None:
     return None
 
 
-def _built_in(name: str) -> Callable[[], object] | None:
+def _built_in_kind(name: str) -> Callable[[], object] | None:
     if name not in BUILT_IN:
         return None
     module, _, attribute = BUILT_IN[name].partition(":")

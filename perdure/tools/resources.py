@@ -63,7 +63,7 @@ class Resources:
             if isinstance(annotation, type) and annotation in self._factories
         }
 
-    async def opened(self, types: Collection[type]) -> dict[type, Any]:
+    async def values(self, types: Collection[type]) -> dict[type, Any]:
         """The resources of these types; a `ResourceError` in the place of one that can't be opened.
 
         One that could not be opened is tried again the next time.
@@ -128,7 +128,7 @@ class _Kept:
 
     async def _keep(self) -> None:
         try:
-            async with _entered(self._factory) as value:
+            async with _enter(self._factory) as value:
                 self.value.set_result(value)
                 await self._closing.wait()
         except asyncio.CancelledError:
@@ -142,8 +142,8 @@ class _Kept:
 
 
 @contextlib.asynccontextmanager
-async def _entered(factory: Factory) -> AsyncIterator[Any]:
-    made = _managed(factory())
+async def _enter(factory: Factory) -> AsyncIterator[Any]:
+    made = _as_context_manager(factory())
     if inspect.isawaitable(made) and not hasattr(made, "__aenter__"):
         made = await made
     if hasattr(made, "__aenter__"):
@@ -159,7 +159,7 @@ async def _entered(factory: Factory) -> AsyncIterator[Any]:
             await _closed(made)
 
 
-def _managed(made: Any) -> Any:
+def _as_context_manager(made: Any) -> Any:
     """Generators as context managers: what they yield is the resource, and what follows closes it."""
     if inspect.isasyncgen(made):
         return contextlib.asynccontextmanager(lambda: made)()

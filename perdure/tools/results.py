@@ -25,7 +25,7 @@ from ..redaction import get_logger
 from ..text import cut_middle, utf8_bytes, valid_text
 from ..tool_calls import PreparedRun
 from ..tool_results import SHOWN_BYTES, SizeLimits, text_bytes
-from .context import ToolContext, about
+from .context import ToolContext, log_fields
 from .kind import OutcomeUnknown
 
 _PARTS = (TextPart, ImagePart, AudioPart, FilePart)
@@ -55,14 +55,14 @@ def to_result(value: Any, limits: SizeLimits) -> ToolResult:
             return ToolResult(parts=[part])
         value = part
     if isinstance(value, ToolResult):
-        return _bounded_result(value, limits)
-    return _bounded_result(ToolResult.model_construct(parts=_parts(value)), limits)
+        return _bounded_copy(value, limits)
+    return _bounded_copy(ToolResult.model_construct(parts=_parts(value)), limits)
 
 
-def _bounded_result(result: ToolResult, limits: SizeLimits) -> ToolResult:
+def _bounded_copy(result: ToolResult, limits: SizeLimits) -> ToolResult:
     size, message_bytes = text_bytes(result.parts), min(limits.text_bytes, SHOWN_BYTES)
     bounded = ToolResult.model_construct(
-        parts=_bounded(result.parts, limits),
+        parts=_bounded_parts(result.parts, limits),
         status=result.status,
         error_kind=None if result.error_kind is None else cut_middle(result.error_kind, MAX_LABEL_BYTES),
         error_message=None if result.error_message is None else cut_middle(result.error_message, message_bytes),
@@ -94,7 +94,7 @@ def _text(value: Any) -> str:
     return str(value)
 
 
-def _bounded(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
+def _bounded_parts(parts: Sequence[Part], limits: SizeLimits) -> list[Part]:
     left = {"text": limits.text_bytes, "media": limits.media_bytes}
     kept: list[Part] = []
     omitted: list[int] = []
@@ -165,9 +165,9 @@ def log_raised(name: str, error: BaseException, context: ToolContext) -> None:
     _log.log(
         logging.WARNING if again else logging.ERROR,
         "Tool %r raised %s%s%s%s",
-        *(name, describe(error), _place(own), _which(context), "; it is executed again" if again else ""),
+        *(name, describe(error), _place_text(own), _execution_text(context), "; it is executed again" if again else ""),
         exc_info=None if again else own,
-        extra=about(name, context),
+        extra=log_fields(name, context),
     )
 
 
@@ -175,12 +175,12 @@ def log_timeout(name: str, seconds: float, context: ToolContext) -> None:
     """Log that the tool was given up after these seconds."""
     _log.warning(
         "Tool %r timed out after %g s%s",
-        *(name, seconds, _which(context)),
-        extra=about(name, context),
+        *(name, seconds, _execution_text(context)),
+        extra=log_fields(name, context),
     )
 
 
-def _which(context: ToolContext) -> str:
+def _execution_text(context: ToolContext) -> str:
     return f" (run {context.run_id}, call {context.call_id}, attempt {context.attempt})" if context.run_id else ""
 
 
@@ -192,7 +192,7 @@ def _from_own_code(error: BaseException) -> BaseException:
     return error.with_traceback(start)
 
 
-def _place(error: BaseException) -> str:
+def _place_text(error: BaseException) -> str:
     frames = extract_tb(error.__traceback__)
     own = [frame for frame in frames if not frame.filename.startswith(_BELOW)]
     return f" at {own[-1].filename}:{own[-1].lineno}" if own else ""

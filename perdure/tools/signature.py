@@ -70,8 +70,8 @@ class ToolSignature:
         ones, but UnfitInputError when only parameters are concerned that are `hidden` from the model.
         """
         own = {name: each for name, each in self.parameters.items() if name not in elsewhere}
-        problems, unfit = self.unexpected(arguments, hidden=hidden, elsewhere=elsewhere), list[str]()
-        for name in _missing(arguments, own):
+        problems, unfit = self.unexpected_arguments(arguments, hidden=hidden, elsewhere=elsewhere), list[str]()
+        for name in _missing_arguments(arguments, own):
             (unfit if name in hidden else problems).append(f"'{name}' is required")
         fitted = dict(arguments)
         for name in own.keys() & arguments.keys():
@@ -86,7 +86,7 @@ class ToolSignature:
             raise UnfitInputError(unfit)
         return fitted
 
-    def unexpected(
+    def unexpected_arguments(
         self, arguments: Iterable[str], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
     ) -> list[str]:
         """The names of arguments that the function does not have, a sentence for each; for `fit`'s other parameters."""
@@ -97,7 +97,7 @@ class ToolSignature:
         return [f"'{name}' is not a parameter ({shown})" for name in arguments if name not in own]
 
 
-def _missing(arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> list[str]:
+def _missing_arguments(arguments: Mapping[str, Any], parameters: Mapping[str, Parameter]) -> list[str]:
     required = (name for name, parameter in parameters.items() if parameter.default is MISSING)
     return [name for name in required if name not in arguments]
 
@@ -107,10 +107,10 @@ def signature_of(function: Callable[..., Any]) -> ToolSignature:
     try:
         return _remembered(function)
     except TypeError:  # a callable object that can't be a key
-        return _read(function)
+        return _read_signature(function)
 
 
-def _read(function: Callable[..., Any]) -> ToolSignature:
+def _read_signature(function: Callable[..., Any]) -> ToolSignature:
     try:
         declared = inspect.signature(function).parameters
     except (TypeError, ValueError):
@@ -129,7 +129,7 @@ def _read(function: Callable[..., Any]) -> ToolSignature:
     return ToolSignature(parameters, context_name, takes_anything, is_async(function))
 
 
-_remembered = lru_cache(maxsize=4096)(_read)
+_remembered = lru_cache(maxsize=4096)(_read_signature)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
@@ -152,10 +152,10 @@ def _hints(function: Callable[..., Any]) -> dict[str, Any]:
     except (NameError, TypeError):
         scope = getattr(target, "__globals__", {})
         written = getattr(target, "__annotations__", {})
-        return {name: hint for name, text in written.items() if (hint := _evaluated(text, scope)) is not None}
+        return {name: hint for name, text in written.items() if (hint := _annotation_of(text, scope)) is not None}
 
 
-def _evaluated(annotation: Any, scope: dict[str, Any]) -> Any:
+def _annotation_of(annotation: Any, scope: dict[str, Any]) -> Any:
     if not isinstance(annotation, str):
         return annotation
     try:
@@ -168,7 +168,7 @@ def _adapter(annotation: Any) -> TypeAdapter[Any] | None:
     if annotation in (MISSING, Any) or isinstance(annotation, str):
         return None
     try:
-        return TypeAdapter(readable(annotation))
+        return TypeAdapter(pydantic_annotation(annotation))
     except (PydanticSchemaGenerationError, PydanticUndefinedAnnotation, PydanticUserError):
         return None
 
@@ -184,29 +184,29 @@ def _problem(name: str, detail: Any) -> str:
     return f"'{name}{place}': {detail['msg'][0].lower()}{detail['msg'][1:]}"
 
 
-def readable(annotation: Any) -> Any:
+def pydantic_annotation(annotation: Any) -> Any:
     """The annotation with each `typing.TypedDict` in it replaced by its equal from `typing_extensions`.
 
     Before Python 3.12, pydantic reads no others.
     """
     if typing.is_typeddict(annotation):
-        return _rebuilt(annotation)
+        return _rebuilt_annotation(annotation)
     origin, inner = get_origin(annotation), get_args(annotation)
     if origin in (Union, types.UnionType):
-        return reduce(or_, (readable(option) for option in inner))
+        return reduce(or_, (pydantic_annotation(option) for option in inner))
     if origin is Annotated:
-        return Annotated[(readable(inner[0]), *inner[1:])]
+        return Annotated[(pydantic_annotation(inner[0]), *inner[1:])]
     if origin in (list, dict, tuple, set, frozenset):
-        return origin[tuple(readable(item) for item in inner)]
+        return origin[tuple(pydantic_annotation(item) for item in inner)]
     return annotation
 
 
-def _rebuilt(annotation: Any) -> Any:
+def _rebuilt_annotation(annotation: Any) -> Any:
     hints = typing.get_type_hints(annotation, include_extras=True)
     required: Any = typing_extensions.Required
     optional: Any = typing_extensions.NotRequired
     members = {
-        name: (required if name in annotation.__required_keys__ else optional)[readable(hint)]
+        name: (required if name in annotation.__required_keys__ else optional)[pydantic_annotation(hint)]
         for name, hint in hints.items()
     }
     return typing_extensions.TypedDict(annotation.__name__, members)  # type: ignore[operator]

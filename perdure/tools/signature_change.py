@@ -13,7 +13,7 @@ from pydantic_core import CoreSchema, PydanticSerializationError, to_jsonable_py
 
 from ..declared_tools import Property
 from ..tool_calls import RecordedSignature
-from .declaration import declaration_of, place_of, shown
+from .declaration import declaration_line, declaration_of, place_of
 from .signature import MISSING, Parameter, signature_of
 
 Schema = Mapping[str, Any]
@@ -168,8 +168,8 @@ def signature_change(
         return None
     return (
         f"The function of tool '{name}' takes other arguments here than when the run began: {'; '.join(problems)}. "
-        f"Then it was {shown(name, recorded.parameters)}, here it is {shown(name, now.parameters)} in "
-        f"{place_of(function)}"
+        f"Then it was {declaration_line(name, recorded.parameters)}, here it is "
+        f"{declaration_line(name, now.parameters)} in {place_of(function)}"
     )
 
 
@@ -183,7 +183,7 @@ def _problems(
             if not takes_anything:
                 yield f"'{prop.name}' is gone"
         elif not _takes(found, prop):
-            yield f"'{prop.name}' was {prop.kind}, and is now {_narrowed(found, prop)}"
+            yield f"'{prop.name}' was {prop.kind}, and is now {_narrowing(found, prop)}"
         elif found.required and not prop.required:
             yield f"'{prop.name}' is required now"
     for prop in now:
@@ -203,7 +203,7 @@ def _problems_within_kinds(then: RecordedSignature, now: RecordedSignature, func
             yield f"'{name}' has another default"
 
 
-def _narrowed(now: Property, then: Property) -> str:
+def _narrowing(now: Property, then: Property) -> str:
     return now.kind if now.kind != then.kind else "one that takes less"
 
 

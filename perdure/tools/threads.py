@@ -145,7 +145,7 @@ class Watchdog:
         return pulse.blocker() if pulse is not None else None
 
     @contextlib.contextmanager
-    def watching(self, purpose: str) -> Iterator[None]:
+    def watch_running_loop(self, purpose: str) -> Iterator[None]:
         """Watch the running event loop for as long as the block runs. Raises RuntimeError where none is running."""
         loop = asyncio.get_running_loop()
         self.watch(loop, purpose)
@@ -155,12 +155,12 @@ class Watchdog:
             self.forget(loop)
 
     def _look(self) -> None:
-        while pulses := self._watched():
+        while pulses := self._watched_loops():
             for pulse in pulses:
                 pulse.look(time.monotonic())
             time.sleep(LOOK_SECONDS)
 
-    def _watched(self) -> list[_Pulse]:
+    def _watched_loops(self) -> list[_Pulse]:
         with self._lock:
             for closed in [loop for loop in self._pulses if loop.is_closed()]:
                 del self._pulses[closed]

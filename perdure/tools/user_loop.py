@@ -69,11 +69,11 @@ class UserLoop:
         Raises what `get` raises, and CancelledError when the caller is cancelled.
         """
         if not is_async:
-            ended = await end_in_thread(partial(_finished, call, finish), title)
+            ended = await end_in_thread(partial(_finish_plain, call, finish), title)
             if not inspect.isawaitable(ended.value):
                 return ended
             call = partial(_value_of, ended)
-        return await self._end_of_async(partial(_awaited, call, finish), title)
+        return await self._end_of_async(partial(_finish_async, call, finish), title)
 
     async def _end_of_async(self, call: Call, title: str) -> Ended:
         loop = self.get()
@@ -81,10 +81,10 @@ class UserLoop:
             return await end_on(loop, call, title)
         except asyncio.CancelledError as cancelled:
             if unheard := unheard_in(cancelled):
-                self._leave_blocked(loop, is_blocker=unheard.is_blocker)
+                self._leave_blocked_loop(loop, is_blocker=unheard.is_blocker)
             raise
 
-    def _leave_blocked(self, loop: asyncio.AbstractEventLoop, *, is_blocker: bool) -> None:
+    def _leave_blocked_loop(self, loop: asyncio.AbstractEventLoop, *, is_blocker: bool) -> None:
         blocker = watchdog.what_blocks(loop)
         if blocker is None or not (is_blocker or blocker.seconds > LEFT_SECONDS):
             return
@@ -145,12 +145,12 @@ class ThisLoop(UserLoop):
             return Ended(raised=raised)
 
 
-def _finished(call: Call, finish: Finish) -> Any:
+def _finish_plain(call: Call, finish: Finish) -> Any:
     value = call()
     return value if finish is None or inspect.isawaitable(value) else finish(value)
 
 
-async def _awaited(call: Call, finish: Finish) -> Any:
+async def _finish_async(call: Call, finish: Finish) -> Any:
     value = call()
     if inspect.isawaitable(value):
         value = await value

@@ -37,7 +37,7 @@ def strangers_errors(schema: Mapping[str, Any], value: Any) -> list[ValidationEr
     return list(_Bounded(schema, registry=Registry()).iter_errors(value))
 
 
-def _counted(check: Keyword, steps: int = 1) -> Keyword:
+def _counting(check: Keyword, steps: int = 1) -> Keyword:
     def counted(validator: Any, keyword: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
         left = _left.get()
         if left <= 0:
@@ -48,7 +48,7 @@ def _counted(check: Keyword, steps: int = 1) -> Keyword:
     return counted
 
 
-def _unchecked(*_: Any) -> None:
+def _accept_all(*_: Any) -> None:
     return None
 
 
@@ -62,9 +62,9 @@ def _additional(validator: Any, keyword: Any, instance: Any, schema: Mapping[str
 _KNOWN: Mapping[str, Keyword] = Draft202012Validator.VALIDATORS
 _Bounded: Any = validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
-    {name: _counted(check, _REFERENCE if name in ("$ref", "$dynamicRef") else 1) for name, check in _KNOWN.items()}
-    | dict.fromkeys(_UNCHECKED, _unchecked)
-    | {"additionalProperties": _counted(_additional)},
+    {name: _counting(check, _REFERENCE if name in ("$ref", "$dynamicRef") else 1) for name, check in _KNOWN.items()}
+    | dict.fromkeys(_UNCHECKED, _accept_all)
+    | {"additionalProperties": _counting(_additional)},
 )
 
 MAX_PROBLEMS = 5
@@ -98,7 +98,7 @@ def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
     """
     known, given = schema.get("properties") or {}, _without_nulls(schema, arguments)
     names = ", ".join(known) or "there are none"
-    unknown = [f"{_shown(name)} is not a parameter ({names})" for name in given if name not in known]
+    unknown = [f"{_shown_value(name)} is not a parameter ({names})" for name in given if name not in known]
     if schema.get("additionalProperties") or schema.get("patternProperties"):
         unknown = []
     return list(dict.fromkeys([*unknown, *_problems(schema, given)]))[:MAX_PROBLEMS]
@@ -176,29 +176,29 @@ def _explain(error: ValidationError) -> Iterator[str]:
     if error.validator == "required":
         for name in schema["required"]:
             if name not in instance:
-                yield f"'{_join(place, name)}' is required ({_expected(schema.get('properties', {}).get(name, {}))})"
+                yield f"'{_join(place, name)}' is required ({_expectation(schema.get('properties', {}).get(name, {}))})"
     elif error.validator == "enum":
-        allowed = ", ".join(_shown(value) for value in schema["enum"] if value is not None)
-        yield f"'{place}' must be one of {allowed}, got {_shown(instance)}"
+        allowed = ", ".join(_shown_value(value) for value in schema["enum"] if value is not None)
+        yield f"'{place}' must be one of {allowed}, got {_shown_value(instance)}"
     elif error.validator not in ("type", "oneOf", "anyOf"):
         rule = _rule(error)
         yield f"'{place}': {rule}" if place else rule
     else:
-        yield f"'{place}' must be {_expected(schema)}, got {_shown(instance)}"
+        yield f"'{place}' must be {_expectation(schema)}, got {_shown_value(instance)}"
 
 
 def _rule(error: ValidationError) -> str:
     if len(error.message) <= _SHOWN_RULE_CHARACTERS:
         return error.message
-    return f"{_shown(error.instance)} does not fit {_shown({str(error.validator): error.validator_value})}"
+    return f"{_shown_value(error.instance)} does not fit {_shown_value({str(error.validator): error.validator_value})}"
 
 
-def _expected(schema: Mapping[str, Any] | bool) -> str:
+def _expectation(schema: Mapping[str, Any] | bool) -> str:
     if isinstance(schema, bool):
         return "any value"
     alternatives = schema.get("oneOf") or schema.get("anyOf")
     if alternatives:
-        names = [_expected(option) for option in alternatives if option != {"type": "null"}]
+        names = [_expectation(option) for option in alternatives if option != {"type": "null"}]
         return " or ".join(dict.fromkeys(names))
     kind = schema.get("type", "any value")
     return next((name for name in kind if name != "null"), "null") if isinstance(kind, list) else str(kind)
@@ -215,6 +215,6 @@ def _join(place: str, name: str) -> str:
     return f"{place}.{name}" if place else name
 
 
-def _shown(value: Any) -> str:
+def _shown_value(value: Any) -> str:
     text = json.dumps(value, ensure_ascii=False, default=repr)
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}…"

@@ -31,7 +31,7 @@ from ..protocol.activities import lost_tool
 from ..text import bounded_text, one_line, valid_json
 from ..tool_calls import ChildWorkflow, ForeignActivity, ToolRequest, ToolSpec
 from ..tool_results import SizeLimits
-from ..tools.foreign import ActivityOptions, CallOptions, WorkflowOptions, as_sent, complete_arguments
+from ..tools.foreign import ActivityOptions, CallOptions, WorkflowOptions, complete_arguments, sent_arguments
 from ..tools.kind import OutcomeUnknown
 from ..tools.results import to_result
 from ..tools.signature import InvalidArguments
@@ -190,7 +190,7 @@ class ForeignCall:
             return self._refused(error)
         handle = workflow.start_activity(
             called.activity,
-            args=as_sent(called, arguments),
+            args=sent_arguments(called, arguments),
             task_queue=called.task_queue,
             result_type=RawValue,
             activity_id=f"{self.request.iteration}-{self.request.index}",
@@ -223,7 +223,7 @@ class ForeignCall:
         try:
             handle: Handle = await workflow.start_child_workflow(
                 called.workflow,
-                args=as_sent(called, arguments),
+                args=sent_arguments(called, arguments),
                 id=id,
                 task_queue=called.task_queue,
                 result_type=RawValue,

@@ -14,7 +14,7 @@ from perdure.tools.kind import Asking, KindCall, Offering
 from perdure.tools.openapi.document import Documents
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.operation import Operation
-from perdure.tools.openapi.operations import Selection, offered_by
+from perdure.tools.openapi.operations import Selection, offerings_of
 from perdure.tools.openapi.request import request_of
 from perdure.tools.openapi.security import Keys, credentials_for
 from perdure.tools.openapi.sources import as_text
@@ -37,7 +37,7 @@ def one(path: str, method: str = "get", version: str = "3.1.0", **operation: Any
 def offer(document: Mapping[str, Any], source: str | None = None, **options: Any) -> list[Offering]:
     """What a tool with these options offers."""
     variables = options.pop("variables", {})
-    return offered_by(Documents("file:///spec.json", document), Selection.of(options), variables, source)
+    return offerings_of(Documents("file:///spec.json", document), Selection.of(options), variables, source)
 
 
 def request(

@@ -13,7 +13,7 @@ import pytest
 from perdure.agents import Agent
 from perdure.providers import to_request
 from perdure.tools import clear_tools
-from perdure.tools.declaration import completed, written_declaration
+from perdure.tools.declaration import completed_declaration, written_declaration
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +75,7 @@ def offered(function: Callable[..., Any]) -> dict[str, Any]:
     """The function as OpenAI's API is told of it."""
     tool = written_declaration("find", function)
     agent = Agent.model_validate({"model": {"id": "m"}, "tools": [{"name": "find", "kind": "function"}]})
-    agent = agent.model_copy(update={"tools": [completed(agent.tools[0], function)]})  # type: ignore[index]
+    agent = agent.model_copy(update={"tools": [completed_declaration(agent.tools[0], function)]})  # type: ignore[index]
     assert tool.parameters == agent.tools[0].parameters  # type: ignore[index, union-attr]
     told: dict[str, Any] = to_request(agent, [])["tools"][0]["function"]
     return told

@@ -18,9 +18,9 @@ from perdure.tools.foreign import (
     ActivityOptions,
     WorkflowKind,
     WorkflowOptions,
-    as_sent,
     complete_arguments,
     seconds,
+    sent_arguments,
 )
 from perdure.tools.kind import Asking, ToolKind, ToolOfferError
 from perdure.tools.signature import InvalidArguments
@@ -118,7 +118,7 @@ async def test_the_page_has_an_example_that_holds(tmp_path: Path) -> None:
     assert isinstance(charged.execution, ForeignActivity)
     assert (charged.name, charged.timeout, charged.idempotent) == ("charge", 60.0, False)
     options = ActivityOptions.model_validate(charged.execution.options)
-    assert as_sent(options, complete_arguments(options, {"amount": 3.5})) == [{"customer": "Ada", "amount": 3.5}]
+    assert sent_arguments(options, complete_arguments(options, {"amount": 3.5})) == [{"customer": "Ada", "amount": 3.5}]
     (shipped,) = await KINDS["workflow"].offer(ship, Asking(agent, {}))
     assert isinstance(shipped.execution, ChildWorkflow)
     assert WorkflowOptions.model_validate(shipped.execution.options).filled_id({"order": 17}) == "ship-17"
@@ -153,7 +153,7 @@ def options(**more: Any) -> ActivityOptions:
 )
 def test_what_is_sent(how: str, given: dict[str, Any], sent: list[Any]) -> None:
     read = options(arguments=how)
-    assert as_sent(read, complete_arguments(read, given)) == sent
+    assert sent_arguments(read, complete_arguments(read, given)) == sent
 
 
 def test_what_the_model_writes_to_a_bound_parameter_is_dropped() -> None:

@@ -112,7 +112,7 @@ class Target:
 async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
     """All tools that the server has, on all pages. Raises ToolOfferError, which says what to do."""
     try:
-        return await _listed(pool, target, time.monotonic() + target.seconds)
+        return await _list_with_retry(pool, target, time.monotonic() + target.seconds)
     except TimeoutError:
         why = f"it does not list its tools within {target.seconds:g} seconds"
     except NotConnected as error:
@@ -127,7 +127,7 @@ async def list_tools(pool: Pool, target: Target) -> list[types.Tool]:
     raise ToolOfferError(redact(f"The tools of {target} ({target.server}) can't be found out: {why} ({advice})"))
 
 
-async def _listed(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
+async def _list_with_retry(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
     try:
         return await _list_once(pool, target, deadline)
     except mcp.MCPError as error:
@@ -138,7 +138,7 @@ async def _listed(pool: Pool, target: Target, deadline: float) -> list[types.Too
 
 async def _list_once(pool: Pool, target: Target, deadline: float) -> list[types.Tool]:
     connection = pool.connection(target.server, target.title)
-    with connection.used():
+    with connection.use():
         client = await connection.client(target.seconds)
         try:
             async with asyncio.timeout(deadline - time.monotonic()):
@@ -195,7 +195,7 @@ async def call_tool(pool: Pool, target: Target, call: ToolCall) -> ToolResult:
 
 async def _try(pool: Pool, target: Target, call: ToolCall) -> ToolResult | Fault:
     connection = pool.connection(target.server, target.title)
-    with connection.used():
+    with connection.use():
         try:
             return await _answer(await connection.client(target.seconds), target, call)
         except NotConnected as error:

@@ -71,7 +71,7 @@ class Connection:
         return self._opened.result()
 
     @contextmanager
-    def used(self) -> Iterator[None]:
+    def use(self) -> Iterator[None]:
         """For the time of a call: the connection is not idle."""
         self._users += 1
         try:
@@ -87,24 +87,24 @@ class Connection:
         self._is_retired = True
 
     def close(self) -> None:
-        """Let it end; `closed` waits for that."""
+        """Let it end; `wait_until_closed` waits for that."""
         self._ending.set()
         if not self._opened.done():
             self._owner.cancel()
 
-    async def closed(self) -> None:
+    async def wait_until_closed(self) -> None:
         """Return when it has ended, or after `CLOSE_SECONDS`."""
         await asyncio.wait([self._owner], timeout=CLOSE_SECONDS)
 
     async def _own(self) -> None:
         try:
             if self._server.command:
-                await self._serve(self._talking_to_process("auto"))
+                await self._serve(self._process_client("auto"))
                 if not self._opened.done() and not self._ending.is_set():
                     # An old server may end when it is asked for its version.
-                    await self._serve(self._talking_to_process("legacy"))
+                    await self._serve(self._process_client("legacy"))
             else:
-                await self._serve(self._talking_to_host())
+                await self._serve(self._host_client())
         finally:
             self._ending.set()
             self._fail(self._error or NotConnected("the connection was closed"))
@@ -118,7 +118,7 @@ class Connection:
                 client.session.validate_tool_result = _accept  # type: ignore[method-assign]
                 self._used_at = self._loop.time()
                 self._opened.set_result(client)
-                await self._until_idle()
+                await self._wait_until_idle()
         except BaseException as error:
             # Also CancelledError: that is how a connection that breaks reaches its task.
             self._error = error
@@ -126,13 +126,13 @@ class Connection:
                 self._fail(error)
 
     @asynccontextmanager
-    async def _talking_to_process(self, mode: str) -> AsyncIterator[mcp.Client]:
+    async def _process_client(self, mode: str) -> AsyncIterator[mcp.Client]:
         self._process = ServerProcess(self._server, self._title, self._hear_end)
         async with mcp.Client(self._process.streams(), mode=mode, client_info=_info(), cache=None) as client:
             yield client
 
     @asynccontextmanager
-    async def _talking_to_host(self) -> AsyncIterator[mcp.Client]:
+    async def _host_client(self) -> AsyncIterator[mcp.Client]:
         async with HostClient(self._server) as http:
             transport = streamable_http_client(
                 self._server.endpoint, http_client=http, max_sse_event_size=MAX_MESSAGE_BYTES
@@ -144,7 +144,7 @@ class Connection:
         if self._opened.done():
             self._ending.set()
 
-    async def _until_idle(self) -> None:
+    async def _wait_until_idle(self) -> None:
         while not self._ending.is_set() and not (self._process and self._process.is_over):
             left = self._used_at + self._idle_seconds - self._loop.time()
             if left <= 0 and not self._users:
@@ -209,7 +209,7 @@ class Pool:
             if loop is asyncio.get_running_loop():
                 for connection in connections.values():
                     connection.close()
-                await asyncio.gather(*(connection.closed() for connection in connections.values()))
+                await asyncio.gather(*(connection.wait_until_closed() for connection in connections.values()))
             elif not loop.is_closed():
                 for connection in connections.values():
                     loop.call_soon_threadsafe(connection.close)

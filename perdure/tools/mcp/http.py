@@ -51,42 +51,42 @@ class HostClient(httpx2.AsyncClient):
         """The response; an answer with a JSON-RPC error instead of one that can't be used."""
         await request.aread()  # A redirected request has to be read once more.
         try:
-            async with asyncio.timeout(None if _asks(request) else NOTICE_SECONDS):
+            async with asyncio.timeout(None if _may_take_long(request) else NOTICE_SECONDS):
                 response = await super().send(request, **options)
                 response.encoding = UTF_8  # As JSON and events are, whatever the server says.
-                return await self._usable(request, response)
+                return await self._usable_response(request, response)
         except TimeoutError:
             return httpx2.Response(202, request=request)
         except _UNSENT as error:
-            return _answer(request, Fault(f"it can't be reached: {reason_of(error)}", outcome_unknown=False))
+            return _fault_response(request, Fault(f"it can't be reached: {reason_of(error)}", outcome_unknown=False))
         except httpx2.TransportError as error:
-            return _answer(request, Fault(f"the connection broke: {reason_of(error)}"))
+            return _fault_response(request, Fault(f"the connection broke: {reason_of(error)}"))
 
-    async def _usable(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
+    async def _usable_response(self, request: httpx2.Request, response: httpx2.Response) -> httpx2.Response:
         kind = response.headers.get("content-type", "").partition(";")[0].strip().lower()
         if request.method != "POST" or response.has_redirect_location or response.status_code == 202:
             return response
         if response.headers.get("content-encoding", "identity").lower() != "identity":
             await response.aclose()
-            return _answer(request, Fault("its answer is compressed, though that was declined"))
+            return _fault_response(request, Fault("its answer is compressed, though that was declined"))
         if response.is_success and kind == "text/event-stream":
             return response
         if response.is_success and kind != "application/json":
             await response.aclose()
-            return _answer(request, Fault(f"its answer is neither JSON nor events, but {kind!r:.100}"))
+            return _fault_response(request, Fault(f"its answer is neither JSON nor events, but {kind!r:.100}"))
         try:
             content, is_whole = await read_body(response, MAX_MESSAGE_BYTES)
         finally:
             await response.aclose()
         if not is_whole:
-            return _answer(request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes"))
+            return _fault_response(request, Fault(f"its answer has more than {MAX_MESSAGE_BYTES:,} bytes"))
         if not response.is_success:
-            return self._refused(request, response, content)
-        if not _is_answer(content, _asked(request)):
-            return _answer(request, Fault(f"its response does not match this request: {_excerpt(content)!r}"))
+            return self._refusal_response(request, response, content)
+        if not _is_answer(content, _request_id(request)):
+            return _fault_response(request, Fault(f"its response does not match this request: {_excerpt(content)!r}"))
         return _with_content(response, content)
 
-    def _refused(self, request: httpx2.Request, response: httpx2.Response, content: bytes) -> httpx2.Response:
+    def _refusal_response(self, request: httpx2.Request, response: httpx2.Response, content: bytes) -> httpx2.Response:
         status = response.status_code
         error = _error_in(content)
         in_session = _SESSION in request.headers
@@ -94,7 +94,7 @@ class HostClient(httpx2.AsyncClient):
             status == 404 or (status == 400 and error is not None and error.code == types.CONNECTION_CLOSED)
         ):
             # No proof that nothing was done: a tool may have acted before its server, or a proxy, answers so.
-            return _answer(request, Fault("it does not know this session any more", is_session_over=True))
+            return _fault_response(request, Fault("it does not know this session any more", is_session_over=True))
         if error is not None:
             return _with_content(response, content)
         reason = http.HTTPStatus(status).phrase if status in http.HTTPStatus._value2member_map_ else ""
@@ -103,7 +103,7 @@ class HostClient(httpx2.AsyncClient):
             text += " (check connection.apiKey or options.headers, and the variables that they refer to)"
         elif said := _excerpt(content):
             text += f": {said}"
-        return _answer(request, Fault(text, not was_refused(status, response.headers), passing=False))
+        return _fault_response(request, Fault(text, not was_refused(status, response.headers), passing=False))
 
 
 @cache
@@ -111,7 +111,7 @@ def _tls_context() -> SSLContext:
     return httpx2.create_ssl_context()
 
 
-def _asked(request: httpx2.Request) -> Any:
+def _request_id(request: httpx2.Request) -> Any:
     """The id of the JSON-RPC request that is sent; None for anything else."""
     if request.method != "POST":
         return None
@@ -119,9 +119,9 @@ def _asked(request: httpx2.Request) -> Any:
     return message.get("id") if "method" in message else None
 
 
-def _asks(request: httpx2.Request) -> bool:
+def _may_take_long(request: httpx2.Request) -> bool:
     """Whether an answer may take its time: a call's, or a stream of events."""
-    return request.method == "GET" or _asked(request) is not None
+    return request.method == "GET" or _request_id(request) is not None
 
 
 def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
@@ -131,12 +131,12 @@ def _with_content(response: httpx2.Response, content: bytes) -> httpx2.Response:
     return found
 
 
-def _answer(request: httpx2.Request, fault: Fault) -> httpx2.Response:
+def _fault_response(request: httpx2.Request, fault: Fault) -> httpx2.Response:
     if request.method == "DELETE":  # The end of a session: nobody asks how it went.
         return httpx2.Response(405, request=request)
     data = {"mark": _MARK, "fault": fault[1:]}
     error = {"code": types.INTERNAL_ERROR, "message": fault.text, "data": data}
-    body = {"jsonrpc": "2.0", "id": _asked(request), "error": error}
+    body = {"jsonrpc": "2.0", "id": _request_id(request), "error": error}
     return httpx2.Response(502, json=body, request=request)
 
 

@@ -73,7 +73,7 @@ class McpKind(ToolKind):
         idle_seconds: float = IDLE_SECONDS,
     ) -> None:
         """Raises ConfigurationError for a connection that describes no server."""
-        self._named = {name: named_server(name, server) for name, server in (connections or {}).items()}
+        self._servers_by_name = {name: named_server(name, server) for name, server in (connections or {}).items()}
         self._commands = commands
         self._idle_seconds = idle_seconds
         self._pool: Pool | None = None
@@ -86,13 +86,13 @@ class McpKind(ToolKind):
         """The server's tools, as the declaration allows. Raises ToolOfferError: see `list_tools` and `offerings`."""
         if problems := self.problems(tool):
             raise ToolOfferError(f"Tool {tool.name!r}: {'; '.join(problems)}")
-        target, pool, calls = await self._means(tool)
+        target, pool, calls = await self._target_and_pool(tool)
         listed = await calls.list_tools(pool, target)
         return offerings(tool, listed)
 
     async def execute(self, call: KindCall) -> ToolResult:
         """Call the server's tool: see `call_tool`. Raises ToolOfferError where the worker may not start the server."""
-        target, pool, calls = await self._means(call.tool)
+        target, pool, calls = await self._target_and_pool(call.tool)
         declared = call.tool.perdure.idempotent if call.tool.perdure else None
         return await calls.call_tool(  # type: ignore[no-any-return]
             pool,
@@ -111,19 +111,19 @@ class McpKind(ToolKind):
         if self._pool is not None:
             await self._pool.close()
 
-    async def _means(self, tool: Tool) -> tuple[Target, Pool, Any]:
+    async def _target_and_pool(self, tool: Tool) -> tuple[Target, Pool, Any]:
         name = reference_of(tool)
-        server = self._registered(tool, name) if name else server_of(tool)
+        server = self._registered_server(tool, name) if name else server_of(tool)
         if not name and server.command and self._commands is not None and server.command not in self._commands:
             allowed = ", ".join(sorted(self._commands)) or "none"
             raise ToolOfferError(f"Tool {tool.name!r}: this worker starts no {server.command!r}; it starts: {allowed}")
-        calls = await _code()
+        calls = await _import_calls()
         if self._pool is None:  # Nothing is awaited from here on: there is one pool.
             self._pool = calls.Pool(self._idle_seconds)
         return calls.Target(server, title_of(tool), discovery_seconds(tool)), self._pool, calls
 
-    def _registered(self, tool: Tool, name: str) -> Server:
-        server = self._named.get(name) or registered_server(name)
+    def _registered_server(self, tool: Tool, name: str) -> Server:
+        server = self._servers_by_name.get(name) or registered_server(name)
         if server is None:
             raise ToolOfferError(
                 f"Tool {tool.name!r}: this worker has no MCP server {name!r}. Its owner gives it one: perdure.tools."
@@ -133,7 +133,7 @@ class McpKind(ToolKind):
         return server
 
 
-async def _code() -> ModuleType:
+async def _import_calls() -> ModuleType:
     """What imports the SDK, which takes a second: in a thread. Raises ToolOfferError where that is not installed."""
     try:
         return await asyncio.to_thread(import_module, f"{__package__}.calls")

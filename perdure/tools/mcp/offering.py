@@ -48,24 +48,24 @@ def function_names(names: Sequence[str], server: str) -> dict[str, str]:
     chosen: dict[str, str] = {}
     # Those that can keep their name come first: whatever the others become, it is none of these.
     for name in names:
-        if name == _valid(name):
+        if name == _valid_name(name):
             chosen[name] = name
             used.add(name)
     for name in [each for each in names if each not in chosen]:
-        candidates = (_valid(name), _valid(f"{server}_{name}"))
+        candidates = (_valid_name(name), _valid_name(f"{server}_{name}"))
         free = next((candidate for candidate in candidates if candidate not in used), None)
-        chosen[name] = free or _marked(f"{server}_{name}", name)
+        chosen[name] = free or _digest_name(f"{server}_{name}", name)
         used.add(chosen[name])
     return chosen
 
 
-def _valid(name: str) -> str:
+def _valid_name(name: str) -> str:
     """The name with `_` for what can't be in a function's name; a long one ends in a digest of all of it."""
     written = re.sub(r"[^A-Za-z0-9_-]", "_", name)
-    return written if 0 < len(written) <= _LONGEST else _marked(written or "tool", name)
+    return written if 0 < len(written) <= _LONGEST else _digest_name(written or "tool", name)
 
 
-def _marked(written: str, name: str) -> str:
+def _digest_name(written: str, name: str) -> str:
     digest = blake2b(name.encode(errors="replace"), digest_size=4).hexdigest()
     return re.sub(r"[^A-Za-z0-9_-]", "_", written)[: _LONGEST - 9] + "_" + digest
 
@@ -115,7 +115,7 @@ def _has_object_schema(tool: Tool, listed: types.Tool) -> bool:
 
 
 def _check_names(tool: Tool, listed: Collection[str]) -> None:
-    for place, name in _named(tool):
+    for place, name in _named_tools(tool):
         if name not in listed:
             has = one_line(", ".join(sorted(listed)), 1000) or "none"
             raise ToolOfferError(
@@ -123,7 +123,7 @@ def _check_names(tool: Tool, listed: Collection[str]) -> None:
             )
 
 
-def _named(tool: Tool) -> Iterator[tuple[str, str]]:
+def _named_tools(tool: Tool) -> Iterator[tuple[str, str]]:
     for name in getattr(tool, "allowed_tools", None) or ():
         yield "allowedTools", name
     mode = getattr(tool, "approval_mode", None)

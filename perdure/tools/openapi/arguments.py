@@ -79,7 +79,7 @@ class Arguments:
         if style not in _STYLES[place]:
             expected = ", ".join(_STYLES[place])
             raise SpecificationError(f"the {place} parameter {name!r} has style {style!r}. Expected one of {expected}")
-        argument = self._unused(name, place)
+        argument = self._unused_name(name, place)
         self.parameters.append(
             Parameter(
                 name=name,
@@ -93,7 +93,7 @@ class Arguments:
         )
         converted = self._writer.convert({} if schema is None else schema, base)
         is_required = place == "path" or value.get("required") is True
-        self._add(argument, _described(converted, value.get("description")), is_required=is_required)
+        self._add(argument, _with_description(converted, value.get("description")), is_required=is_required)
 
     def add_body(self, declared: Mapping[str, Any], base: str) -> None:
         """Add the request's body: its properties, where no other argument has their names, else `body`.
@@ -101,7 +101,7 @@ class Arguments:
         Raises SpecificationError.
         """
         content = as_map(declared.get("content"), "the request body's content")
-        media, value = _chosen(content)
+        media, value = _chosen_media(content)
         value = as_map(value, f"the request body's content {media!r}")
         is_required = declared.get("required") is True
         # Before its references become definitions: only a plain object's properties can stand for themselves.
@@ -115,11 +115,11 @@ class Arguments:
                 needed = is_required and name in converted.get("required", [])
                 self._add(name, converted["properties"][name], is_required=needed)
             return
-        argument = self._unused("body", "request")
+        argument = self._unused_name("body", "request")
         is_binary = not _is_text(media) and not fields
         self.body = Body(media=media, argument=argument, fields=fields, is_binary=is_binary)
         text = as_text(declared.get("description"), "the request body's description")
-        described = _described(converted or {"type": _kind_of(media)}, text)
+        described = _with_description(converted or {"type": _kind_of(media)}, text)
         self._add(argument, _of_base64(described, "the body") if is_binary else described, is_required=is_required)
 
     def _fields(self, media: str, schema: Any, base: str, encoding: Mapping[str, Any]) -> dict[str, FormField]:
@@ -165,7 +165,7 @@ class Arguments:
         if is_required:
             self._required.append(argument)
 
-    def _unused(self, name: str, place: str) -> str:
+    def _unused_name(self, name: str, place: str) -> str:
         plain = re.sub(r"[^A-Za-z0-9_.-]", "_", name)[:64] or place
         argument, number = plain, 1
         while argument in self._properties:
@@ -179,7 +179,7 @@ def _place(value: Mapping[str, Any]) -> str:
     return place if isinstance(place, str) else ""
 
 
-def _chosen(content: Mapping[str, Any]) -> tuple[str, Any]:
+def _chosen_media(content: Mapping[str, Any]) -> tuple[str, Any]:
     """The media type that the body is sent in, and what the specification says of it."""
     if not content:
         raise SpecificationError("the request body has no content")
@@ -207,7 +207,7 @@ def _flag(value: Any, *, default: bool) -> bool:
     return value if isinstance(value, bool) else default
 
 
-def _described(schema: JsonObject, text: Any) -> JsonObject:
+def _with_description(schema: JsonObject, text: Any) -> JsonObject:
     """With the description of what has the schema, unless the schema has one of its own."""
     if not isinstance(text, str) or not text.strip() or schema.get("description"):
         return schema

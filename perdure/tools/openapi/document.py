@@ -82,7 +82,7 @@ class Documents:
             raise SpecificationError(f"the document is no OpenAPI 3 specification: {found}. Expected `openapi: 3.x.y`")
         self.is_30 = version.startswith("3.0")
         self._content: dict[str, Any] = {uri: self.root}
-        self._referred = set(_referred(self.root, uri))
+        self._referred_uris = set(_referred_uris(self.root, uri))
         self._values = values_in(self.root)
         self._unreadable: dict[str, str] = {}
         self._registry: Registry[Any] | None = None
@@ -92,7 +92,7 @@ class Documents:
 
         Raises SpecificationError for too many.
         """
-        missing = sorted(self._referred - self._content.keys() - self._unreadable.keys())
+        missing = sorted(self._referred_uris - self._content.keys() - self._unreadable.keys())
         if len(self._content) + len(missing) > MAX_DOCUMENTS:
             raise SpecificationError(f"the document refers to more than {MAX_DOCUMENTS} others: bundle them into one")
         return missing
@@ -105,7 +105,7 @@ class Documents:
                 f"the documents have more than {MAX_VALUES:,} values together: split the specification"
             )
         self._content[uri] = content
-        self._referred.update(_referred(content, uri))
+        self._referred_uris.update(_referred_uris(content, uri))
 
     def give_up(self, uri: str, why: str) -> None:
         """Note why a document can't be had: that is an error only if something that is offered refers to it."""
@@ -136,7 +136,7 @@ class Documents:
         raise SpecificationError(f"`$ref: {reference}` leads in a circle")
 
 
-def _referred(content: Any, base: str) -> Iterator[str]:
+def _referred_uris(content: Any, base: str) -> Iterator[str]:
     """The URIs of the documents that a document refers to, itself left out."""
     row = [content]
     while row:

@@ -25,7 +25,7 @@ from .operation import Operation
 from .operations import option_problems
 from .request import Unfit, request_of
 from .security import Credentials, Keys, Tokens, base_url, credentials_for, require_trusted
-from .sources import as_text, from_text, is_url, offered_at, offered_in_file, recorded_file
+from .sources import as_text, from_text, is_url, offerings_at, offerings_in_file, recorded_file
 
 DISCOVERY_SECONDS = 20.0
 """For the specification and all that it refers to."""
@@ -77,7 +77,7 @@ class OpenApiKind(ToolKind):
         if not path or is_url(path) or self.problems(tool):
             return ()
         try:
-            offered = offered_in_file(path, folder, getattr(tool, "options", None) or {})
+            offered = offerings_in_file(path, folder, getattr(tool, "options", None) or {})
             for each in offered:
                 _checked_base(Operation.model_validate(each.details), getattr(tool, "connection", None), OPEN)
         except (SpecificationError, LoadError) as error:
@@ -96,15 +96,15 @@ class OpenApiKind(ToolKind):
                 raise SpecificationError("; ".join(problems))
             connection = self._connection(tool)
             async with asyncio.timeout(DISCOVERY_SECONDS):
-                offered: Sequence[Offering] = await self._offered(tool, connection, asking)
+                offered: Sequence[Offering] = await self._offerings(tool, connection, asking)
             offered = from_text(as_text(offered))
             for each in offered:
                 _checked_base(Operation.model_validate(each.details), connection, asking.limits)
         except TimeoutError:
             why = f"the specification was not there after {DISCOVERY_SECONDS:g} s"
-            raise ToolOfferError(_cannot(tool, why)) from None
+            raise ToolOfferError(_offer_error(tool, why)) from None
         except (SpecificationError, LoadError, HttpFailure, ValidationError) as error:
-            raise ToolOfferError(_cannot(tool, str(error))) from None
+            raise ToolOfferError(_offer_error(tool, str(error))) from None
         return offered
 
     async def execute(self, call: KindCall) -> ToolResult:
@@ -123,7 +123,7 @@ class OpenApiKind(ToolKind):
         except SpecificationError as error:
             return _failure(call.name, str(error), kind="configuration")
         except HttpFailure as error:
-            text = _unanswered(operation, error)
+            text = _failure_text(operation, error)
             return _failure(call.name, text, kind=error.kind, outcome_unknown=error.outcome_unknown)
         if answer.status == 401 and connection is not None and connection.kind == "oauth":
             self._tokens.forget(connection)
@@ -133,19 +133,21 @@ class OpenApiKind(ToolKind):
         """Close the connections to servers."""
         await self._http.close()
 
-    async def _offered(self, tool: OpenApiTool, connection: Connection | None, asking: Asking) -> Sequence[Offering]:
+    async def _offerings(self, tool: OpenApiTool, connection: Connection | None, asking: Asking) -> Sequence[Offering]:
         specification, options = tool.specification or "", tool.options or {}
         if tool.recorded:
             return from_text(tool.recorded)
         if is_url(specification):
-            return await offered_at(specification, options, self._http, await self._keys_for(specification, connection))
+            return await offerings_at(
+                specification, options, self._http, await self._keys_for(specification, connection)
+            )
         folder = loaded_from(asking.agent).base_dir or asking.prompt_root
         if folder is None:
             raise SpecificationError(
                 f"there was no file {specification!r} beside the agent's file where the run was started, and this "
                 "worker has no prompt_root to look in: start the run where the file is, or create_worker(prompt_root=…)"
             )
-        return await asyncio.to_thread(offered_in_file, specification, Path(folder), options)
+        return await asyncio.to_thread(offerings_in_file, specification, Path(folder), options)
 
     def _connection(self, tool: OpenApiTool) -> Connection | None:
         connection = tool.connection
@@ -186,12 +188,12 @@ def _checked_base(operation: Operation, connection: Connection | None, limits: W
     return base
 
 
-def _cannot(tool: OpenApiTool, why: str) -> str:
+def _offer_error(tool: OpenApiTool, why: str) -> str:
     named = (tool.specification or "").partition("?")[0].rpartition("@")[2]
     return f"{named}: {why}" if named and not why.startswith(named) else why
 
 
-def _unanswered(operation: Operation, error: HttpFailure) -> str:
+def _failure_text(operation: Operation, error: HttpFailure) -> str:
     text = f"{operation.title}: {error}"
     if error.outcome_unknown and not operation.is_idempotent:
         return f"{text}. Whether it took effect is not known"
@@ -200,12 +202,12 @@ def _unanswered(operation: Operation, error: HttpFailure) -> str:
 
 def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Iterable[str]) -> ToolResult:
     """The result of a call: the body of a success, and what an error says. Keys that were sent are not in it."""
-    clean = _without(secrets)
+    clean = _secret_remover(secrets)
     if not answer.is_success:
         text = clean(_refusal(answer, operation))
         return _failure(name, text, kind=f"http_{answer.status}", outcome_unknown=answer.outcome_unknown)
     if not answer.body:
-        return ToolResult.of_text(clean(_bare(answer)))
+        return ToolResult.of_text(clean(_text_without_body(answer)))
     if not _is_text(answer):
         return _media_result(answer, name)
     text = _text(answer)
@@ -232,7 +234,7 @@ def _refusal(answer: HttpAnswer, operation: Operation) -> str:
     return f"{said}: {body}" if body else said
 
 
-def _bare(answer: HttpAnswer) -> str:
+def _text_without_body(answer: HttpAnswer) -> str:
     """What an answer without a body says."""
     location = answer.headers.get("location")
     said = f"{answer.status} {answer.reason}".strip()
@@ -270,7 +272,7 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _without(secrets: Iterable[str]) -> Callable[[str], str]:
+def _secret_remover(secrets: Iterable[str]) -> Callable[[str], str]:
     """A function that takes the keys out of a text."""
     known = sorted({each for each in secrets if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True)
 

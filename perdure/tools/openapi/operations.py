@@ -55,7 +55,7 @@ class Selection:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Selection:
         """The filter that valid `options` have."""
-        return cls(*(frozenset(_spelt(each) for each in options.get(name) or ()) for name in _FILTERS))
+        return cls(*(frozenset(_usual_spelling(each) for each in options.get(name) or ()) for name in _FILTERS))
 
     def apply(self, found: Sequence[Named]) -> list[int]:
         """The indexes of those that are offered. Raises SpecificationError: a name that nothing has, too many, none."""
@@ -86,7 +86,7 @@ class Selection:
         return bool(each.names & self.operations or self.tags.intersection(each.tags))
 
 
-def _spelt(name: str) -> str:
+def _usual_spelling(name: str) -> str:
     """`get /pets` as `GET /pets`."""
     method, blank, path = name.partition(" ")
     return f"{method.upper()} {path.strip()}" if blank and path.strip().startswith("/") else name
@@ -150,7 +150,7 @@ class _Surroundings:
     """Whether an operation that does not speak of keys needs none, because another one speaks of them."""
 
 
-def offered_by(
+def offerings_of(
     documents: Documents, selection: Selection, variables: Mapping[str, str], source: str | None
 ) -> list[Offering]:
     """The functions of a specification, in its order; `source` is its URL, None for a file.

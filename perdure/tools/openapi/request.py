@@ -22,12 +22,12 @@ _RESERVED = ":/?@!$'()*,;"
 _BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
-def quoted(text: str) -> str:
+def quote_all(text: str) -> str:
     """The text with every character but letters, digits and `-._~` as %XX of UTF-8."""
     return quote(text, safe="")
 
 
-def quoted_but_reserved(text: str) -> str:
+def quote_but_reserved(text: str) -> str:
     """The same, except that most characters that mean something in a URL stay."""
     return quote(text, safe=_RESERVED)
 
@@ -39,37 +39,37 @@ def text_of(value: Any) -> str:
     return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-def simple(value: Any, *, explode: bool, quote: Quote = quoted) -> str:
+def simple_text(value: Any, *, explode: bool, quote: Quote = quote_all) -> str:
     """In a path or a header: `blue,black`, `R,100,G,200`, and exploded `R=100,G=200`."""
     return ",".join(_items(value, explode=explode, quote=quote))
 
 
 def label(value: Any, *, explode: bool) -> str:
     """In a path: `.blue,black`, and exploded `.blue.black`, `.R=100.G=200`."""
-    return "." + ("." if explode else ",").join(_items(value, explode=explode, quote=quoted))
+    return "." + ("." if explode else ",").join(_items(value, explode=explode, quote=quote_all))
 
 
 def matrix(name: str, value: Any, *, explode: bool) -> str:
     """In a path: `;color=blue,black`, and exploded `;color=blue;color=black`, `;R=100;G=200`."""
-    name = quoted(name)
+    name = quote_all(name)
     if isinstance(value, dict) and explode:
-        return "".join(f";{item}" for item in _items(value, explode=True, quote=quoted))
+        return "".join(f";{item}" for item in _items(value, explode=True, quote=quote_all))
     if isinstance(value, list) and explode:
-        return "".join(f";{name}={item}" for item in _items(value, explode=True, quote=quoted))
-    text = simple(value, explode=False)
+        return "".join(f";{name}={item}" for item in _items(value, explode=True, quote=quote_all))
+    text = simple_text(value, explode=False)
     return f";{name}={text}" if text else f";{name}"
 
 
-def query_pairs(name: str, value: Any, *, style: str, explode: bool, quote: Quote = quoted) -> list[Pair]:
+def query_pairs(name: str, value: Any, *, style: str, explode: bool, quote: Quote = quote_all) -> list[Pair]:
     """Names and values in a query, quoted, for the styles form, spaceDelimited, pipeDelimited and deepObject."""
     if style == "deepObject" and isinstance(value, dict | list):
-        return list(_deep(quoted(name), value, quote))
+        return list(_deep(quote_all(name), value, quote))
     if isinstance(value, dict) and explode:
-        return [(quoted(key), quote(text_of(each))) for key, each in value.items() if each is not None]
+        return [(quote_all(key), quote(text_of(each))) for key, each in value.items() if each is not None]
     if isinstance(value, list) and explode:
-        return [(quoted(name), quote(text_of(each))) for each in value]
+        return [(quote_all(name), quote(text_of(each))) for each in value]
     between = _BETWEEN.get(style, ",")
-    return [(quoted(name), between.join(_items(value, explode=False, quote=quote)))]
+    return [(quote_all(name), between.join(_items(value, explode=False, quote=quote)))]
 
 
 def _items(value: Any, *, explode: bool, quote: Quote) -> list[str]:
@@ -85,7 +85,7 @@ def _deep(name: str, value: Any, quote: Quote) -> Iterator[Pair]:
     """`filter[a]=1&filter[b][c]=2`; the items of a list repeat its name."""
     if isinstance(value, dict):
         for key, each in value.items():
-            yield from _deep(f"{name}%5B{quoted(key)}%5D", each, quote)
+            yield from _deep(f"{name}%5B{quote_all(key)}%5D", each, quote)
     elif isinstance(value, list):
         for each in value:
             yield from _deep(name, each, quote)
@@ -114,10 +114,10 @@ def content_of(body: Body, arguments: Mapping[str, Any]) -> Content:
     if _is_json(body.media):
         return Content(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode(), body.media)
     if body.media == "application/x-www-form-urlencoded" and isinstance(value, dict):
-        return Content("&".join(_urlencoded(value, body.fields)).encode(), body.media)
+        return Content("&".join(_urlencoded_pairs(value, body.fields)).encode(), body.media)
     if body.media == "multipart/form-data" and isinstance(value, dict):
         return Content(parts=list(_parts(value, body.fields)))
-    data = _decoded(value, body.argument or "body") if body.is_binary else text_of(value).encode()
+    data = _decoded_bytes(value, body.argument or "body") if body.is_binary else text_of(value).encode()
     return Content(data, body.media)
 
 
@@ -125,12 +125,12 @@ def _is_json(media: str) -> bool:
     return "json" in media
 
 
-def _urlencoded(value: Mapping[str, Any], fields: Mapping[str, FormField]) -> Iterator[str]:
+def _urlencoded_pairs(value: Mapping[str, Any], fields: Mapping[str, FormField]) -> Iterator[str]:
     """A list repeats its name, and a structure is JSON, unless the specification gives the property a style."""
     for name, each in value.items():
         field = fields.get(name, FormField())
         if field.style:
-            quote = quoted_but_reserved if field.reserved else quoted
+            quote = quote_but_reserved if field.reserved else quote_all
             pairs = query_pairs(name, each, style=field.style, explode=field.explode, quote=quote)
             yield from (f"{key}={text}" for key, text in pairs)
         else:
@@ -143,13 +143,13 @@ def _parts(value: Mapping[str, Any], fields: Mapping[str, FormField]) -> Iterato
         field = fields.get(name, FormField())
         for item in each if isinstance(each, list) else [each]:
             if field.is_file:
-                yield name, (name, _decoded(item, name), field.media or "application/octet-stream")
+                yield name, (name, _decoded_bytes(item, name), field.media or "application/octet-stream")
             elif item is not None:
                 media = field.media or ("application/json" if isinstance(item, dict | list) else None)
                 yield name, (None, text_of(item).encode(), media)
 
 
-def _decoded(value: Any, argument: str) -> bytes:
+def _decoded_bytes(value: Any, argument: str) -> bytes:
     if not isinstance(value, str):
         raise Unfit(_BASE64.format(argument, value))
     text = value.partition(";base64,")[2] if value.startswith("data:") else value
@@ -173,7 +173,7 @@ def request_of(
     given = [(each, arguments[each.argument]) for each in operation.parameters if _is_given(each, arguments)]
     url = base + _path(operation, {each.name: (each, value) for each, value in given if each.place == "path"})
     pairs = [pair for each, value in given if each.place == "query" for pair in _query(each, value)]
-    pairs += [(quoted(name), quoted(value)) for name, value in credentials.query]
+    pairs += [(quote_all(name), quote_all(value)) for name, value in credentials.query]
     if pairs:
         url += "?" + "&".join(f"{name}={text}" for name, text in pairs)
     if len(url) > MAX_URL:
@@ -211,25 +211,25 @@ def _path(operation: Operation, values: Mapping[str, tuple[Parameter, Any]]) -> 
 
 def quote_template(path: str) -> str:
     """The path with what a URL can't have as %XX; what is quoted already stays."""
-    return re.sub(r"[^!-~]|[\"<>^`{|}]", lambda match: quoted(match[0]), path)
+    return re.sub(r"[^!-~]|[\"<>^`{|}]", lambda match: quote_all(match[0]), path)
 
 
 def _path_value(parameter: Parameter, value: Any) -> str:
     if value is None or value == "" or value == [] or value == {}:
         raise Unfit(f"'{parameter.argument}' is a part of the path and must not be empty")
     if parameter.media is not None:
-        return quoted(text_of(value))
+        return quote_all(text_of(value))
     if parameter.style == "label":
         return label(value, explode=parameter.explode)
     if parameter.style == "matrix":
         return matrix(parameter.name, value, explode=parameter.explode)
-    return simple(value, explode=parameter.explode)
+    return simple_text(value, explode=parameter.explode)
 
 
 def _query(parameter: Parameter, value: Any) -> list[tuple[str, str]]:
-    quote = quoted_but_reserved if parameter.reserved else quoted
+    quote = quote_but_reserved if parameter.reserved else quote_all
     if parameter.media is not None:
-        return [(quoted(parameter.name), quote(_in_media(parameter, value)))]
+        return [(quote_all(parameter.name), quote(_in_media(parameter, value)))]
     return query_pairs(parameter.name, value, style=parameter.style, explode=parameter.explode, quote=quote)
 
 
@@ -238,7 +238,7 @@ def _headers(given: list[tuple[Parameter, Any]]) -> Iterator[tuple[str, bytes]]:
         if parameter.place != "header":
             continue
         in_media = parameter.media is not None
-        text = _in_media(parameter, value) if in_media else simple(value, explode=parameter.explode, quote=str)
+        text = _in_media(parameter, value) if in_media else simple_text(value, explode=parameter.explode, quote=str)
         if _CONTROL.search(text):
             raise Unfit(f"'{parameter.argument}' is a header and must not have line ends or other control characters")
         yield parameter.name, text.strip().encode()
@@ -247,7 +247,7 @@ def _headers(given: list[tuple[Parameter, Any]]) -> Iterator[tuple[str, bytes]]:
 def _cookies(given: list[tuple[Parameter, Any]]) -> Iterator[str]:
     for parameter, value in given:
         if parameter.place == "cookie" and parameter.media is not None:
-            yield f"{parameter.name}={quoted(_in_media(parameter, value))}"
+            yield f"{parameter.name}={quote_all(_in_media(parameter, value))}"
         elif parameter.place == "cookie":
             for name, text in query_pairs(parameter.name, value, style="form", explode=parameter.explode):
                 yield f"{name}={text}"

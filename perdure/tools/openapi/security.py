@@ -73,11 +73,11 @@ def credentials_for(operation: Operation, keys: Keys) -> Credentials:
     if not keys or operation.security == []:
         return Credentials()
     if operation.security is None:
-        return _sent(keys, [(Scheme(id="", kind="bearer"), keys.key)] if keys.key else [])
+        return _credentials_of_keys(keys, [(Scheme(id="", kind="bearer"), keys.key)] if keys.key else [])
     for alternative in operation.security:
         chosen = [(each, keys.for_scheme(each, is_alone=len(alternative) == 1)) for each in alternative]
         if alternative and all(key for _, key in chosen):
-            return _sent(keys, chosen)
+            return _credentials_of_keys(keys, chosen)
     if [] in operation.security:
         return Credentials()
     needed = " or ".join(" and ".join(f"{key.id} ({key.kind})" for key in each) for each in operation.security)
@@ -87,7 +87,7 @@ def credentials_for(operation: Operation, keys: Keys) -> Credentials:
     )
 
 
-def _sent(keys: Keys, chosen: list[tuple[Scheme, str | None]]) -> Credentials:
+def _credentials_of_keys(keys: Keys, chosen: list[tuple[Scheme, str | None]]) -> Credentials:
     sent = Credentials()
     for scheme, key in chosen:
         key = (key or "").strip()
@@ -150,7 +150,7 @@ class Tokens:
             answer = await self._http.send(request, limit=MAX_TOKEN_BYTES)
         except HttpFailure as error:  # What the token is for was not sent.
             raise HttpFailure(str(error), kind=error.kind, outcome_unknown=False) from None
-        said = _said(answer)
+        said = _fields_of(answer)
         token, seconds = said.get("access_token"), said.get("expires_in", _USUAL_SECONDS)
         if answer.status != 200 or not isinstance(token, str) or not token:
             why = str(said.get("error_description") or said.get("error") or "no access_token in it")
@@ -180,7 +180,7 @@ def _key(connection: Connection) -> _Key:
     return (*(str(value) for value in given.values()), scopes if isinstance(scopes, str) else " ".join(scopes))
 
 
-def _said(answer: HttpAnswer) -> dict[str, Any]:
+def _fields_of(answer: HttpAnswer) -> dict[str, Any]:
     try:
         said = answer.json()
     except ValueError:

@@ -23,13 +23,13 @@ from ...worker_limits import Origin
 from ..http import Http, HttpFailure, HttpRequest, origin_of
 from ..kind import Offering, RunStart
 from .document import MAX_BYTES, Documents, SpecificationError, read_document
-from .operations import Selection, offered_by, option_problems
+from .operations import Selection, offerings_of, option_problems
 from .security import Credentials
 
 ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
-async def offered_at(url: str, options: Mapping[str, Any], http: Http, credentials: Credentials) -> list[Offering]:
+async def offerings_at(url: str, options: Mapping[str, Any], http: Http, credentials: Credentials) -> list[Offering]:
     """What the specification at the URL offers; `credentials` are sent with each request.
 
     Raises SpecificationError and HttpFailure.
@@ -45,7 +45,7 @@ async def offered_at(url: str, options: Mapping[str, Any], http: Http, credentia
         for uri in missing:
             await _add(documents, uri, origin, fetch)
     variables = options.get("variables") or {}
-    return await asyncio.to_thread(offered_by, documents, Selection.of(options), variables, url)
+    return await asyncio.to_thread(offerings_of, documents, Selection.of(options), variables, url)
 
 
 class _Fetch:
@@ -123,13 +123,15 @@ def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
     try:
         if not contained_path(path, folder, start.roots).exists():
             return None
-        offered = offered_in_file(path, folder, tool.options or {}, start.roots)
+        offered = offerings_in_file(path, folder, tool.options or {}, start.roots)
     except (LoadError, SpecificationError) as error:
         raise LoadError(f"tool {tool.name!r}: {error}", field="specification") from None
     return as_text(offered, start.agent)
 
 
-def offered_in_file(path: str, folder: Path, options: Mapping[str, Any], roots: Sequence[Path] = ()) -> list[Offering]:
+def offerings_in_file(
+    path: str, folder: Path, options: Mapping[str, Any], roots: Sequence[Path] = ()
+) -> list[Offering]:
     """What the specification at a path that starts at a folder offers; it lies there, or in one of `roots`.
 
     Raises LoadError and SpecificationError.
@@ -144,7 +146,7 @@ def offered_in_file(path: str, folder: Path, options: Mapping[str, Any], roots: 
             except (LoadError, SpecificationError) as error:
                 documents.give_up(uri, str(error))
     try:
-        return offered_by(documents, Selection.of(options), options.get("variables") or {}, None)
+        return offerings_of(documents, Selection.of(options), options.get("variables") or {}, None)
     except SpecificationError as error:
         raise SpecificationError(f"{path}: {error}") from None
 

@@ -34,14 +34,14 @@ from .settings import RemoteSettings, remote_settings
 MAX_ID = 256
 
 
-class Heard:
-    """The task as it stands, or the message that is the whole answer. What is new of the task is told by heartbeats."""
+class TaskNews:
+    """The task as it stands, or the message that is the whole answer. Heartbeats report what is new of the task."""
 
     def __init__(self, heartbeat: Callable[..., None]) -> None:
         self._heartbeat = heartbeat
         self.task: Task | None = None
         self.message: Message | None = None
-        self.told: dict[str, str] = {}
+        self.beat: dict[str, str] = {}
         """The details of the last heartbeat."""
 
     @property
@@ -65,7 +65,7 @@ class Heard:
                 news = event.artifact_update
                 add_artifact(self._task(news.task_id, news.context_id), news)
         if self.task is not None:
-            self._tell(self.task)
+            self._beat(self.task)
 
     def _is_about_this(self, event: StreamResponse) -> bool:
         """Whether the event is of the task that is followed; before there is one, any is."""
@@ -77,14 +77,14 @@ class Heard:
             self.task = Task(id=task_id, context_id=context_id)
         return self.task
 
-    def _tell(self, task: Task) -> None:
+    def _beat(self, task: Task) -> None:
         if not task.id or len(task.id) > MAX_ID or set(task.id) & set("/?#"):
             self.task = None
             raise ValueError(f"a task with the id {task.id[:80]!r}, which can't be asked for")
-        told = {"state": state_name(task), "taskId": task.id, "contextId": task.context_id[:MAX_ID]}
-        if told != self.told:
-            self.told = told
-            self._heartbeat(told)
+        beat = {"state": state_name(task), "taskId": task.id, "contextId": task.context_id[:MAX_ID]}
+        if beat != self.beat:
+            self.beat = beat
+            self._heartbeat(beat)
 
 
 QUIET_SECONDS = 60.0
@@ -106,7 +106,7 @@ class RemoteCall:
         self._settings = settings
         self._call = call
         self._streams = streams
-        self._heard = Heard(call.context.heartbeat)
+        self._news = TaskNews(call.context.heartbeat)
         self._message_id = call.context.idempotency_key
         self._wait = FIRST_WAIT
 
@@ -119,19 +119,19 @@ class RemoteCall:
             await self._find_again()
             if self._task is None:
                 await self._send()
-            while not self._heard.is_over:
+            while not self._news.is_over:
                 await self._follow()
         except asyncio.CancelledError:
             if not await self._call.context.handed_on():
                 await self.cancel()
             raise
         try:
-            if self._heard.message is not None:
-                return result_of_message(self._heard.message)
+            if self._news.message is not None:
+                return result_of_message(self._news.message)
             assert self._task is not None
             return result_of(self._task, self._settings)
         except NONSENSE as error:
-            raise self._lost(fault_of(error).text) from error
+            raise self._loss(fault_of(error).text) from error
 
     async def cancel(self) -> None:
         """Cancel the remote task, if there is one. What goes wrong is logged: nobody waits for it."""
@@ -154,29 +154,29 @@ class RemoteCall:
         what = f"The remote task {self._task.id}" if self._task else "What was sent"
         _log.warning("%s of tool %r may go on, although nobody waits for it: %s", what, self._settings.name, why)
 
-    def _lost(self, what: str) -> AgentError:
-        return AgentLost(self._words(what))
+    def _loss(self, what: str) -> AgentError:
+        return AgentLost(self._error_text(what))
 
-    def _words(self, what: str) -> str:
+    def _error_text(self, what: str) -> str:
         return f"the agent at {self._settings.shown} can't be used: {what}"
 
     @property
     def _task(self) -> Task | None:
-        return self._heard.task
+        return self._news.task
 
     async def _find_again(self, *, is_lost: bool = False) -> None:
         """Find the task that an earlier attempt of this call has begun; there need not be one."""
         context = self._call.context
         if context.attempt == 1 and not is_lost:
             return
-        told = context.last_heartbeat[0] if context.last_heartbeat else None
+        beat = context.last_heartbeat[0] if context.last_heartbeat else None
         try:
-            known = told["taskId"] if isinstance(told, dict) else await self._sent_before()
+            known = beat["taskId"] if isinstance(beat, dict) else await self._sent_before()
         except FAULTS as error:
             _log.info("The agent of tool %r does not list its tasks: %s", self._settings.name, fault_of(error).text)
             return
         if known is not None:
-            self._heard.task = Task(id=known)
+            self._news.task = Task(id=known)
             await self._look()
 
     async def _sent_before(self) -> str | None:
@@ -212,18 +212,18 @@ class RemoteCall:
             fault = fault_of(error)
             if self._task is None:
                 if fault.outcome_unknown:
-                    raise self._lost(f"{fault.text}; whether it has begun to work is not known") from error
-                raise AgentError(self._words(fault.text)) from error
-        if self._task is None and self._heard.message is None:
-            raise self._lost("it has answered with neither a task nor a message")
+                    raise self._loss(f"{fault.text}; whether it has begun to work is not known") from error
+                raise AgentError(self._error_text(fault.text)) from error
+        if self._task is None and self._news.message is None:
+            raise self._loss("it has answered with neither a task nor a message")
 
     async def _follow(self) -> None:
         """Wait for news of the task: on a stream if there are streams, else by looking after a while."""
-        before = self._heard.told
+        before = self._news.beat
         if self._streams:
             await self._listen()
-        if not self._heard.is_over:
-            self._wait = FIRST_WAIT if self._heard.told != before else min(self._wait * GROWTH, LONGEST_WAIT)
+        if not self._news.is_over:
+            self._wait = FIRST_WAIT if self._news.beat != before else min(self._wait * GROWTH, LONGEST_WAIT)
             await asyncio.sleep(self._wait)
             await self._look()
 
@@ -247,24 +247,24 @@ class RemoteCall:
             try:
                 request = GetTaskRequest(id=self._task.id, history_length=LAST_WORDS)
                 task = await self._client.get_task(request, context=_SOON)
-                self._heard.take(StreamResponse(task=task))
+                self._news.take(StreamResponse(task=task))
                 return
             except FAULTS as error:
                 fault = fault_of(error)
                 left = self._settings.options.reconnect_timeout - (time.monotonic() - failing_since)
                 if not fault.passing or left <= 0:
-                    raise self._lost(f"its task {self._task.id} can't be followed any more: {fault.text}") from error
+                    raise self._loss(f"its task {self._task.id} can't be followed any more: {fault.text}") from error
             await asyncio.sleep(min(wait, left))
             wait = min(wait * GROWTH, LONGEST_WAIT)
 
     async def _read(self, events: AsyncIterator[StreamResponse]) -> None:
         """Take what comes until the task is at rest, the stream ends, or nothing has come for a while."""
         async with aclosing(cast("Any", events)) as stream:
-            while not self._heard.is_over:
+            while not self._news.is_over:
                 event = await self._next(stream)
                 if event is None:
                     return
-                self._heard.take(event)
+                self._news.take(event)
 
     async def _next(self, stream: AsyncIterator[StreamResponse]) -> StreamResponse | None:
         """What comes next; None when nothing comes any more, or for a while although there is a task to look at."""

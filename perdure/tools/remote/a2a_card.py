@@ -35,7 +35,7 @@ async def fetch_card(settings: RemoteSettings) -> AgentCard:
     seconds = settings.options.discovery_timeout
     try:
         async with asyncio.timeout(seconds), http_client(settings, settings.credentials({})) as client:
-            return await _found(client, settings)
+            return await _first_card(client, settings)
     except TimeoutError:
         why = f"no answer within {seconds:g} seconds ('options.discoveryTimeout')"
     except FAULTS as error:
@@ -43,7 +43,7 @@ async def fetch_card(settings: RemoteSettings) -> AgentCard:
     raise ToolOfferError(f"the agent's card at {settings.shown}{WELL_KNOWN}{CARD_PATHS[0]} can't be read: {why}")
 
 
-async def _found(client: httpx.AsyncClient, settings: RemoteSettings) -> AgentCard:
+async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> AgentCard:
     """The card, wherever it is. Raises ToolOfferError for one of another protocol, and one of `FAULTS`."""
     missing: httpx.HTTPStatusError | None = None
     for path in CARD_PATHS:

@@ -124,7 +124,7 @@ def _part(part: Part) -> ResultPart:
     match part.WhichOneof("content"):
         case "data":
             return TextPart(
-                value=json.dumps(_plain(MessageToDict(part.data)), ensure_ascii=False, separators=(",", ":"))
+                value=json.dumps(_with_integers(MessageToDict(part.data)), ensure_ascii=False, separators=(",", ":"))
             )
         case "raw":
             return _media(base64.b64encode(part.raw).decode(), part)
@@ -136,13 +136,13 @@ def _part(part: Part) -> ResultPart:
             return TextPart(value="")
 
 
-def _plain(data: Any) -> Any:
+def _with_integers(data: Any) -> Any:
     """The data with whole numbers as such: the protocol's types know only floating-point ones."""
     match data:
         case dict():
-            return {key: _plain(value) for key, value in data.items()}
+            return {key: _with_integers(value) for key, value in data.items()}
         case list():
-            return [_plain(value) for value in data]
+            return [_with_integers(value) for value in data]
         case float() if data.is_integer() and abs(data) < 2**53:
             return int(data)
         case _:

@@ -14,9 +14,9 @@ from perdure.declared_tools import OpenApiTool
 from perdure.tools.http import Http
 from perdure.tools.openapi.document import Documents, SpecificationError, read_document
 from perdure.tools.openapi.kind import OpenApiKind
-from perdure.tools.openapi.operations import Selection, offered_by
+from perdure.tools.openapi.operations import Selection, offerings_of
 from perdure.tools.openapi.security import Credentials
-from perdure.tools.openapi.sources import mistakes_in_file, offered_at, offered_in_file
+from perdure.tools.openapi.sources import mistakes_in_file, offerings_at, offerings_in_file
 from tests.support.openapi_specs import offer, one, request, spec
 from tests.support.raw_server import RawServer, ok
 
@@ -303,10 +303,10 @@ def test_specifications_in_several_files(tmp_path: Path) -> None:
         "x: {get: {operationId: call, parameters: [{name: a, in: query, schema: {$ref: '../types.json#/T'}}]}}\n"
     )
     (tmp_path / "types.json").write_text('{"T": {"items": {"$ref": "#/U"}}, "U": {"type": "string"}}')
-    found = offered_in_file("api.yaml", tmp_path, {"operations": ["call"]})
+    found = offerings_in_file("api.yaml", tmp_path, {"operations": ["call"]})
     assert found[0].parameters["properties"] == {"a": {"items": {"type": "string"}}}
     with pytest.raises(SpecificationError, match=r"GET /y: .* can't be followed: there is no file '.*gone.yaml'"):
-        offered_in_file("api.yaml", tmp_path, {})
+        offerings_in_file("api.yaml", tmp_path, {})
     assert mistakes_in_file("api.yaml", tmp_path) == ["the document: 'info' is a required property"]
 
 
@@ -344,7 +344,7 @@ async def test_documents_that_are_too_large_together(ours: RawServer) -> None:
     ours.answers["/spec.json"] = ok(json.dumps({**document, "paths": paths}).encode())
     http = Http()
     with pytest.raises(SpecificationError, match=r"3\.json.*more than 16,777,216 bytes, together with"):
-        await offered_at(f"{ours.url}/spec.json", {"operations": ["call"]}, http, Credentials())
+        await offerings_at(f"{ours.url}/spec.json", {"operations": ["call"]}, http, Credentials())
     await http.close()
 
 
@@ -378,7 +378,7 @@ def test_nonsense_in_any_place_is_a_problem_that_is_told() -> None:
             [None, 5, "x", "#/", [], {}, [{}], {"$ref": "#/paths"}, {"$ref": 5}, True, [None], "\0"]
         )
         try:
-            offered_by(Documents("file:///spec.json", broken), Selection(), {}, None)
+            offerings_of(Documents("file:///spec.json", broken), Selection(), {}, None)
             outcomes.add("offered")
         except SpecificationError:
             outcomes.add("told")

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from perdure.tools.openapi.request import label, matrix, query_pairs, simple
+from perdure.tools.openapi.request import label, matrix, query_pairs, simple_text
 from tests.support.openapi_specs import BASE, one, request
 
 EMPTY, STRING, ARRAY, OBJECT = "", "blue", ["blue", "black", "brown"], {"R": 100, "G": 200, "B": 150}
@@ -57,7 +57,7 @@ def test_label(explode: bool, value: Any, expected: str) -> None:
     ],
 )
 def test_simple(explode: bool, value: Any, expected: str) -> None:
-    assert simple(value, explode=explode) == expected
+    assert simple_text(value, explode=explode) == expected
 
 
 @pytest.mark.parametrize(

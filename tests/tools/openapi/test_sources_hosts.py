@@ -19,7 +19,7 @@ from perdure.tools.kind import Asking, ToolOfferError
 from perdure.tools.openapi.document import SpecificationError
 from perdure.tools.openapi.kind import OpenApiKind
 from perdure.tools.openapi.request import Unfit
-from perdure.tools.openapi.sources import offered_in_file
+from perdure.tools.openapi.sources import offerings_in_file
 from tests.support.openapi_specs import executed, offer, offered, one, request, spec, tool_of
 from tests.support.raw_server import RawServer, ok, redirect
 
@@ -183,7 +183,7 @@ async def test_files_outside_the_folder(kind: OpenApiKind, tmp_path: Path, place
         await kind.offer(agent.tools[0], Asking(Agent(name="a"), {}, folder))  # type: ignore[index]
     (folder / "inside.yaml").write_text(f"openapi: 3.1.0\npaths: {{/a: {{$ref: '{place}#/paths/~1secret'}}}}\n")
     with pytest.raises(SpecificationError, match="resolves outside allowed roots"):
-        offered_in_file("inside.yaml", folder, {})
+        offerings_in_file("inside.yaml", folder, {})
 
 
 async def test_what_one_answer_sets_is_not_sent_with_the_next_call(kind: OpenApiKind, ours: RawServer) -> None:
