@@ -41,7 +41,7 @@ from ..protocol.names import WORKFLOW
 from ..protocol.run import RunInput
 from ..protocol.search_attributes import AGENT
 from .run_input import new_run
-from .starting import Prepared, StartOptions, begun, prepare
+from .starting import StartOptions, StartRequest, send_request, start_request
 
 
 class ScheduleError(ConfigurationError):
@@ -184,17 +184,17 @@ async def create_schedule(
     spec = _spec(cron, every, timezone)
     start["origin"] = f"schedule:{name}"
     input = new_run(agent, inputs, options, messages)
-    prepared = await prepare(client, input, start, task_queue=task_queue, id=name, output_type=output_type)
+    request = await start_request(client, input, start, task_queue=task_queue, id=name, output_type=output_type)
     handle = client.get_schedule_handle(name)
 
-    async def begin(told: RunInput, attributes: TypedSearchAttributes) -> None:
+    async def send(input: RunInput, attributes: TypedSearchAttributes) -> None:
         policy = SchedulePolicy(overlap=OVERLAPS[overlap], catchup_window=CATCH_UP)
-        schedule = Schedule(_action(prepared, told, attributes), spec, policy, ScheduleState(paused=paused))
+        schedule = Schedule(_action(request, input, attributes), spec, policy, ScheduleState(paused=paused))
         if not (replace and await _replaced(handle, schedule)):
             await client.create_schedule(name, schedule)
 
     with _explained(name):
-        await begun(client, prepared, begin)
+        await send_request(client, request, send)
         return await described(handle)
 
 
@@ -260,8 +260,8 @@ def _interval(every: timedelta | float) -> timedelta:
     return interval
 
 
-def _action(prepared: Prepared, told: RunInput, attributes: TypedSearchAttributes) -> ScheduleActionStartWorkflow:
-    return ScheduleActionStartWorkflow(WORKFLOW, told, typed_search_attributes=attributes, **prepared.arguments)
+def _action(request: StartRequest, input: RunInput, attributes: TypedSearchAttributes) -> ScheduleActionStartWorkflow:
+    return ScheduleActionStartWorkflow(WORKFLOW, input, typed_search_attributes=attributes, **request.arguments)
 
 
 async def _replaced(handle: ScheduleHandle, schedule: Schedule) -> bool:

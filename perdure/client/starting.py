@@ -137,12 +137,12 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A run that can be started: now, or by a schedule."""
+class StartRequest:
+    """Everything that a run is started with: now, or by a schedule."""
 
     input: RunInput
     arguments: dict[str, Any]
-    """What Temporal is told of the run, beside its input and search attributes; its memo too."""
+    """Arguments of `Client.start_workflow` beside the input and the search attributes; the memo is among them."""
     start: StartOptions
 
 
@@ -164,16 +164,16 @@ async def start_workflow(
     if beginning := start.get("beginning"):
         input.beginning = beginning
         input.features = [*input.features, LOADED_BEGINNING]
-    prepared = await prepare(client, input, start, task_queue=task_queue, id=id, output_type=output_type)
+    request = await start_request(client, input, start, task_queue=task_queue, id=id, output_type=output_type)
 
-    async def begin(told: RunInput, attributes: TypedSearchAttributes) -> str | None:
-        run = await client.start_workflow(WORKFLOW, told, search_attributes=attributes, **prepared.arguments)
+    async def send(input: RunInput, attributes: TypedSearchAttributes) -> str | None:
+        run = await client.start_workflow(WORKFLOW, input, search_attributes=attributes, **request.arguments)
         return run.first_execution_run_id
 
-    return Started(prepared.arguments["id"], await begun(client, prepared, begin))
+    return Started(request.arguments["id"], await send_request(client, request, send))
 
 
-async def prepare(
+async def start_request(
     client: Client,
     input: RunInput,
     start: StartOptions,
@@ -181,8 +181,8 @@ async def prepare(
     task_queue: str,
     id: str | None = None,
     output_type: type | None = None,
-) -> Prepared:
-    """Check that a run with this input can be started so, and complete what it is started with.
+) -> StartRequest:
+    """The request for a run with this input, after the checks that need no server.
 
     Raises what `start_run` raises, unless the server does.
     """
@@ -194,9 +194,9 @@ async def prepare(
         input.agent = with_output_type(input.agent, output_type)
     await require_sendable(client, input, "The run's input", lambda: _start_from_less(input.messages))
     workflow_id = id or readable_id(input.agent.name)
-    arguments = {"id": workflow_id, "task_queue": task_queue, **_described(input), **start_arguments(start)}
+    arguments = {"id": workflow_id, "task_queue": task_queue, **_ui_arguments(input), **start_arguments(start)}
     arguments["memo"] = {**known.encoded(start.get("memo") or {}), **arguments["memo"]}
-    return Prepared(input, arguments, start)
+    return StartRequest(input, arguments, start)
 
 
 def readable_id(name: str) -> str:
@@ -210,38 +210,38 @@ def _start_from_less(messages: Sequence[Message]) -> str:
     return f"Start from less ({size} bytes of it, before compression, are the conversation)"
 
 
-Begin = Callable[[RunInput, TypedSearchAttributes], Awaitable[Result]]
+Send = Callable[[RunInput, TypedSearchAttributes], Awaitable[Result]]
 
 
-async def begun(client: Client, prepared: Prepared, begin: Begin[Result]) -> Result:
-    """What `begin` gives for the input and those of perdure's search attributes that the namespace knows.
+async def send_request(client: Client, request: StartRequest, send: Send[Result]) -> Result:
+    """Call `send` with the input and those of perdure's search attributes that the namespace knows; return its result.
 
-    Raises what it raises for another reason than that it does not know one of them.
+    Raises what `send` raises, unless the reason is that the namespace does not know one of them.
     """
-    start = prepared.start
+    start = request.start
 
-    async def told(names: list[str], attributes: TypedSearchAttributes) -> Result:
-        return await begin(prepared.input.model_copy(update={"search_attributes": names}), attributes)
+    async def send_input(names: list[str], attributes: TypedSearchAttributes) -> Result:
+        return await send(request.input.model_copy(update={"search_attributes": names}), attributes)
 
-    return await with_registered(client, own_attributes(prepared.input.agent, start), start, told)
+    return await send_with_attributes(client, own_attributes(request.input.agent, start), start, send_input)
 
 
-async def with_registered(
+async def send_with_attributes(
     client: Client,
     own: Mapping[str, SearchAttributePair[Any]],
     start: StartOptions,
-    begin: Callable[[list[str], TypedSearchAttributes], Awaitable[Result]],
+    send: Callable[[list[str], TypedSearchAttributes], Awaitable[Result]],
 ) -> Result:
-    """What `begin` gives for the names of those of perdure's attributes that the namespace knows, and all attributes.
+    """Call `send` with the names of perdure's attributes that the namespace knows, and with all attributes.
 
-    Raises like `begun`.
+    Returns its result, and raises like `send_request`.
     """
     given = {pair.key.name: pair for pair in start.get("search_attributes") or ()}
     while True:
         unregistered = _unregistered.get(client.service_client, frozenset())
         known = {name: pair for name, pair in own.items() if name not in unregistered}
         try:
-            return await begin(sorted(known), TypedSearchAttributes(list({**known, **given}.values())))
+            return await send(sorted(known), TypedSearchAttributes(list({**known, **given}.values())))
         except RPCError as error:
             unknown = {name for name in known if name not in given and name in error.message}
             if error.status != RPCStatusCode.INVALID_ARGUMENT or not unknown:
@@ -250,7 +250,7 @@ async def with_registered(
 
 
 def own_attributes(agent: Agent, start: StartOptions) -> dict[str, SearchAttributePair[Any]]:
-    """Perdure's search attributes of a run that begins, by name."""
+    """Perdure's search attributes of a run that starts, by name."""
     pairs: list[SearchAttributePair[Any]] = [
         SearchAttributePair(AGENT, keyword(shown_name(agent))),
         SearchAttributePair(STATUS, "running"),
@@ -262,8 +262,8 @@ def own_attributes(agent: Agent, start: StartOptions) -> dict[str, SearchAttribu
     return {pair.key.name: pair for pair in pairs}
 
 
-def _described(input: RunInput) -> dict[str, Any]:
-    """The workflow task's time-out, and what the Temporal UI shows of the run."""
+def _ui_arguments(input: RunInput) -> dict[str, Any]:
+    """Arguments of `Client.start_workflow`: the workflow task's time-out, and the texts that the Temporal UI shows."""
     return {
         "task_timeout": WORKFLOW_TASK_TIMEOUT,
         "static_summary": summary_of(input),

@@ -1,4 +1,4 @@
-"""Begins sessions, and sends them messages."""
+"""Starts sessions, and sends them messages."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ from ...redaction import Redactor
 from ...workflows.policies import WORKFLOW_TASK_TIMEOUT
 from ...workflows.session.turns import read_message
 from ..reading.log import ask
-from ..starting import StartOptions, own_attributes, require_no_secret, start_arguments, with_registered
+from ..starting import StartOptions, own_attributes, require_no_secret, send_with_attributes, start_arguments
 from ..updates import PAUSE_SECONDS, Link, Update, refusal_kind, refusal_text
 from .reading import SEPARATOR
 
@@ -66,12 +66,12 @@ def require_while_busy(value: str | None) -> None:
 
 
 @dataclass(frozen=True)
-class Opening:
-    """With what a session begins, if there is none of its id."""
+class SessionRequest:
+    """Everything that a session is started with, if there is none of its id."""
 
     input: SessionInput
     arguments: dict[str, Any]
-    """What Temporal is told of it, beside its input and search attributes."""
+    """Arguments of `Client.start_workflow` beside the input and the search attributes."""
     start: StartOptions
 
     @property
@@ -84,7 +84,7 @@ class Opening:
         return own
 
     def operation(self, names: list[str], attributes: TypedSearchAttributes) -> WithStartWorkflowOperation[Any, Any]:
-        """What begins the session where it is not under way; Temporal takes each such object once."""
+        """The operation that starts the session unless it is under way; Temporal takes each such object once."""
         input = self.input.model_copy(update={"search_attributes": names})
         return WithStartWorkflowOperation(
             SESSION_WORKFLOW,
@@ -95,33 +95,33 @@ class Opening:
         )
 
 
-async def begin(client: Client, opening: Opening) -> None:
-    """Begin the session without a message, unless it is under way. Raises `RPCError`."""
+async def start_session(client: Client, request: SessionRequest) -> None:
+    """Start the session without a message, unless it is under way. Raises `RPCError`."""
 
     async def start(names: list[str], attributes: TypedSearchAttributes) -> None:
         await client.start_workflow(
             SESSION_WORKFLOW,
-            opening.input.model_copy(update={"search_attributes": names}),
+            request.input.model_copy(update={"search_attributes": names}),
             id_conflict_policy=WorkflowIDConflictPolicy.USE_EXISTING,
             search_attributes=attributes,
-            **opening.arguments,
+            **request.arguments,
         )
 
-    await with_registered(client, opening.attributes, opening.start, start)
+    await send_with_attributes(client, request.attributes, request.start, start)
 
 
-async def opening_of(
+async def session_request(
     client: Client, input: SessionInput, start: StartOptions, known: Redactor, *, id: str, task_queue: str
-) -> Opening:
-    """With what the session begins. Raises what `session` and `Session.send` raise, unless the server does."""
+) -> SessionRequest:
+    """The request for a session. Raises what `session` and `Session.send` raise, unless the server does."""
     require_no_secret(known, start, id=id, task_queue=task_queue, user=input.user or "")
-    await require_sendable(client, input, "What the session is begun with", lambda: "Give a smaller agent or inputs")
-    described = _described(input, known.encoded(start.get("memo") or {}))
-    return Opening(input, {"id": id, "task_queue": task_queue, **described, **start_arguments(start)}, start)
+    await require_sendable(client, input, "What the session is started with", lambda: "Give a smaller agent or inputs")
+    described = _ui_arguments(input, known.encoded(start.get("memo") or {}))
+    return SessionRequest(input, {"id": id, "task_queue": task_queue, **described, **start_arguments(start)}, start)
 
 
-def _described(input: SessionInput, memo: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The workflow task's time-out, and what the Temporal UI shows of the session."""
+def _ui_arguments(input: SessionInput, memo: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Arguments of `Client.start_workflow`: the workflow task's time-out, and the texts that the Temporal UI shows."""
     setup = input.setup
     run = RunInput(agent=setup.agent, messages=[], options=setup.options)
     return {
@@ -141,8 +141,8 @@ PASSING_KINDS = ("busy", "closing", "too_large")
 
 
 @dataclass(frozen=True)
-class Answer:
-    """What a session has answered."""
+class SessionAnswer:
+    """The answer of a session to an update."""
 
     value: Any
     link: str
@@ -157,15 +157,15 @@ def require_readable(message: SessionMessage) -> None:
         raise SessionError(error.message, kind=error.details[0]["kind"], message_id=message.id) from error
 
 
-class SessionUpdate(Update[Answer]):
+class SessionUpdate(Update[SessionAnswer]):
     """One update of a session. `send` raises `SessionError`, `RunNotFound` and `RPCError`."""
 
-    def __init__(self, client: Client, session: str, message_id: str = "", *, begins: bool = False) -> None:
-        """`begins` is for an update that begins the session where there is none: then there is one sooner or later."""
+    def __init__(self, client: Client, session: str, message_id: str = "", *, starts_session: bool = False) -> None:
+        """With `starts_session`, the update starts the session where there is none."""
         self._client = client
         self._session = session
         self._message_id = message_id
-        self._begins = begins
+        self._starts_session = starts_session
 
     @abstractmethod
     async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
@@ -174,18 +174,18 @@ class SessionUpdate(Update[Answer]):
     async def _link(self) -> Link:
         return self._client.get_workflow_handle(self._session)
 
-    async def _request(self, link: Link) -> Answer:
+    async def _request(self, link: Link) -> SessionAnswer:
         update = await self._start(link)
-        return Answer(await update.result(), update.workflow_run_id or "")
+        return SessionAnswer(await update.result(), update.workflow_run_id or "")
 
     async def _require_successor(self, link: Link, error: RPCError) -> None:
-        if not self._begins:
+        if not self._starts_session:
             raise RunNotFound(
                 f"there is no open session {self._session!r} in the namespace {self._client.namespace!r}: "
                 f"give the agent that it is to begin with, session(client, agent, {self._session!r})"
             ) from error
 
-    async def _read_refusal(self, cause: BaseException, link: Link) -> Answer:
+    async def _read_refusal(self, cause: BaseException, link: Link) -> SessionAnswer:
         kind, text = refusal_kind(cause, NOT_TAKEN), refusal_text(cause)
         if not kind and (described := await link.describe()).workflow_type != SESSION_WORKFLOW:
             text = f"that is the id of a {described.workflow_type}, not of a session"
@@ -205,7 +205,7 @@ class SessionUpdate(Update[Answer]):
         try:
             described = await (await self._link()).describe()
         except RPCError as error:
-            return f"the server has not begun the session: {self._obstacle or error.message}"
+            return f"the server has not started the session: {self._obstacle or error.message}"
         return await self._taken_id() or self._silence(described.task_queue)
 
     async def _taken_id(self) -> str | None:
@@ -238,18 +238,18 @@ class Close(SessionUpdate):
 class Delivery(SessionUpdate):
     """One message to a session."""
 
-    def __init__(self, client: Client, session: str, message: SessionMessage, opening: Opening | None) -> None:
-        """`opening` is None for a message that begins no session.
+    def __init__(self, client: Client, session: str, message: SessionMessage, request: SessionRequest | None) -> None:
+        """`request` starts the session where there is none, and its setup is sent where the session has another one.
 
-        Its setup is sent where the session has another one.
+        It is None for a message that must not start a session.
         """
-        super().__init__(client, session, message.id, begins=opening is not None)
+        super().__init__(client, session, message.id, starts_session=request is not None)
         self._message = message
-        self._opening = opening
+        self._session_request = request
         self._update_id = message.id
 
-    async def taken(self, patience: float) -> Answer:
-        """What has become of it, as a `Taken`.
+    async def deliver(self, patience: float) -> SessionAnswer:
+        """Send the message until it is answered; the answer's value is a `Taken`.
 
         A refusal is asked for twice, since a link always answers the update of one id as it did the first time.
         Raises `SessionError`, `RunNotFound` for a session that this message may not begin, and `RPCError`.
@@ -259,16 +259,16 @@ class Delivery(SessionUpdate):
             try:
                 return self._require_same(await self.send(patience))
             except SessionError as error:
-                if error.kind == "setup" and self._opening and not self._message.setup:
-                    self._message = self._message.model_copy(update={"setup": self._opening.input.setup})
+                if error.kind == "setup" and self._session_request and not self._message.setup:
+                    self._message = self._message.model_copy(update={"setup": self._session_request.input.setup})
                 elif self._update_id == self._message_id and error.kind in PASSING_KINDS:
                     self._update_id = uuid.uuid4().hex
-                elif error.kind == "closing" and self._opening and time.monotonic() - since < CLOSING_SECONDS:
+                elif error.kind == "closing" and self._session_request and time.monotonic() - since < CLOSING_SECONDS:
                     await asyncio.sleep(PAUSE_SECONDS)
                 else:
                     raise
 
-    def _require_same(self, answer: Answer) -> Answer:
+    def _require_same(self, answer: SessionAnswer) -> SessionAnswer:
         digest = answer.value.text_digest
         if digest and digest != self._message.text_digest:
             raise self._error(
@@ -278,7 +278,7 @@ class Delivery(SessionUpdate):
         return answer
 
     async def _start(self, link: Link) -> WorkflowUpdateHandle[Any]:
-        """To a session that is there, the message alone: what would begin it is large, and only one can send it."""
+        """Send the message alone first: the request that starts a session is large, and one sender's is enough."""
         try:
             return await link.start_update(
                 SEND,
@@ -288,13 +288,13 @@ class Delivery(SessionUpdate):
                 wait_for_stage=WorkflowUpdateStage.ACCEPTED,
             )
         except RPCError as error:
-            if error.status is not RPCStatusCode.NOT_FOUND or self._opening is None:
+            if error.status is not RPCStatusCode.NOT_FOUND or self._session_request is None:
                 raise
-            return await self._start_session(self._opening)
+            return await self._start_session(self._session_request)
 
-    async def _start_session(self, opening: Opening) -> WorkflowUpdateHandle[Any]:
+    async def _start_session(self, request: SessionRequest) -> WorkflowUpdateHandle[Any]:
         async def start(names: list[str], attributes: TypedSearchAttributes) -> WorkflowUpdateHandle[Any]:
-            operation = opening.operation(names, attributes)
+            operation = request.operation(names, attributes)
             try:
                 return await self._client.start_update_with_start_workflow(
                     SEND,
@@ -309,4 +309,4 @@ class Delivery(SessionUpdate):
                 with suppress(Exception):
                     await operation.workflow_handle()
 
-        return await with_registered(self._client, opening.attributes, opening.start, start)
+        return await send_with_attributes(self._client, request.attributes, request.start, start)

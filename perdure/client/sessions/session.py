@@ -38,13 +38,13 @@ from .reading import PromisedChain, Reader, Turn
 from .sending import (
     Close,
     Delivery,
-    Opening,
-    begin,
-    opening_of,
+    SessionRequest,
     require_id,
     require_readable,
     require_session_id,
     require_while_busy,
+    session_request,
+    start_session,
 )
 
 
@@ -80,7 +80,7 @@ def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
     complete = {**threads, **given}
     for each in agent.inputs or ():
         is_open = each.kind == "string" and each.name not in given
-        if is_open and (before := _before(agent, complete, each.name)) is not None:
+        if is_open and (before := _messages_before(agent, complete, each.name)) is not None:
             return before
     try:
         return prepare(agent, complete)
@@ -96,7 +96,7 @@ _ADVICE = (
 )
 
 
-def _before(agent: Agent, given: Mapping[str, Any], name: str) -> list[Message] | None:
+def _messages_before(agent: Agent, given: Mapping[str, Any], name: str) -> list[Message] | None:
     """What comes before the last message, if that is a user's and nothing but this input, which is nowhere else."""
     said = f"said-{secrets.token_hex(16)}"
     try:
@@ -155,13 +155,13 @@ def session(
     start: StartOptions = {"tenant": tenant, "priority": priority, "memo": memo}
     if output_type is None and isinstance(agent, Agent):
         output_type = loaded_from(agent).output_type
-    made = _Made(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
-    return Session(with_converter(client), id, made, patience=patience, output_type=output_type)
+    arguments = _SessionArguments(agent, inputs, options, start, task_queue, while_busy, idle_timeout, user)
+    return Session(with_converter(client), id, arguments, patience=patience, output_type=output_type)
 
 
 @dataclass(frozen=True)
-class _Made:
-    """What a session is begun with, as its caller says it."""
+class _SessionArguments:
+    """Arguments of `session` that count when a session starts, or for each of its messages."""
 
     agent: Agent | str | PathLike[str] | None
     inputs: Mapping[str, Any] | None = None
@@ -180,12 +180,18 @@ class Session(Generic[T]):
     """
 
     def __init__(
-        self, client: Client, id: str, made: _Made, *, patience: float, output_type: type[T] | None = None
+        self,
+        client: Client,
+        id: str,
+        arguments: _SessionArguments,
+        *,
+        patience: float,
+        output_type: type[T] | None = None,
     ) -> None:
         self.id = id
         """The workflow id; its runs are `ID/1`, `ID/2`, …"""
         self._client = client
-        self._made = made
+        self._arguments = arguments
         self._output_type = output_type
         self._patience = patience
         self._reader = Reader(client, id)
@@ -218,19 +224,19 @@ class Session(Generic[T]):
         require_while_busy(while_busy)
         if message_id is not None:
             require_id(message_id, "message_id")
-        agent = None if self._made.agent is None else self._loaded_agent(self._made.agent)
+        agent = None if self._arguments.agent is None else self._loaded_agent(self._arguments.agent)
         settings = session_settings(agent) if agent is not None else SessionSettings()
         message = SessionMessage(
             text=valid_text(text),
             id=message_id or uuid.uuid4().hex,
-            while_busy=while_busy or self._made.while_busy or settings.while_busy or "steer",
+            while_busy=while_busy or self._arguments.while_busy or settings.while_busy or "steer",
             by=by and valid_text(by),
             role=role,
             traceparent=current_traceparent(),
         )
         delivery = await self._delivery(redactor(agent).value(message), agent, settings)
         async with self._places:
-            answer = await delivery.taken(self._patience)
+            answer = await delivery.deliver(self._patience)
         taken: Taken = answer.value
         if taken.first_run_id:
             return RunHandle(self._client, taken.run_id, origin=taken.first_run_id, output_type=self._output_type)
@@ -244,32 +250,34 @@ class Session(Generic[T]):
     async def _delivery(self, message: SessionMessage, agent: Agent | None, settings: SessionSettings) -> Delivery:
         require_readable(message)
         await require_sendable(self._client, message, "The message", lambda: "Send less")
-        opening = None if agent is None else await self._opening(agent, settings)
-        if opening is not None:
-            message = message.model_copy(update={"setup_digest": opening.input.setup_digest})
-        return Delivery(self._client, self.id, message, opening)
+        request = None if agent is None else await self._session_request(agent, settings)
+        if request is not None:
+            message = message.model_copy(update={"setup_digest": request.input.setup_digest})
+        return Delivery(self._client, self.id, message, request)
 
-    async def _opening(self, agent: Agent, settings: SessionSettings) -> Opening:
-        made = self._made
-        setup = setup_of(agent, made.inputs, made.options)
+    async def _session_request(self, agent: Agent, settings: SessionSettings) -> SessionRequest:
+        arguments = self._arguments
+        setup = setup_of(agent, arguments.inputs, arguments.options)
         input = SessionInput(
             setup=setup,
             setup_digest=setup.digest,
-            idle_timeout=settings.idle_timeout if made.idle_timeout is None else made.idle_timeout,
-            user=made.user and valid_text(made.user),
+            idle_timeout=settings.idle_timeout if arguments.idle_timeout is None else arguments.idle_timeout,
+            user=arguments.user and valid_text(arguments.user),
         )
         known = redactor(agent)
-        return await opening_of(self._client, input, made.start, known, id=self.id, task_queue=made.task_queue)
+        return await session_request(
+            self._client, input, arguments.start, known, id=self.id, task_queue=arguments.task_queue
+        )
 
     async def begin(self) -> None:
         """Begin the session without a message, unless it is under way: it waits for its first one.
 
         Raises `RunNotFound` where no agent is given, and what `send` raises before it asks a worker.
         """
-        if self._made.agent is None:
+        if self._arguments.agent is None:
             raise RunNotFound(f"session {self.id!r} needs an agent to begin: session(client, agent, id)")
-        agent = self._loaded_agent(self._made.agent)
-        await begin(self._client, await self._opening(agent, session_settings(agent)))
+        agent = self._loaded_agent(self._arguments.agent)
+        await start_session(self._client, await self._session_request(agent, session_settings(agent)))
 
     async def messages(self) -> list[Message]:
         """The complete conversation, as far as histories are kept: with trimmed messages, and the run under way."""
