@@ -69,7 +69,7 @@ async def last_turn(client: Client, session: WorkflowExecutionDescription) -> st
 
 
 @dataclass(frozen=True)
-class RecordedRun:
+class ExistingRun:
     """A run as the server has it."""
 
     description: WorkflowExecutionDescription
@@ -81,11 +81,11 @@ class RecordedRun:
         return self.description.close_time is not None
 
 
-async def read_recorded(client: Client, run_id: str) -> RecordedRun:
+async def read_recorded(client: Client, run_id: str) -> ExistingRun:
     """What is recorded of the run. Raises `RPCError` when there is none of that id."""
     description = await client.get_workflow_handle(run_id).describe()
     input = await read_input(client, run_id, description.run_id)
     memo = CommandMemo.read(await description.memo())
     if input.session and not memo.has_code:
         memo = await read_memo(await client.get_workflow_handle(input.session.session).describe())
-    return RecordedRun(description, input, memo)
+    return ExistingRun(description, input, memo)

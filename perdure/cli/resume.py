@@ -14,7 +14,7 @@ from .consent import require_consent
 from .console import say
 from .follow import follow_to_the_end
 from .problems import Failure, UsageProblem
-from .recorded_run import RecordedRun, open_run, read_recorded
+from .recorded_run import ExistingRun, open_run, read_recorded
 from .start import CodeSources
 from .user_code import UserCode, load_code
 from .worker_inside import worker_inside
@@ -70,7 +70,7 @@ async def _resume(run_id: str, sources: CodeSources, *, yes: bool, quiet: bool, 
                 return await follow_to_the_end(session, handle, quiet=quiet, as_json=as_json)
 
 
-def _load(recorded: RecordedRun, sources: CodeSources) -> UserCode:
+def _load(recorded: ExistingRun, sources: CodeSources) -> UserCode:
     """The code that the options name, else that of the command that started the run. Raises `UsageProblem`."""
     if sources:
         code = sources.load()
@@ -84,7 +84,7 @@ def _load(recorded: RecordedRun, sources: CodeSources) -> UserCode:
     return code
 
 
-def _require_tools(recorded: RecordedRun, code: UserCode) -> None:
+def _require_tools(recorded: ExistingRun, code: UserCode) -> None:
     needed = [tool.name for tool in recorded.input.agent.tools or [] if tool.kind == "function"]
     if missing := [name for name in needed if name not in code.tools]:
         raise UsageProblem(
@@ -93,7 +93,7 @@ def _require_tools(recorded: RecordedRun, code: UserCode) -> None:
         )
 
 
-def _name_as_recorded(recorded: RecordedRun, code: UserCode) -> None:
+def _name_as_recorded(recorded: ExistingRun, code: UserCode) -> None:
     """Register the only guardrails and compactor under the names that the run asks for."""
     asked = ((recorded.input.options.guardrails, code.guardrails), (recorded.input.options.compactor, code.compactors))
     for name, registered in asked:
@@ -101,7 +101,7 @@ def _name_as_recorded(recorded: RecordedRun, code: UserCode) -> None:
             registered[name] = next(iter(registered.values()))
 
 
-def _serve_script(recorded: RecordedRun, stack: ExitStack) -> None:
+def _serve_script(recorded: ExistingRun, stack: ExitStack) -> None:
     """Serve the scripted model again, where the run's agent expects it."""
     if recorded.memo.scripted:
         stack.enter_context(script_at(_endpoint(recorded.input.agent), recorded.memo.scripted))

@@ -261,7 +261,7 @@ async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dic
     status = await handle.status()
     found = await survey(chain)
     now = 0.0 if described.close_time else await server_time(session.client)
-    told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.told]} if messages else {}
+    told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.messages]} if messages else {}
     return {
         "id": handle.id,
         "status": status.status,

@@ -18,7 +18,7 @@ from ..options import RunOptions
 from .agent_file import load_checked, read_inputs
 from .consent import require_consent
 from .problems import Failure, UsageProblem
-from .recorded_run import RecordedRun, read_recorded
+from .recorded_run import ExistingRun, read_recorded
 from .run_options import run_options
 from .server_connection import CommandMemo, Session
 from .user_code import UserCode, command_memo, load_code, load_user_code
@@ -151,7 +151,7 @@ async def begin_after(session: Session, handle: RunHandle, request: RunRequest) 
 
 
 async def consent_to(
-    session: Session, request: RunRequest, recorded: RecordedRun, agent: Agent | None, memo: CommandMemo
+    session: Session, request: RunRequest, recorded: ExistingRun, agent: Agent | None, memo: CommandMemo
 ) -> None:
     """Raises as `require_consent` does where a recorded run's code or agent would act here, and nobody wants that."""
     works_here = bool(request.sources) or memo.has_code or session.embedded is not None
@@ -165,7 +165,7 @@ async def consent_to(
     )
 
 
-def memo_for(recorded: RecordedRun, sources: CodeSources) -> CommandMemo:
+def memo_for(recorded: ExistingRun, sources: CodeSources) -> CommandMemo:
     """What a run that goes on from a recorded one notes of its code. Raises `UsageProblem`."""
     if not sources:
         memo = recorded.memo

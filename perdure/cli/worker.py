@@ -18,7 +18,7 @@ from temporalio.worker import Worker
 from ..client.connection import register_search_attributes
 from ..errors import ConfigurationError
 from ..providers.rates import parsed_rates, shown_rate
-from ..trace.environment import exporting
+from ..trace.environment import collector_provider
 from ..worker import create_worker, tune_process
 from ..worker_limits import WorkerLimits
 from . import run_options as options
@@ -153,7 +153,7 @@ async def _work(
     async with open_session() as session:
         await register_search_attributes(session.client)
         async with (
-            exporting(say) as traces,
+            collector_provider(say) as traces,
             create_worker(
                 session.client,
                 task_queue=task_queue,

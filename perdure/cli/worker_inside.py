@@ -29,12 +29,12 @@ async def worker_inside(
 ) -> AsyncIterator[None]:
     """Run a worker in this process, with a connection of its own, while the block runs."""
     # Most commands that may run a worker don't, and it takes long to import.
-    from ..trace.environment import exporting
+    from ..trace.environment import collector_provider
     from ..worker import create_worker
 
     client = await session.connect_again()
     async with (
-        exporting(say) as traces,
+        collector_provider(say) as traces,
         create_worker(
             client,
             task_queue=task_queue,

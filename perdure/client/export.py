@@ -16,7 +16,7 @@ from temporalio.workflow import NondeterminismError
 from .._version import __version__
 from ..agents import Model
 from ..conversation import Operation
-from ..history.calls import Called, CallReader, ModelCall, failure_data, steering_in
+from ..history.calls import CallOutcome, CallReader, ModelCall, failure_data, steering_in
 from ..history.chain import Chain, ending_of
 from ..history.events import Times, seconds, time_of
 from ..history.link import RecordedLink
@@ -53,9 +53,9 @@ def model_call(call: ModelCall, model: Model) -> JsonObject:
     }
 
 
-def tool_call(called: Called) -> JsonObject:
+def tool_call(called: CallOutcome) -> JsonObject:
     """The line of one tool call of the model."""
-    execution, result, told = called.execution, called.result, called.told
+    execution, result, told = called.execution, called.result, called.shown_to_model
     run = execution.run if execution else None
     is_shown_whole = result is not None and told is not None and _same(result, told)
     return {
@@ -164,7 +164,7 @@ class _Export:
             "agents": {path: dumped(agent) for path, agent in input.agents.items()},
             "options": dumped(input.options),
             "inputs": input.inputs,
-            "messages": [dumped(message) for message in link.begun.messages],
+            "messages": [dumped(message) for message in link.initial_conversation.messages],
             "tools": [dumped(spec) for spec in (inventory.tools if inventory else [])],
             "offered": [dumped(tool) for tool in (inventory.offered if inventory else [])],
             "searchAttributes": attributes,
@@ -174,7 +174,7 @@ class _Export:
             "from": input.carried.loop.iteration + 1 if input.carried else 1,
         }
 
-    async def _call(self, call: ModelCall | Called) -> AsyncIterator[JsonObject]:
+    async def _call(self, call: ModelCall | CallOutcome) -> AsyncIterator[JsonObject]:
         if isinstance(call, ModelCall):
             yield self._line("model_call", model_call(call, self._models[call.fallback]))
             return

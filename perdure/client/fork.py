@@ -17,7 +17,7 @@ from ..agents import Agent, Model, split_model, with_others
 from ..conversation import batches, total_bytes
 from ..declared_tools import OfferedFunction
 from ..errors import ConfigurationError, InvokerError, RenderError
-from ..history.before import Before, conversation_before
+from ..history.before import ConversationBefore, conversation_before
 from ..history.chain import Chain
 from ..history.link import RecordedLink, read_input, read_link, read_start
 from ..messages import Message
@@ -185,7 +185,9 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
     if changes.agent is not None:
         replaced = loaded(changes.agent)
         require_tools(agent, replaced, link.inventory, messages)
-        messages = with_instructions(messages, link.begun.messages, new_prompt(replaced, inputs).instructions)
+        messages = with_instructions(
+            messages, link.initial_conversation.messages, new_prompt(replaced, inputs).instructions
+        )
         agent = replaced
     if changes.model is not None:
         agent = with_model(agent, changes.model)
@@ -243,7 +245,9 @@ async def _link_with(chain: Chain, run_id: str, at: int) -> RecordedLink:
         run_id = (await read_start(client, id, run_id)).continued_execution_run_id
 
 
-async def _conversation(chain: Chain, link: RecordedLink, at: int, before: Before, is_closed: bool) -> list[Message]:
+async def _conversation(
+    chain: Chain, link: RecordedLink, at: int, before: ConversationBefore, is_closed: bool
+) -> list[Message]:
     if before.messages is not None:
         return before.messages
     if is_closed and at == before.last + 1:
@@ -251,7 +255,9 @@ async def _conversation(chain: Chain, link: RecordedLink, at: int, before: Befor
     raise ValueError(_out_of_range(chain.workflow_id, at, before, is_closed=is_closed))
 
 
-def _beginning(chain: Chain, link: RecordedLink, before: Before, messages: list[Message]) -> CarriedConversation | None:
+def _beginning(
+    chain: Chain, link: RecordedLink, before: ConversationBefore, messages: list[Message]
+) -> CarriedConversation | None:
     """Where the run finds most of a conversation that may be too large for its input.
 
     None for a smaller one, and where the fork's is another one from its beginning on.
@@ -269,7 +275,7 @@ def _beginning(chain: Chain, link: RecordedLink, before: Before, messages: list[
     )
 
 
-def _out_of_range(id: str, at: int, before: Before, *, is_closed: bool) -> str:
+def _out_of_range(id: str, at: int, before: ConversationBefore, *, is_closed: bool) -> str:
     last = before.last + 1 if is_closed else max(before.last, 1)
     state = f"has ended after iteration {before.last}" if is_closed else f"is at iteration {before.last}"
     return f"at={at}: run {id!r} {state}; expected an iteration from 1 to {last}"

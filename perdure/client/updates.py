@@ -176,7 +176,7 @@ class Decision(Update[None]):
         self._is_sent = False
 
     async def _link(self) -> Link:
-        run_id = (await self._chain.describe()).run_id if self._is_sent else await self._chain.known()
+        run_id = (await self._chain.describe()).run_id if self._is_sent else await self._chain.known_run_id()
         self._is_sent = True
         return self._chain.handle(run_id)
 
@@ -220,4 +220,4 @@ class Decision(Update[None]):
         return self._silence((await self._chain.describe()).task_queue)
 
     async def _status(self) -> RunStatus | None:
-        return await ask(self._chain.handle(await self._chain.known()), STATUS, answer=RunStatus)
+        return await ask(self._chain.handle(await self._chain.known_run_id()), STATUS, answer=RunStatus)

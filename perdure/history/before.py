@@ -14,7 +14,7 @@ from .link import CONVERSATION_ACTIVITIES, RecordedLink
 
 
 @dataclass
-class Before:
+class ConversationBefore:
     """What one link says of the conversation before an iteration."""
 
     messages: list[Message] | None
@@ -29,7 +29,7 @@ class Before:
     """How many messages that version has."""
 
 
-async def conversation_before(client: Client, link: RecordedLink, at: int) -> Before:
+async def conversation_before(client: Client, link: RecordedLink, at: int) -> ConversationBefore:
     """The conversation as it stood when iteration `at` began: after the tool results of the one before it.
 
     It has what earlier iterations have trimmed or rewritten in the form that their model calls were sent, and nothing
@@ -37,12 +37,12 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Be
     """
     carried = link.input.carried
     first = carried.loop.iteration + 1 if carried else 1
-    begun = link.begun
+    begun = link.initial_conversation
     conversation, last = Conversation(begun.messages, version=begun.version), first - 1
     messages, boundary = list(begun.messages), _start(link, begun)
     if at == first:
-        return Before(messages, first, last, boundary, len(messages))
-    for activity in link.work.scheduled(CONVERSATION_ACTIVITIES):
+        return ConversationBefore(messages, first, last, boundary, len(messages))
+    for activity in link.work.activities_of(CONVERSATION_ACTIVITIES):
         recorded = await activity.input_fields(client)
         if recorded.conversation is not None:
             reference = recorded.conversation
@@ -56,9 +56,9 @@ async def conversation_before(client: Client, link: RecordedLink, at: int) -> Be
         for operation in news[: end_of_round(news)]:
             before.apply(operation)
         if recorded.iteration == at:
-            return Before(before.messages, first, last, boundary, len(messages))
+            return ConversationBefore(before.messages, first, last, boundary, len(messages))
         messages, boundary, last = list(conversation.messages), _reference(recorded.conversation), recorded.iteration
-    return Before(None, first, last, boundary, len(messages))
+    return ConversationBefore(None, first, last, boundary, len(messages))
 
 
 def _start(link: RecordedLink, begun: Conversation) -> ConversationRef | None:

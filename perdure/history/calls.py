@@ -77,7 +77,7 @@ class Execution:
 
 
 @dataclass
-class Called:
+class CallOutcome:
     """One tool call of the model, and what became of it."""
 
     iteration: int
@@ -87,8 +87,8 @@ class Called:
     """None for a call that was not executed: refused, denied, answered by a person, cancelled."""
     result: ToolResult | None = None
     """Whole; None as long as there is none."""
-    told: ToolResult | None = None
-    """What the model was told; None as long as it was not."""
+    shown_to_model: ToolResult | None = None
+    """What the model was shown; None as long as it was not."""
 
 
 _CALL = re.compile(r"(?:.*/)?(\d+)[.-](\d+)(?:\..*)?", re.DOTALL)
@@ -140,17 +140,17 @@ class _Round:
         self._arguments: dict[int, JsonObject] = {}
         self._local: list[RecordedActivity] = []
         """Of these, the history says the tool's name only."""
-        self._told: list[ToolResult] = []
+        self._shown: list[ToolResult] = []
         """In the order of the calls."""
 
-    def tell(self, messages: Sequence[Message]) -> None:
+    def take_results(self, messages: Sequence[Message]) -> None:
         """Take the results among messages that were added to the conversation."""
         for message in messages:
-            if message.role == "tool" and len(self._told) < len(self._calls):
+            if message.role == "tool" and len(self._shown) < len(self._calls):
                 status = message.metadata.get("status", "success")
                 result = ToolResult.model_validate({"parts": message.parts, "status": status})
                 result.error_kind = message.metadata.get("error_kind")
-                self._told.append(result)
+                self._shown.append(result)
 
     async def add(self, client: Client, workflow_id: str, step: RecordedActivity | RecordedChild) -> None:
         """Take an activity or a child, if it executes a call of this round. Raises like `decode`."""
@@ -166,24 +166,24 @@ class _Round:
             if isinstance(step, RecordedActivity):
                 self._arguments.pop(key[1], None)
 
-    async def called(self, client: Client, to_result: ToResult) -> list[Called]:
+    async def outcomes(self, client: Client, to_result: ToResult) -> list[CallOutcome]:
         """All calls, with their results. Raises like `decode`."""
         found = []
         for index, call in enumerate(self._calls):
-            told = self._told[index] if index < len(self._told) else None
-            steps = self._steps.get(index) or await self._local_of(client, call, told)
+            shown = self._shown[index] if index < len(self._shown) else None
+            steps = self._steps.get(index) or await self._local_of(client, call, shown)
             execution = await _execution(client, steps, self._arguments.get(index)) if steps else None
-            result = await _result(client, execution, told, to_result)
-            found.append(Called(self.iteration, index, call, execution, result, told))
+            result = await _result(client, execution, shown, to_result)
+            found.append(CallOutcome(self.iteration, index, call, execution, result, shown))
         return found
 
-    async def _local_of(self, client: Client, call: ToolCall, told: ToolResult | None) -> list[RecordedActivity]:
+    async def _local_of(self, client: Client, call: ToolCall, shown: ToolResult | None) -> list[RecordedActivity]:
         """The local execution of the call: the one with its result, or the only one of its tool."""
         own = [each for each in self._local if each.type == f"{activities.TOOL_PREFIX}{call.name}"]
         is_only = len(own) == 1 == sum(each.name == call.name for each in self._calls)
         for activity in own:
             result = await decode(client, activity.result or (), ToolResult)
-            if is_only or (told is not None and result.text == told.text):
+            if is_only or (shown is not None and result.text == shown.text):
                 self._local.remove(activity)
                 return [activity]
         return []
@@ -220,18 +220,18 @@ def _may_have_begun(activity: RecordedActivity, failure: Failure) -> bool:
 
 
 async def _result(
-    client: Client, execution: Execution | None, told: ToolResult | None, to_result: ToResult
+    client: Client, execution: Execution | None, shown: ToolResult | None, to_result: ToResult
 ) -> ToolResult | None:
-    """Whole, where the execution has left it in the history; else what the model was told."""
+    """Whole, where the execution has left it in the history; else what the model was shown."""
     if execution is None or execution.payloads is None:
-        return told
+        return shown
     try:
-        return await decoded_result(client, execution.by, execution.payloads, to_result) or told
+        return await decoded_result(client, execution.by, execution.payloads, to_result) or shown
     except Exception:
         if execution.by != "other":
             raise
-        # What others answer need not be readable here, by whatever converter: the model was told what that led to.
-        return told
+        # What others answer need not be readable here, by whatever converter: the model was shown what that led to.
+        return shown
 
 
 async def failure_data(client: Client, failure: Failure) -> JsonObject:
@@ -265,7 +265,7 @@ class CallReader:
         """Of the conversation, as far as it was read."""
         return self._conversation.version if self._conversation else 0
 
-    async def read(self, link: RecordedLink) -> AsyncIterator[ModelCall | Called]:
+    async def read(self, link: RecordedLink) -> AsyncIterator[ModelCall | CallOutcome]:
         """The calls that this link records; links must come in order. Raises like `decode`.
 
         A tool call comes once the history shows what followed it.
@@ -278,10 +278,10 @@ class CallReader:
             else:
                 await self._round.add(self._client, self._id, step)
 
-    async def end(self, operations: Sequence[Operation]) -> list[ModelCall | Called]:
+    async def end(self, operations: Sequence[Operation]) -> list[ModelCall | CallOutcome]:
         """What is left after the last link: `operations` are the changes of the conversation that no call has shown."""
         self._apply(operations)
-        return [*self._under_way, *await self._round.called(self._client, self._to_result)]
+        return [*self._under_way, *await self._round.outcomes(self._client, self._to_result)]
 
     def take_news(self) -> list[Operation]:
         """How the conversation has changed since the last model call that has begun."""
@@ -296,7 +296,7 @@ class CallReader:
                 self._apply([Rewrite(messages=list(link.seed))])
             elif rest := link.seed[len(known) :]:
                 self._apply([Append(messages=list(rest))])
-        begun = link.begun
+        begun = link.initial_conversation
         self._conversation = Conversation(begun.messages, version=begun.version)
 
     def _apply(self, operations: Sequence[Operation]) -> None:
@@ -305,7 +305,7 @@ class CallReader:
             self._conversation.apply(operation)
             self._news.append(operation)
             if isinstance(operation, Append):
-                self._round.tell(operation.messages)
+                self._round.take_results(operation.messages)
         self._conversation.operations.clear()
         self._conversation.first_version = self._conversation.version
 
@@ -314,7 +314,7 @@ class CallReader:
         if 0 <= known < len(reference.operations):
             self._apply(reference.operations[known:])
 
-    async def _take(self, activity: RecordedActivity) -> list[ModelCall | Called]:
+    async def _take(self, activity: RecordedActivity) -> list[ModelCall | CallOutcome]:
         """The calls that are known when this activity is begun: for a model call, the tool calls before it, and it."""
         if activity.is_local:
             return []
@@ -323,7 +323,7 @@ class CallReader:
             self._follow(asked.conversation)
         if activity.type != activities.CALL_MODEL:
             return []
-        called = await self._round.called(self._client, self._to_result)
+        called = await self._round.outcomes(self._client, self._to_result)
         call = await self._model_call(activity, asked)
         if call.reply or call.failure:
             return [*called, call]

@@ -58,13 +58,13 @@ class Chain:
         self._origin, self._known = origin, latest.run_id
         return latest
 
-    async def known(self) -> str:
+    async def known_run_id(self) -> str:
         """The run id of a link from which a reader may follow the run to its end."""
         return self._known or (await self.describe()).run_id
 
     async def at_current(self, do: Callable[[WorkflowHandle[Any, Any]], Awaitable[Done]]) -> Done:
         """Do it with the link that the run is at, which may change meanwhile. Raises what `do` raises."""
-        run_id = await self.known()
+        run_id = await self.known_run_id()
         while True:
             try:
                 return await do(self.handle(run_id))

@@ -189,7 +189,7 @@ class RecordedActivity(RecordedStep):
         return self.type == activities.RUN_TOOL or self.type.startswith(activities.TOOL_PREFIX)
 
     @property
-    def given_up(self) -> int | None:
+    def known_end(self) -> int | None:
         """When it has ended, or when the run has asked for its end."""
         return self.cancel_requested if self.ended is None else self.ended
 
@@ -265,7 +265,7 @@ class RecordedWork:
         """Activities and children, in the order in which they were begun."""
         return sorted([*self.activities, *self.children], key=lambda step: step.event_id)
 
-    def scheduled(self, types: Iterable[str]) -> list[RecordedActivity]:
+    def activities_of(self, types: Iterable[str]) -> list[RecordedActivity]:
         """The activities of these types whose input is recorded."""
         return [each for each in self.activities if each.type in types and not each.is_local]
 
@@ -379,7 +379,7 @@ _BEGINNINGS = {
 async def loaded_pieces(client: Client, work: RecordedWork) -> list[Message]:
     """The messages of all pieces that the link has loaded, in the order of the conversation."""
     pieces: dict[int, list[Message]] = {}
-    for load in work.scheduled({activities.LOAD_PIECE}):
+    for load in work.activities_of({activities.LOAD_PIECE}):
         if load.result is not None:
             start = (await decode(client, load.input, activities.PieceInput)).start
             pieces[start] = await decode(client, load.result, list[Message])

@@ -52,7 +52,7 @@ class RecordedLink(HistoryLink):
         return self.input.version
 
     @property
-    def begun(self) -> Conversation:
+    def initial_conversation(self) -> Conversation:
         """The conversation as this link began it: what was said before, and what a fork or a session adds to it."""
         conversation = self.input.conversation(self.pieces)
         if self.input.added:
@@ -81,11 +81,11 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLi
     link = await _fold(client, workflow_id, run_id, [event async for event in handle.fetch_history_events()])
     loaded = link.input.loaded
     if loaded is not None and len(link.pieces) < loaded.ends[-1]:
-        link.pieces = await _held_elsewhere(client, workflow_id, loaded)
+        link.pieces = await _loaded_conversation(client, workflow_id, loaded)
     return link
 
 
-async def _held_elsewhere(client: Client, workflow_id: str, loaded: CarriedConversation) -> list[Message]:
+async def _loaded_conversation(client: Client, workflow_id: str, loaded: CarriedConversation) -> list[Message]:
     """The conversation that a link of this run would load."""
     holder = loaded.workflow_id or workflow_id
     if loaded.of_session:
@@ -161,7 +161,7 @@ async def _fold(client: Client, workflow_id: str, run_id: str, history: Sequence
         raise ValueError(f"the history of run {run_id!r} does not begin with the start of a run")
     input = await _input_of(client, workflow_id, history[0].workflow_execution_started_event_attributes)
     work = RecordedWork(history)
-    inputs = [await each.input_fields(client) for each in work.scheduled(CONVERSATION_ACTIVITIES)]
+    inputs = [await each.input_fields(client) for each in work.activities_of(CONVERSATION_ACTIVITIES)]
     references = [each.conversation for each in inputs if each.conversation is not None]
     link = RecordedLink(run_id, history, input, work, references, await loaded_pieces(client, work))
     link.inventory = input.carried.inventory if input.carried else await _inventory(client, work)
@@ -185,7 +185,7 @@ async def usage_of_calls(client: Client, link: RecordedLink) -> list[Usage]:
     The workflow's result does not have it: that would grow with the run, and others read it. Raises like `decode`.
     """
     used = usages(link.input.carried.loop.iteration_usage) if link.input.carried else []
-    for call in link.work.scheduled({activities.CALL_MODEL}):
+    for call in link.work.activities_of({activities.CALL_MODEL}):
         if call.result is not None:
             used.append((await decode(client, call.result, _Reply)).usage)
     return used

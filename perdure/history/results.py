@@ -86,7 +86,7 @@ async def _answers(
 
 async def _calls_of_replies(client: Client, work: RecordedWork) -> list[CallPlace]:
     places: list[CallPlace] = []
-    for model_call in work.scheduled({activities.CALL_MODEL}):
+    for model_call in work.activities_of({activities.CALL_MODEL}):
         if model_call.result is not None:
             iteration = (await model_call.input_fields(client)).iteration
             calls = (await decode(client, model_call.result, ModelReply)).message.tool_calls

@@ -30,7 +30,7 @@ from .events import (
     loaded_pieces,
     seconds,
 )
-from .transcript import Transcript, beyond
+from .transcript import Transcript, unknown_messages
 
 Ended = Literal["done", "failed", "cancelled", "terminated", "timed_out"]
 
@@ -145,16 +145,16 @@ class _Fold:
     async def look_at(self, event: HistoryEvent) -> None:
         match self._work.add(event):
             case RecordedChild(state="begun") as child:
-                await self._initiated(child)
+                await self._begin_turn(child)
             case RecordedChild() as child:
-                await self._child(child)
+                await self._follow_turn(child)
             case RecordedSignal(id="") as signal:
-                await self._signaled(signal)
+                await self._take_signal(signal)
             case RecordedSignal(state="signaled", type=names.STEER) as signal:
                 if text := (await decode(self._client, signal.input, SteeringMessage)).text:
                     self._session.steer(Message.user(text))
             case RecordedUpdate(type=names.SEND) as update:
-                await self._updated(update)
+                await self._follow_update(update)
 
     def settle(self) -> None:
         """Take over what the last turn has left, if it has ended."""
@@ -166,14 +166,14 @@ class _Fold:
             else:
                 self._follow(version)
                 handed = [said for each in self._link.conversation.since(version) for said in messages_of(each)]
-                self._transcript.add_refused(beyond(handed, sent), self._refusal)
+                self._transcript.add_refused(unknown_messages(handed, sent), self._refusal)
             self.is_open, self._ended, self._refusal = False, False, None
 
     def _follow(self, version: int, sent: Sequence[Message] = ()) -> None:
         self._transcript.follow(self._link.conversation.since(version), sent)
         self._link.transcript = self._transcript.messages
 
-    async def _initiated(self, child: RecordedChild) -> None:
+    async def _begin_turn(self, child: RecordedChild) -> None:
         input = await decode(self._client, child.input, RunInput)
         if input.beginning is None or input.session is None:
             return
@@ -197,7 +197,7 @@ class _Fold:
             said_before=len(self._transcript.messages),
         )
 
-    async def _child(self, child: RecordedChild) -> None:
+    async def _follow_turn(self, child: RecordedChild) -> None:
         turn = self._turns.get(child.event_id)
         if turn is None:
             return
@@ -233,26 +233,26 @@ class _Fold:
         except ValueError:
             return None  # somebody else's
 
-    async def _signaled(self, signal: RecordedSignal) -> None:
+    async def _take_signal(self, signal: RecordedSignal) -> None:
         match signal.type:
             case names.HAND_OVER:
-                self._take(await self._understood(signal.input, HandedOver))
+                self._take_part(await self._signal_value(signal.input, HandedOver))
             case names.NOTE:
-                note = await self._understood(signal.input, SessionNote)
+                note = await self._signal_value(signal.input, SessionNote)
                 self._link.notes += [RecordedNote(note, seconds(signal.scheduled) or 0.0)] if note else []
 
-    async def _understood(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
+    async def _signal_value(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
         """The one value that a signal should have; None for what the session has dropped, too."""
         try:
             return await decode(self._client, payloads, type_) if len(payloads) == 1 else None
         except (ValueError, ConfigurationError):  # A session can't read what has no key here, either.
             return None
 
-    def _take(self, part: HandedOver | None) -> None:
+    def _take_part(self, part: HandedOver | None) -> None:
         if part is not None and self.is_open and part.turn == self._under_way:
             self._session.hand_over(part.reference, is_last=part.is_last, unread=part.unread_steering)
 
-    async def _updated(self, update: RecordedUpdate) -> None:
+    async def _follow_update(self, update: RecordedUpdate) -> None:
         if update.state == "begun":
             message = await decode(self._client, update.input, SessionMessage)
             recorded = RecordedMessage(message, None, seconds(update.scheduled) or 0.0)
@@ -278,7 +278,7 @@ async def read_session_link(
     started = history[0].workflow_execution_started_event_attributes
     input = await decode(client, started.input.payloads, SessionInput)
     seed = await _seed(client, session, input, history)
-    link = SessionLink(run_id, history, input, seed, _begun(input, seed))
+    link = SessionLink(run_id, history, input, seed, _initial_conversation(input, seed))
     await fold_session(client, link, transcript or Transcript(()), until)
     return link
 
@@ -304,7 +304,7 @@ async def _seed(client: Client, session: str, input: SessionInput, history: Sequ
     return before.conversation.messages
 
 
-def _begun(input: SessionInput, seed: Sequence[Message]) -> Conversation:
+def _initial_conversation(input: SessionInput, seed: Sequence[Message]) -> Conversation:
     if input.carried is None:
         return Conversation.recorded(seed)
     start = input.carried.conversation.reference

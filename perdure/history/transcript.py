@@ -43,8 +43,8 @@ class Transcript:
         known = list(self._seen.messages)
         for operation in operations:
             self._seen.apply(operation)
-        new = [message for message in beyond(known, self._seen.messages) if not is_summary(message)]
-        self.messages += [*beyond(new, sent), *new]
+        new = [message for message in unknown_messages(known, self._seen.messages) if not is_summary(message)]
+        self.messages += [*unknown_messages(new, sent), *new]
 
     def add_refused(self, messages: Iterable[Message], reason: str) -> None:
         """Keep messages that an input guardrail has refused: the conversation goes on without them."""
@@ -74,7 +74,7 @@ class Transcript:
         self.messages = kept[::-1]
 
 
-def beyond(known: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
+def unknown_messages(known: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
     """The messages that are not among those that are known; one that is known once may come once."""
     left = Counter(message.model_dump_json() for message in known)
     found = list[Message]()

@@ -42,7 +42,7 @@ class SpanFacts:
     links: list[tuple[int, int]] = field(default_factory=list)
     """Trace and span ids of other traces."""
 
-    def failed(self, kind: str, text: str = "") -> None:
+    def set_error(self, kind: str, text: str = "") -> None:
         """Say that it ended with an error of that kind."""
         self.attributes["error.type"] = kind
         self.error = text
@@ -189,7 +189,7 @@ class Describer:
                 if end.provider_calls:
                     did = json.dumps([call.model_dump() for call in end.provider_calls], ensure_ascii=False)
                     facts.attributes["perdure.provider_tools.details"] = self.text(did)
-        return self._ended(facts, end)
+        return self._with_error(facts, end)
 
     def tool(self, request: ToolRequest, end: End, *, earlier: int = 0, attempt: int = 1) -> SpanFacts:
         """One execution of a tool."""
@@ -208,10 +208,10 @@ class Describer:
         if isinstance(end, ToolResult):
             if end.status != "success":
                 # What a tool says of its failure is content.
-                facts.failed(end.error_kind or end.status, self.text(end.text) if self.with_content else "")
+                facts.set_error(end.error_kind or end.status, self.text(end.text) if self.with_content else "")
             if self.with_content:
                 facts.attributes |= content.result(end, self.clean)
-        return self._ended(facts, end)
+        return self._with_error(facts, end)
 
     def judge(self, input: JudgeInput | None, end: End, link: str, activity_id: str) -> SpanFacts:
         """A guardrail, or a tool's own function that is asked about approvals; None where its input is not known."""
@@ -224,7 +224,7 @@ class Describer:
             attributes["perdure.guardrail.rewritten"] = end.rewrite is not None
             if end.reason and self.with_content:
                 attributes["perdure.guardrail.reason"] = self.text(end.reason)
-        return self._ended(self._facts(name, self.ids.activity(link, activity_id), attributes), end)
+        return self._with_error(self._facts(name, self.ids.activity(link, activity_id), attributes), end)
 
     def compact(self, input: CompactInput, end: End, link: str, activity_id: str, *, attempt: int = 1) -> SpanFacts:
         """A compactor at work."""
@@ -232,7 +232,7 @@ class Describer:
         facts = self._facts("compact", self.ids.activity(link, activity_id), attributes)
         if self.with_content and isinstance(end, str):
             facts.attributes["perdure.compaction.summary"] = self.text(end)
-        return self._ended(facts, end)
+        return self._with_error(facts, end)
 
     @property
     def of_model(self) -> dict[str, Value]:
@@ -272,10 +272,10 @@ class Describer:
             own["gen_ai.conversation.id"] = self.session
         return SpanFacts(name, id, self.ids.agent, own, kind)
 
-    def _ended(self, facts: SpanFacts, end: End) -> SpanFacts:
+    def _with_error(self, facts: SpanFacts, end: End) -> SpanFacts:
         if isinstance(end, BaseException):
             kind, text = described_error(end)
-            facts.failed(kind, self.text(text))
+            facts.set_error(kind, self.text(text))
         return facts
 
 

@@ -19,7 +19,7 @@ QUOTES_CONTENT = (GuardrailError.kind, OutputError.kind)
 
 
 @dataclass
-class Timed:
+class TimedSpan:
     """A span, and when it was, in seconds since the epoch; `until` is None while it goes on."""
 
     facts: SpanFacts
@@ -27,12 +27,12 @@ class Timed:
     until: float | None = None
 
 
-def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[Timed]:
+def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[TimedSpan]:
     """The link's spans that no activity of perdure's worker has: delegated calls, and waits for persons.
 
     Those of an open run may go on.
     """
-    return [*(_delegated(describer, call, events) for call in run.delegated), *_waits(describer, events)]
+    return [*(_delegated_call(describer, call, events) for call in run.delegated), *_waits(describer, events)]
 
 
 def agent_span(
@@ -62,59 +62,59 @@ def agent_span(
         if event.type == "llm_complete" and (reason := event.data["finishReason"]):
             attributes["gen_ai.response.finish_reasons"] = (reason,)
     if events:
-        _ended(facts, events[-1], describer)
+        _set_end(facts, events[-1], describer)
     return facts
 
 
-def _ended(facts: SpanFacts, last: RunEvent, describer: Describer) -> None:
+def _set_end(facts: SpanFacts, last: RunEvent, describer: Describer) -> None:
     if last.type == "failed":
         kind = last.data["kind"]
         is_shown = describer.with_content or kind not in QUOTES_CONTENT
-        facts.failed(kind, describer.text(last.data["message"]) if is_shown else "")
+        facts.set_error(kind, describer.text(last.data["message"]) if is_shown else "")
     elif last.type == "cancelled":
-        facts.failed("cancelled", "the run was cancelled")
+        facts.set_error("cancelled", "the run was cancelled")
     elif last.type == "done" and describer.with_content:
         answer = Message.assistant(last.data["response"])
         facts.attributes |= content.reply(answer, "stop", describer.clean)
 
 
-def _delegated(describer: Describer, call: DelegatedCall, events: Sequence[RunEvent]) -> Timed:
+def _delegated_call(describer: Describer, call: DelegatedCall, events: Sequence[RunEvent]) -> TimedSpan:
     request = call.request
     facts = describer.tool(request, None)
     if call.workflow_id:
         facts.attributes["perdure.called.run.id"] = call.workflow_id
     if call.error_kind is not None:
-        facts.failed(call.error_kind)
+        facts.set_error(call.error_kind)
     if describer.with_content:
         place = (request.iteration, request.call_id)
         told = next((it for it in events if it.type == "tool_result" and (it.iteration, it.call_id) == place), None)
         if told is not None:
             facts.attributes |= content.result(told.data["result"], describer.clean)
-    return Timed(facts, call.since, call.until)
+    return TimedSpan(facts, call.since, call.until)
 
 
-def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[Timed]:
+def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
     """From `permission_requested` to `permission_completed`; a wait that is given up ends with its run."""
     asked: Counter[int] = Counter()
-    waiting: dict[tuple[int, str | None], Timed] = {}
+    waiting: dict[tuple[int, str | None], TimedSpan] = {}
     for event in events:
         call = (event.iteration, event.call_id)
         if event.type == "permission_requested":
-            waiting[call] = Timed(_wait(describer, event, asked[event.iteration]), event.time)
+            waiting[call] = TimedSpan(_wait(describer, event, asked[event.iteration]), event.time)
             asked[event.iteration] += 1
         elif event.type == "permission_completed" and (wait := waiting.pop(call, None)):
             wait.until = event.time
             wait.facts.attributes |= _decision(event, describer)
             yield wait
         elif event.type in ("tool_result", "done", "failed", "cancelled"):
-            for wait in _given_up(waiting, event):
+            for wait in _abandoned_waits(waiting, event):
                 wait.until = event.time
-                wait.facts.failed("cancelled")
+                wait.facts.set_error("cancelled")
                 yield wait
     yield from waiting.values()
 
 
-def _given_up(waiting: dict[tuple[int, str | None], Timed], event: RunEvent) -> list[Timed]:
+def _abandoned_waits(waiting: dict[tuple[int, str | None], TimedSpan], event: RunEvent) -> list[TimedSpan]:
     calls = [(event.iteration, event.call_id)] if event.type == "tool_result" else list(waiting)
     return [waiting.pop(call) for call in calls if call in waiting]
 

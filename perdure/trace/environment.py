@@ -37,7 +37,7 @@ def wants_traces() -> bool:
 
 
 @asynccontextmanager
-async def exporting(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider | None]:
+async def collector_provider(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider | None]:
     """A provider that sends spans to the collector of the environment; None where that names none.
 
     `warn` is told where it can't be, because the extra `otlp` is missing or the variables are wrong: runs go on without
@@ -52,16 +52,16 @@ async def exporting(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider
 
 
 def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
-    """The provider that the program has set for all its spans; else as `exporting`, but one for the whole process.
+    """The provider that the program has set for all its spans; else one for the whole process, as `collector_provider`.
 
     What is left is sent when the process ends.
     """
-    if (own := _set_by_program()) is not None:
+    if (own := _program_provider()) is not None:
         return own
-    return _provider_to(os.environ.get(_named(), ""), warn) if wants_traces() else None
+    return _provider_to(os.environ.get(_endpoint_variable(), ""), warn) if wants_traces() else None
 
 
-def _set_by_program() -> TracerProvider | None:
+def _program_provider() -> TracerProvider | None:
     """OpenTelemetry is not imported for it: a provider can only be there where somebody else has."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return None
@@ -102,15 +102,15 @@ async def _flush(provider: TracerProvider, warn: Callable[[str], None]) -> None:
         async with asyncio.timeout(FLUSH_SECONDS):
             await end_in_thread(provider.shutdown, "last spans")
     except TimeoutError:
-        warn(f"The collector that {_named()} names has not taken all spans within {FLUSH_SECONDS:g} s")
+        warn(f"The collector that {_endpoint_variable()} names has not taken all spans within {FLUSH_SECONDS:g} s")
 
 
-def _named() -> str:
+def _endpoint_variable() -> str:
     return next((name for name in ENDPOINTS if os.environ.get(name)), ENDPOINTS[-1])
 
 
 def _provider(warn: Callable[[str], None]) -> TracerProvider | None:
-    named = _named()
+    named = _endpoint_variable()
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     except ImportError:
@@ -170,17 +170,17 @@ def send(spans: Sequence[ReadableSpan], endpoint: str | None = None) -> str:
     exporter = OTLPSpanExporter(endpoint=url)
     with ExitStack() as stack:
         stack.callback(exporter.shutdown)
-        _export(exporter, spans, url, stack.enter_context(_Overheard("opentelemetry.exporter")))
+        _export(exporter, spans, url, stack.enter_context(_ExporterLog("opentelemetry.exporter")))
     return redact(url)
 
 
-def _export(exporter: SpanExporter, spans: Sequence[ReadableSpan], url: str, said: _Overheard) -> None:
+def _export(exporter: SpanExporter, spans: Sequence[ReadableSpan], url: str, said: _ExporterLog) -> None:
     for start in range(0, len(spans), BATCH):
         if exporter.export(spans[start : start + BATCH]) is not SpanExportResult.SUCCESS:
-            raise DeliveryError(_undelivered(url, said, start, len(spans)))
+            raise DeliveryError(_delivery_text(url, said, start, len(spans)))
 
 
-def _undelivered(url: str, said: _Overheard, sent: int, all_spans: int) -> str:
+def _delivery_text(url: str, said: _ExporterLog, sent: int, all_spans: int) -> str:
     why = redact("; ".join(said.texts[-2:]).rstrip(".") or "no reason is known")
     return (
         f"{redact(url)} has taken {sent} of {all_spans} spans: {why}. "
@@ -196,7 +196,7 @@ def _require_url(url: str) -> str:
     return url
 
 
-class _Overheard(logging.Handler):
+class _ExporterLog(logging.Handler):
     """Keeps what the exporter logs, the only place where it says why spans are not taken."""
 
     def __init__(self, name: str) -> None:
@@ -207,7 +207,7 @@ class _Overheard(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         self.texts.append(record.getMessage())
 
-    def __enter__(self) -> _Overheard:
+    def __enter__(self) -> _ExporterLog:
         self._propagates = self._logger.propagate
         self._logger.propagate = False
         self._logger.addHandler(self)

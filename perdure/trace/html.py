@@ -92,7 +92,7 @@ def _interval(node: Node, now: int) -> Interval:
     return since, max(since, node.span.end_time if node.span.end_time is not None else now)
 
 
-class Conversation:
+class PageConversation:
     """Model calls are each given the whole conversation: of each, this tells what was not there before."""
 
     def __init__(self) -> None:
@@ -107,7 +107,7 @@ class Conversation:
         self._system = key
         return instructions
 
-    def news(self, messages: Any) -> list[Any]:
+    def new_input(self, messages: Any) -> list[Any]:
         """Of a call's input, what no call before it was given or has answered; results of tools are with the tools."""
         given = messages if isinstance(messages, list) else []
         count: Counter[str] = Counter()
@@ -120,7 +120,7 @@ class Conversation:
         self._shown |= count
         return found
 
-    def said(self, messages: Any) -> list[Any]:
+    def new_output(self, messages: Any) -> list[Any]:
         """A call's output, which the next call will be given."""
         given = messages if isinstance(messages, list) else []
         self._shown.update(_key(message) for message in given)
@@ -175,10 +175,10 @@ def _spans(roots: Sequence[Node], start: int, end: int) -> list[dict[str, Any]]:
     """The spans in the order of the tree; a parent is the number of its place in this list."""
     places: dict[int, int] = {}
     found: list[dict[str, Any]] = []
-    conversations: dict[int, Conversation] = {}
+    conversations: dict[int, PageConversation] = {}
     for depth, node in walk(roots):
         span, above = node.span, node.span.parent.span_id if node.span.parent else 0
-        conversation = conversations.setdefault(above, Conversation())
+        conversation = conversations.setdefault(above, PageConversation())
         places[span_id(span)] = len(found)
         found.append(
             {
@@ -212,14 +212,14 @@ def _span(span: ReadableSpan, start: int, end: int) -> dict[str, Any]:
     return {name: value for name, value in told.items() if value or value == 0 and value is not False}
 
 
-def _content(span: ReadableSpan, conversation: Conversation) -> dict[str, Any]:
+def _content(span: ReadableSpan, conversation: PageConversation) -> dict[str, Any]:
     """What was said in the span, without what spans before it have shown already."""
     attributes = span.attributes or {}
     if kind_of(span) == "model":
         told = {
             "system": conversation.system(content_of(attributes.get(_SYSTEM))),
-            "news": conversation.news(content_of(attributes.get(_INPUT))),
-            "said": conversation.said(content_of(attributes.get(_OUTPUT))),
+            "news": conversation.new_input(content_of(attributes.get(_INPUT))),
+            "said": conversation.new_output(content_of(attributes.get(_OUTPUT))),
         }
     else:
         told = {

@@ -193,7 +193,7 @@ class TracedActivities(ActivityInboundInterceptor):
     async def _begin(self, input: ExecuteActivityInput) -> tuple[Span, Describe] | None:
         """The activity's span; None for one that has none, and where the run is not known, as the activity will say."""
         try:
-            asked = _asked(input)
+            asked = _traced_input(input)
             if asked is None:
                 return None
             ids, describe = await self._describe(await self._runs.current(), asked)
@@ -252,7 +252,7 @@ class TracedActivities(ActivityInboundInterceptor):
 _TRACED = (activities.ModelInput, activities.ToolInput, activities.JudgeInput, activities.CompactInput)
 
 
-def _asked(input: ExecuteActivityInput) -> Any:
+def _traced_input(input: ExecuteActivityInput) -> Any:
     """The argument of an activity that has a span; None for any other."""
     kind = activity.info().activity_type
     argument = input.args[0] if len(input.args) == 1 else None
@@ -302,11 +302,11 @@ class LiveTracing(Interceptor):
 
         class Inbound(WorkflowInboundInterceptor):
             async def execute_workflow(self, input: ExecuteWorkflowInput) -> Any:
-                return await tracing.traced(super().execute_workflow, input)
+                return await tracing.execute_traced(super().execute_workflow, input)
 
         return Inbound
 
-    async def traced(self, execute: Callable[[ExecuteWorkflowInput], Any], input: ExecuteWorkflowInput) -> Any:
+    async def execute_traced(self, execute: Callable[[ExecuteWorkflowInput], Any], input: ExecuteWorkflowInput) -> Any:
         """What the workflow returns; the spans of the link are exported at its end. Raises what the workflow raises."""
         run = workflow.instance()
         if not isinstance(run, AgentRun):
@@ -342,11 +342,11 @@ class LiveTracing(Interceptor):
         )
         events, now = state.events.all(), workflow.time()
         for timed in link_spans(describer, state, events):
-            self._told(ids, timed.facts, timed.since, now if timed.until is None else timed.until)
+            self._export_span(ids, timed.facts, timed.since, now if timed.until is None else timed.until)
         if is_last:
             found = info.typed_search_attributes.get(SESSION)
-            self._told(ids, agent_span(describer, state, events, session=found), state.loop.started_at, now)
+            self._export_span(ids, agent_span(describer, state, events, session=found), state.loop.started_at, now)
 
-    def _told(self, ids: TraceIds, facts: SpanFacts, since: float, until: float) -> None:
+    def _export_span(self, ids: TraceIds, facts: SpanFacts, since: float, until: float) -> None:
         span = self.spans.start(ids, facts, int(since * NANOSECONDS))
         self.spans.end(span, facts, int(until * NANOSECONDS))

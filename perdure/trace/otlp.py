@@ -137,7 +137,7 @@ def to_tracy(spans: Sequence[ReadableSpan]) -> dict[str, Any]:
     roots = tree(spans)
     if not roots:
         raise ValueError("there are no spans to write")
-    root = roots[0] if len(roots) == 1 else Node(_around(roots), roots)
+    root = roots[0] if len(roots) == 1 else Node(_common_span(roots), roots)
     return {"runtime": "python", "version": __version__, "trace": _frames(root)}
 
 
@@ -181,7 +181,7 @@ def _frame(span: ReadableSpan) -> dict[str, Any]:
     start = span.start_time or 0
     end = span.end_time if span.end_time is not None else start
     attributes = dict(span.attributes or {})
-    inputs, result = _taken(attributes, _INPUTS), _taken(attributes, _RESULTS)
+    inputs, result = _pop_values(attributes, _INPUTS), _pop_values(attributes, _RESULTS)
     usage = {name.removeprefix(_USAGE): attributes.pop(name) for name in list(attributes) if name.startswith(_USAGE)}
     if counted := tokens(span):
         usage["total_tokens"] = sum(counted)  # Without it, viewers add up all counts, also those of parts.
@@ -201,7 +201,7 @@ def _frame(span: ReadableSpan) -> dict[str, Any]:
     }
 
 
-def _taken(attributes: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+def _pop_values(attributes: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
     """The attributes of these names, which are JSON, under shorter ones; they are removed."""
     return {short: _clean(content_of(attributes.pop(name))) for name, short in names.items() if name in attributes}
 
@@ -224,7 +224,7 @@ def _clean(value: Any, name: str = "") -> Any:
             return value
 
 
-def _around(roots: Sequence[Node]) -> ReadableSpan:
+def _common_span(roots: Sequence[Node]) -> ReadableSpan:
     spans = [root.span for root in roots]
     return ReadableSpan(
         "trace",

@@ -28,7 +28,7 @@ from ..trace_ids import TraceIds
 from .describe import Describer, SpanFacts
 from .describe_run import QUOTES_CONTENT, agent_span, link_spans
 from .rebuilt_activities import activity_spans, add_pending, timer_spans
-from .replay import Replayed, replayed
+from .replay import Replayed, replay_link
 
 SpanEvent = tuple[str, int, dict[str, str | int]]
 
@@ -45,7 +45,7 @@ class Span:
 
 
 @dataclass
-class Called:
+class TracedChild:
     """A run that a call has started."""
 
     workflow_id: str
@@ -61,10 +61,10 @@ class RebuiltRun:
     """The spans of one run, and the runs that it has called."""
 
     spans: list[Span]
-    called: list[Called]
+    children: list[TracedChild]
 
 
-async def rebuilt_run(chain: Chain, *, content: bool, caller: str = "") -> RebuiltRun:
+async def rebuild_run(chain: Chain, *, content: bool, caller: str = "") -> RebuiltRun:
     """Rebuild one run; `caller` is where it belongs in its caller's trace, if it does not say so itself.
 
     Raises as `rebuild` does.
@@ -74,15 +74,15 @@ async def rebuilt_run(chain: Chain, *, content: bool, caller: str = "") -> Rebui
     recorded = first.lineage.trace if first.lineage else ""
     ids = TraceIds.of(client.namespace, chain.workflow_id, await chain.origin(), recorded or caller)
     session = first.session.session if first.session else ""
-    return await rebuilt_links(client, Describer(ids, first.agent, with_content=content, session=session), links)
+    return await rebuild_links(client, Describer(ids, first.agent, with_content=content, session=session), links)
 
 
-async def rebuilt_links(client: Client, describer: Describer, links: Sequence[RecordedLink]) -> RebuiltRun:
+async def rebuild_links(client: Client, describer: Describer, links: Sequence[RecordedLink]) -> RebuiltRun:
     """The same from the links as they were read. Raises as `rebuild` does."""
     run = _Run(client, describer)
     for link in links:
         await run.add(link)
-    return await run.finished(links)
+    return await run.finish(links)
 
 
 class _Run:
@@ -98,7 +98,7 @@ class _Run:
     async def add(self, link: RecordedLink) -> None:
         if link.is_open:
             await add_pending(self._client, self._ids.workflow_id, link)
-        known = await self._replayed(link)
+        known = await self._replay(link)
         over = time_of(link.closing) if link.closing else None
         spans = await activity_spans(self._client, self._describer, link, known.local_inputs if known else {})
         spans += await timer_spans(self._client, self._describer, link)
@@ -109,7 +109,7 @@ class _Run:
             self._built.spans.append(Span(self._ids.trace_id, facts, start, end or over, events))
         if known is not None:
             self._add_own(known, over)
-        self._events += [*await _steering(self._client, self._describer, link), *_continued(link)]
+        self._events += [*await _steering_events(self._client, self._describer, link), *_continuation(link)]
 
     def _add_own(self, known: Replayed, over: int | None) -> None:
         state = known.run.state
@@ -123,19 +123,19 @@ class _Run:
                 above = self._ids.called(call.request.iteration, call.request.index)
                 id = self._ids.tool(call.request.iteration, call.request.index)
                 facts = next(span.facts for span in self._built.spans if span.facts.id == id)
-                self._built.called.append(Called(call.workflow_id, call.run_id, above, facts))
+                self._built.children.append(TracedChild(call.workflow_id, call.run_id, above, facts))
         session = known.info.typed_search_attributes.get(SESSION)
         self._agent = agent_span(self._describer, state, events, session=session)
 
-    async def _replayed(self, link: RecordedLink) -> Replayed | None:
+    async def _replay(self, link: RecordedLink) -> Replayed | None:
         converter, namespace = self._client.data_converter, self._client.namespace
         try:
-            return await replayed(self._ids.workflow_id, link.history, converter, namespace=namespace)
+            return await replay_link(self._ids.workflow_id, link.history, converter, namespace=namespace)
         except (NondeterminismError, ValueError) as error:
             self._incomplete = f"link {link.run_id} can't be replayed by this version of perdure: {error}"[:500]
             return None
 
-    async def finished(self, links: Sequence[RecordedLink]) -> RebuiltRun:
+    async def finish(self, links: Sequence[RecordedLink]) -> RebuiltRun:
         """With the span of the whole run, which comes first."""
         first, last = links[0], links[-1]
         facts = self._agent or self._plain(first)
@@ -147,7 +147,7 @@ class _Run:
         if first.input.carried and first.input.carried.loop.started_at:
             start = int(first.input.carried.loop.started_at * NANOSECONDS)
         end = time_of(last.closing) if last.closing else None
-        await _ended_from_outside(facts, self._client, last, self._describer)
+        await _add_outside_end(facts, self._client, last, self._describer)
         self._built.spans.insert(0, Span(self._ids.trace_id, facts, start, end, self._events))
         return self._built
 
@@ -161,7 +161,7 @@ class _Run:
         )
 
 
-async def _steering(client: Client, describer: Describer, link: RecordedLink) -> list[SpanEvent]:
+async def _steering_events(client: Client, describer: Describer, link: RecordedLink) -> list[SpanEvent]:
     """The messages that were sent to the run."""
     events: list[SpanEvent] = []
     for signal in link.work.signals:
@@ -180,7 +180,7 @@ async def _steering(client: Client, describer: Describer, link: RecordedLink) ->
     return events
 
 
-def _continued(link: RecordedLink) -> list[SpanEvent]:
+def _continuation(link: RecordedLink) -> list[SpanEvent]:
     if link.closing is None or link.next_run_id is None:
         return []
     said: dict[str, str | int] = {"perdure.link.from": link.run_id, "perdure.link.to": link.next_run_id}
@@ -194,20 +194,20 @@ _OUTSIDE = {
 }
 
 
-async def _ended_from_outside(facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer) -> None:
+async def _add_outside_end(facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer) -> None:
     """An end that the run itself could not tell, or that it could not be replayed to."""
     closing = last.closing
     if closing is None or facts.error is not None:
         return
     if closing.event_type in _OUTSIDE:
         reason = closing.workflow_execution_terminated_event_attributes.reason
-        facts.failed(_OUTSIDE[closing.event_type], describer.text(reason))
+        facts.set_error(_OUTSIDE[closing.event_type], describer.text(reason))
     elif closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
         failure = closing.workflow_execution_failed_event_attributes.failure
         kind = failure.application_failure_info.type
         is_shown = describer.with_content or kind not in QUOTES_CONTENT
         text = describer.text(await text_of(client.data_converter, failure)) if is_shown else ""
-        facts.failed(kind or "_OTHER", text)
+        facts.set_error(kind or "_OTHER", text)
 
 
 SCOPE = InstrumentationScope("perdure", __version__)
@@ -222,24 +222,26 @@ async def rebuild(chain: Chain, *, content: bool = False, children: bool = True)
     and `ConfigurationError` for values stored or encrypted so that the chain's client can't read them.
     """
     spans: list[Span] = []
-    runs = [await rebuilt_run(chain, content=content)]
+    runs = [await rebuild_run(chain, content=content)]
     depth = 0
     while runs and depth < MAX_DEPTH:
         spans += [span for run in runs for span in run.spans]
-        runs = [called for run in runs for called in await _called(run, chain.client, content)] if children else []
+        above, runs = runs if children else [], []
+        for run in above:
+            runs += await _rebuild_children(run, chain.client, content)
         depth += 1
     now, resource = time.time_ns(), trace_resource()
-    built = [_readable(span, now, resource) for span in spans]
+    built = [_readable_span(span, now, resource) for span in spans]
     return sorted(built, key=lambda span: (span.start_time or 0, -(span.end_time or 0)))
 
 
-async def _called(run: RebuiltRun, client: Client, content: bool) -> list[RebuiltRun]:
+async def _rebuild_children(run: RebuiltRun, client: Client, content: bool) -> list[RebuiltRun]:
     """The runs that this one has called; one whose history is gone has no spans, and its call says so."""
     found: list[RebuiltRun] = []
-    for call in run.called:
+    for call in run.children:
         try:
             chain = Chain(client, call.workflow_id, call.run_id)
-            found.append(await rebuilt_run(chain, content=content, caller=call.traceparent))
+            found.append(await rebuild_run(chain, content=content, caller=call.traceparent))
         except RPCError as error:
             if error.status is not RPCStatusCode.NOT_FOUND:
                 raise
@@ -255,7 +257,7 @@ def trace_resource() -> Resource:
     return resource
 
 
-def _readable(span: Span, now: int, resource: Resource) -> ReadableSpan:
+def _readable_span(span: Span, now: int, resource: Resource) -> ReadableSpan:
     facts = span.facts
     if span.end is None:
         facts.attributes["perdure.unfinished"] = True

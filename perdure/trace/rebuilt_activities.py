@@ -31,7 +31,7 @@ async def add_pending(client: Client, workflow_id: str, link: RecordedLink) -> N
     description = await client.get_workflow_handle(workflow_id, run_id=link.run_id).describe()
     pending = {each.activity_id: each for each in description.raw_description.pending_activities}
     for activity in link.work.activities:
-        if activity.given_up is None and (known := pending.get(activity.id)):
+        if activity.known_end is None and (known := pending.get(activity.id)):
             activity.attempts, activity.worker = known.attempt, known.last_worker_identity
             if known.HasField("last_started_time"):
                 activity.started = known.last_started_time.ToNanoseconds()
@@ -78,10 +78,10 @@ class _Activities:
             return None
         if activity.worker:
             facts.attributes["perdure.worker"] = activity.worker
-        if activity.given_up is None:
+        if activity.known_end is None:
             facts.attributes["perdure.unfinished"] = True
         start = activity.scheduled if activity.started is None else activity.started
-        return facts, start, activity.given_up, await self._events(activity, start)
+        return facts, start, activity.known_end, await self._events(activity, start)
 
     async def _facts(self, activity: RecordedActivity) -> SpanFacts | None:
         if activity.is_tool:

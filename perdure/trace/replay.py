@@ -35,7 +35,7 @@ class Replayed:
     """The arguments of local activities, which no history records, by Temporal's ids."""
 
 
-async def replayed(
+async def replay_link(
     workflow_id: str, events: Sequence[HistoryEvent], converter: DataConverter, *, namespace: str = "default"
 ) -> Replayed:
     """Replay the history, which may be that of an open run.
@@ -43,7 +43,7 @@ async def replayed(
     Raises `NondeterminismError` when this version of perdure would not have made that history, and `ValueError` when
     no agent was run in it.
     """
-    begun, asked = _Begun(), _Asked()
+    begun, asked = _RunKeeper(), _LocalInputs()
     replayer = Replayer(
         workflows=[AgentRun],
         interceptors=[begun, asked],
@@ -57,7 +57,7 @@ async def replayed(
     return Replayed(begun.run, begun.info, asked.local)
 
 
-class _Begun(RunObserver[AgentRun]):
+class _RunKeeper(RunObserver[AgentRun]):
     """Keeps the workflow object that a replay makes."""
 
     run: AgentRun | None = None
@@ -67,7 +67,7 @@ class _Begun(RunObserver[AgentRun]):
         self.run, self.info = run, info
 
 
-class _Asked(Interceptor):
+class _LocalInputs(Interceptor):
     """Notes what local activities are asked."""
 
     def __init__(self) -> None:

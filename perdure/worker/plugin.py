@@ -42,7 +42,7 @@ from ..tools.threads import watchdog
 from ..tools.user_loop import UserLoop
 from ..worker_limits import WorkerLimits
 from ..workflows.agent_run import AgentRun
-from ..workflows.interceptors import RunLog
+from ..workflows.interceptors import RunLogInterceptor
 from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
 from .logs import logged
@@ -238,7 +238,7 @@ class PerdurePlugin(SimplePlugin):
             data_converter=_converter,
             workflows=[AgentRun, Session],
             activities=self._with_activities,
-            interceptors=[self.workflows_held, RunLog(), *([self.tracing] if self.tracing else [])],
+            interceptors=[self.workflows_held, RunLogInterceptor(), *([self.tracing] if self.tracing else [])],
             run_context=_closing_clients,
         )
 

@@ -59,7 +59,7 @@ class RunObserver(Interceptor, Generic[Observed]):
         return Inbound
 
 
-class RunLog(Interceptor):
+class RunLogInterceptor(Interceptor):
     """Logs when an agent's run begins and how it ends, and writes its current details when somebody asks for them."""
 
     def workflow_interceptor_class(

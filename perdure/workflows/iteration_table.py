@@ -53,7 +53,7 @@ def duration(seconds: float) -> str:
 
 
 @dataclass
-class Call:
+class CallLine:
     """One tool call, as far as the events have told of it."""
 
     name: str
@@ -101,7 +101,7 @@ class Row:
     cost: str = ""
     said: str = ""
     """As Markdown, like the others."""
-    calls: dict[str, Call] = field(default_factory=dict)
+    calls: dict[str, CallLine] = field(default_factory=dict)
     """By id; of several calls with one id, those that have ended have another key."""
     names: list[str] = field(default_factory=list)
     """Of the tools that were called."""
@@ -116,7 +116,7 @@ class Row:
         return f"| {self.iteration}\u00a0 | {took} | {'<br>'.join(filter(None, did))} |"
 
     @property
-    def running(self) -> list[Call]:
+    def running(self) -> list[CallLine]:
         """Those of `calls` that have not ended."""
         return [call for call in self.calls.values() if not call.mark]
 
@@ -183,9 +183,9 @@ class IterationTable:
         if call_id in row.calls:
             row.calls[f"{call_id} {len(row.names)}"] = row.calls.pop(call_id)
         if len(row.calls) < MAX_CALLS:
-            row.calls[call_id] = Call(row.names[-1], arguments[: MAX_ARGUMENTS + 1], time)
+            row.calls[call_id] = CallLine(row.names[-1], arguments[: MAX_ARGUMENTS + 1], time)
 
-    def _go_on(self, row: Row, call: Call, entry: LogEntry) -> None:
+    def _go_on(self, row: Row, call: CallLine, entry: LogEntry) -> None:
         data: Any = entry.data
         match entry.type:
             case "permission_requested":

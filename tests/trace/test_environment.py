@@ -17,7 +17,7 @@ from temporalio.testing import WorkflowEnvironment
 
 from perdure.client import start_run
 from perdure.testing import ScriptedModel, asks, call, says
-from perdure.trace.environment import ENDPOINTS, exporting, wants_traces
+from perdure.trace.environment import ENDPOINTS, collector_provider, wants_traces
 
 from ..support.agents import QUESTION, scripted_agent
 from ..support.command_line import Cli, clean_environment
@@ -49,7 +49,7 @@ async def test_spans_go_to_the_collector_of_the_environment(stage: Stage, monkey
     warnings: list[str] = []
     with collector() as server, ScriptedModel([says("done")]) as model:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", server.url)
-        async with exporting(warnings.append) as provider, stage.worker(tracer_provider=provider):
+        async with collector_provider(warnings.append) as provider, stage.worker(tracer_provider=provider):
             run = await stage.start(scripted_agent(model))
             await run.result()
     assert warnings == []
@@ -97,7 +97,7 @@ print(sorted(span.name for span in seen.get_finished_spans()))
 
 
 async def test_nothing_is_exported_unless_the_environment_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with exporting(pytest.fail) as provider:
+    async with collector_provider(pytest.fail) as provider:
         assert provider is None
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://127.0.0.1:1/v1/traces")
     assert wants_traces()
@@ -110,9 +110,9 @@ def test_without_the_extra_a_warning_names_it() -> None:
 import asyncio, os, sys
 sys.modules["opentelemetry.exporter.otlp.proto.http.trace_exporter"] = None
 os.environ["OTEL_EXPORTER_OTLP_ENDPOINT"] = "http://127.0.0.1:1"
-from perdure.trace.environment import exporting
+from perdure.trace.environment import collector_provider
 async def main():
-    async with exporting(print) as provider:
+    async with collector_provider(print) as provider:
         print(provider)
 asyncio.run(main())
 """

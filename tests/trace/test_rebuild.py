@@ -21,7 +21,7 @@ from perdure.payloads.converter import data_converter
 from perdure.testing import ScriptedModel, ScriptedReply, asks, call, says
 from perdure.tools import tool
 from perdure.trace.describe import Describer
-from perdure.trace.rebuild import rebuilt_links
+from perdure.trace.rebuild import rebuild_links
 from perdure.trace_ids import TraceIds
 
 from ..histories.scenarios import SCENARIOS, Scene
@@ -69,7 +69,7 @@ async def test_a_link_that_this_version_can_not_replay(stage: Stage) -> None:
     rearranged = next(event for event in links[0].history if event.HasField("activity_task_scheduled_event_attributes"))
     rearranged.activity_task_scheduled_event_attributes.activity_id = "of another version"
     ids = TraceIds.of(stage.client.namespace, run.id, links[0].run_id)
-    rebuilt = await rebuilt_links(stage.client, Describer(ids, links[0].input.agent), links)
+    rebuilt = await rebuild_links(stage.client, Describer(ids, links[0].input.agent), links)
     said = [span.facts for span in rebuilt.spans]
     assert [facts.name for facts in said] == [
         "invoke_agent tested",

@@ -18,7 +18,7 @@ from ...history.chain import Chain
 from ...history.link import RecordedLink, read_link
 from ...history.transcript import Transcript
 from ...protocol.names import EVENTS
-from ...trace.replay import replayed
+from ...trace.replay import replay_link
 from ...workflows.agent_run import AgentRun
 
 QUERY_SECONDS = 2.0
@@ -50,7 +50,7 @@ async def replay(workflow_id: str, events: Sequence[HistoryEvent], converter: Da
     Raises `NondeterminismError` when this version of perdure would not have made that history, and `ValueError` when
     no agent was run in it.
     """
-    return (await replayed(workflow_id, events, converter)).run
+    return (await replay_link(workflow_id, events, converter)).run
 
 
 _ABOUT_CALLS = ("tool_call_start", "permission_requested", "permission_completed", "child_started", "tool_result")

@@ -14,7 +14,7 @@ from temporalio.workflow import NondeterminismError
 
 from ...conversation import Append, Operation, Rewrite, Trim
 from ...events import RunEvent
-from ...history.calls import Called, CallReader, ModelCall, end_of_round, steering_in
+from ...history.calls import CallOutcome, CallReader, ModelCall, end_of_round, steering_in
 from ...history.chain import Chain, closing_tail
 from ...history.events import decode, seconds, time_of
 from ...history.link import RecordedLink
@@ -25,7 +25,7 @@ from ...tools.results import to_result
 from .log import replay
 
 
-class ToldMessage(BaseModel):
+class SurveyMessage(BaseModel):
     """One message of a run, whether the model still sees it or not."""
 
     iteration: int
@@ -37,13 +37,13 @@ class ToldMessage(BaseModel):
     """Whether it stands in the place of messages that were trimmed."""
 
 
-class Told:
+class SurveyTranscript:
     """Follows the operations on a conversation, as `Conversation.apply` does, and forgets nothing."""
 
     def __init__(self, seed: Iterable[Message]) -> None:
-        self.messages: list[ToldMessage] = []
+        self.messages: list[SurveyMessage] = []
         """In the order in which they were added."""
-        self._visible: list[ToldMessage] = []
+        self._visible: list[SurveyMessage] = []
         self._add(seed, 0)
 
     def follow(self, operations: Sequence[Operation], iteration: int) -> None:
@@ -57,8 +57,8 @@ class Told:
                 case Trim():
                     self._trim(operation, iteration)
 
-    def _add(self, messages: Iterable[Message], iteration: int, *, is_summary: bool = False) -> list[ToldMessage]:
-        added = [ToldMessage(iteration=iteration, message=each, is_summary=is_summary) for each in messages]
+    def _add(self, messages: Iterable[Message], iteration: int, *, is_summary: bool = False) -> list[SurveyMessage]:
+        added = [SurveyMessage(iteration=iteration, message=each, is_summary=is_summary) for each in messages]
         self.messages += added
         self._visible += added
         return added
@@ -159,7 +159,7 @@ class Survey:
     waits: list[tuple[float, float]] = field(default_factory=list)
     """When persons were waited for, in seconds since the epoch; those that have ended."""
     iterations: list[IterationSurvey] = field(default_factory=list)
-    told: list[ToldMessage] = field(default_factory=list)
+    messages: list[SurveyMessage] = field(default_factory=list)
     unreplayed: int = 0
     """How many links have decisions of persons that this version can't read."""
 
@@ -189,7 +189,7 @@ class _Reader:
         self._chain = chain
         self._calls = CallReader(chain.client, chain.workflow_id, partial(to_result, limits=STORED))
         self._iterations: dict[int, IterationSurvey] = {}
-        self._told: Told | None = None
+        self._told: SurveyTranscript | None = None
         self._last: RecordedLink | None = None
         self._survey = Survey()
         self._persons = _Persons()
@@ -198,7 +198,7 @@ class _Reader:
         """Take the next link."""
         carried = link.input.carried
         if self._told is None:
-            self._told = Told(link.begun.messages)
+            self._told = SurveyTranscript(link.initial_conversation.messages)
             self._survey.started = carried.loop.started_at if carried else seconds(time_of(link.history[0])) or 0.0
             self._survey.first_kept = carried.loop.iteration + 1 if carried else 1
         self._survey.links = (carried.links if carried else 0) + 1
@@ -219,11 +219,11 @@ class _Reader:
         self._persons.tell(self._iterations)
         self._survey.waits = self._persons.waits
         self._survey.iterations = list(self._iterations.values())
-        self._survey.told = self._told.messages if self._told else []
+        self._survey.messages = self._told.messages if self._told else []
         return self._survey
 
-    async def _take(self, call: ModelCall | Called) -> None:
-        if isinstance(call, Called):
+    async def _take(self, call: ModelCall | CallOutcome) -> None:
+        if isinstance(call, CallOutcome):
             self._iterations[call.iteration].tools.append(await _tool(self._chain, call))
             return
         self._tell(call.operations, call.iteration)
@@ -299,7 +299,7 @@ def _count(known: IterationSurvey, call: ModelCall) -> None:
         known.cost_usd = reply.cost_usd
 
 
-async def _tool(chain: Chain, called: Called) -> ToolSurvey:
+async def _tool(chain: Chain, called: CallOutcome) -> ToolSurvey:
     execution, times = called.execution, called.execution.times if called.execution else None
     tool = ToolSurvey(
         call_id=called.call.id,
@@ -333,8 +333,8 @@ def _read(arguments: str) -> Any:
         return arguments
 
 
-def _outcome(called: Called) -> ToolOutcome:
-    result = called.told or called.result
+def _outcome(called: CallOutcome) -> ToolOutcome:
+    result = called.shown_to_model or called.result
     if result is None:
         return "open"
     is_denied = result.is_denied or (called.execution is None and result.text.startswith(DENIED_BEFORE_IT_HAD_A_KIND))

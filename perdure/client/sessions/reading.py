@@ -21,7 +21,7 @@ from ...history.chain import Chain
 from ...history.events import decode
 from ...history.link import read_start
 from ...history.session import SessionLink, read_session_link
-from ...history.transcript import Transcript, beyond
+from ...history.transcript import Transcript, unknown_messages
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW, STATUS
 from ...protocol.session import SessionInput, SessionStatus
@@ -104,9 +104,9 @@ class PromisedChain(Chain):
         await self._begun()
         return await super().describe()
 
-    async def known(self) -> str:
+    async def known_run_id(self) -> str:
         await self._begun()
-        return await super().known()
+        return await super().known_run_id()
 
     async def _begun(self) -> None:
         async with self._waiting:
@@ -244,7 +244,7 @@ class Reader:
         if turn is None or turn.ended is not None:
             return last.transcript
         of_run = await RunHandle(self._client, turn.run_id, origin=turn.first_run_id).messages()
-        return [*last.transcript, *beyond(last.conversation.messages, of_run)]
+        return [*last.transcript, *unknown_messages(last.conversation.messages, of_run)]
 
     async def status(self) -> SessionStatus:
         """The workflow's own answer or, when no worker gives one, what the histories say."""

@@ -91,11 +91,11 @@ async def test_trimmed_messages_stay_and_say_so(stage: Stage, scripted: Scripted
         await run.result()
     found = await survey(Chain(stage.client, run.id))
     assert [each.trimmed for each in found.iterations] == [0, 0, 3]
-    gone = [each for each in found.told if each.gone is not None]
+    gone = [each for each in found.messages if each.gone is not None]
     shown = [(each.iteration, each.gone, each.message.role) for each in gone]
     assert shown == [(0, 3, "user"), (1, 3, "assistant"), (1, 3, "tool")]
-    assert [each.iteration for each in found.told if each.is_summary] == [3]
-    assert [each.message for each in found.told if not each.is_summary] == await run.messages()
+    assert [each.iteration for each in found.messages if each.is_summary] == [3]
+    assert [each.message for each in found.messages if not each.is_summary] == await run.messages()
 
 
 async def test_called_agents(stage: Stage, scripted: Scripted, tmp_path: Path) -> None:
