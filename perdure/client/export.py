@@ -55,9 +55,9 @@ def model_call(call: ModelCall, model: Model) -> JsonObject:
 
 def tool_call(called: CallOutcome) -> JsonObject:
     """The line of one tool call of the model."""
-    execution, result, told = called.execution, called.result, called.shown_to_model
+    execution, result, shown = called.execution, called.result, called.shown_to_model
     run = execution.run if execution else None
-    is_shown_whole = result is not None and told is not None and _same(result, told)
+    is_shown_whole = result is not None and shown is not None and _same(result, shown)
     return {
         "iteration": called.iteration,
         "index": called.index,
@@ -66,17 +66,17 @@ def tool_call(called: CallOutcome) -> JsonObject:
         "asked": called.call.arguments,
         "arguments": execution.arguments if execution else None,
         "by": execution.by if execution else None,
-        "status": told.status if told else result.status if result else "running",
+        "status": shown.status if shown else result.status if result else "running",
         "result": dumped(result) if result else None,
-        **({} if is_shown_whole else {"told": dumped(told) if told else None}),
+        **({} if is_shown_whole else {"told": dumped(shown) if shown else None}),
         "childRun": {"id": run[0], "firstRunId": run[1]} if run else None,
         "executions": execution.count if execution else 0,
         **asdict(execution.times if execution else Times()),
     }
 
 
-def _same(result: ToolResult, told: ToolResult) -> bool:
-    return (result.parts, result.status) == (told.parts, told.status)
+def _same(result: ToolResult, shown: ToolResult) -> bool:
+    return (result.parts, result.status) == (shown.parts, shown.status)
 
 
 def operations_of(operations: Sequence[Operation]) -> list[JsonObject]:

@@ -15,7 +15,7 @@ from .link import CONVERSATION_ACTIVITIES, RecordedLink
 
 @dataclass
 class ConversationBefore:
-    """What one link says of the conversation before an iteration."""
+    """Conversation before an iteration, as far as one link has it."""
 
     messages: list[Message] | None
     """The conversation; None when the link has no model call of that iteration."""
@@ -30,7 +30,7 @@ class ConversationBefore:
 
 
 async def conversation_before(client: Client, link: RecordedLink, at: int) -> ConversationBefore:
-    """The conversation as it stood when iteration `at` began: after the tool results of the one before it.
+    """Return the conversation as it stood when iteration `at` began: after the tool results of the one before it.
 
     It has what earlier iterations have trimmed or rewritten in the form that their model calls were sent, and nothing
     that iteration `at` has read itself. Raises like `decode`.

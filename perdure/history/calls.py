@@ -58,7 +58,7 @@ class ModelCall:
 
 @dataclass
 class Execution:
-    """How a tool call was executed."""
+    """Execution of a tool call."""
 
     by: ExecutedBy
     times: Times
@@ -96,7 +96,7 @@ _CALL = re.compile(r"(?:.*/)?(\d+)[.-](\d+)(?:\..*)?", re.DOTALL)
 
 
 def call_key(step: RecordedActivity | RecordedChild, workflow_id: str) -> tuple[int, int] | None:
-    """Iteration and index of the call that this run has others execute so; None where the id names none."""
+    """Return iteration and index of the call that others execute for this run; None where the id names none."""
     id = step.id
     if isinstance(step, RecordedChild):
         if not id.startswith(f"{workflow_id}/"):
@@ -107,7 +107,7 @@ def call_key(step: RecordedActivity | RecordedChild, workflow_id: str) -> tuple[
 
 
 def executed_by(step: RecordedActivity | RecordedChild) -> ExecutedBy:
-    """Who executes a tool call by it."""
+    """Return who executes a tool call that is recorded so."""
     if isinstance(step, RecordedChild):
         return "agent" if step.type == names.WORKFLOW else "other"
     return "local" if step.is_local else "tool" if step.is_tool else "other"
@@ -116,7 +116,7 @@ def executed_by(step: RecordedActivity | RecordedChild) -> ExecutedBy:
 async def decoded_result(
     client: Client, by: ExecutedBy, payloads: Sequence[Payload], to_result: ToResult
 ) -> ToolResult | None:
-    """The result of a call; None for an activity that has prepared a run only. Raises like `decode`."""
+    """Return the result of a call; None for an activity that has prepared a run only. Raises like `decode`."""
     match by:
         case "agent":
             return to_result((await decode(client, payloads, RunOutput)).output)
@@ -130,7 +130,7 @@ async def decoded_result(
 
 
 class _Round:
-    """The tool calls of one reply, with what is known of each."""
+    """Tool calls of one reply, with what is known of each."""
 
     def __init__(self, iteration: int = 0, calls: Sequence[ToolCall] = ()) -> None:
         self.iteration = iteration
@@ -167,7 +167,7 @@ class _Round:
                 self._arguments.pop(key[1], None)
 
     async def outcomes(self, client: Client, to_result: ToResult) -> list[CallOutcome]:
-        """All calls, with their results. Raises like `decode`."""
+        """Return all calls, with their results. Raises like `decode`."""
         found = []
         for index, call in enumerate(self._calls):
             shown = self._shown[index] if index < len(self._shown) else None
@@ -178,7 +178,7 @@ class _Round:
         return found
 
     async def _local_of(self, client: Client, call: ToolCall, shown: ToolResult | None) -> list[RecordedActivity]:
-        """The local execution of the call: the one with its result, or the only one of its tool."""
+        """Return the local execution of the call: the one with its result, or the only one of its tool."""
         own = [each for each in self._local if each.type == f"{activities.TOOL_PREFIX}{call.name}"]
         is_only = len(own) == 1 == sum(each.name == call.name for each in self._calls)
         for activity in own:
@@ -192,7 +192,7 @@ class _Round:
 async def _execution(
     client: Client, steps: Sequence[RecordedActivity | RecordedChild], arguments: JsonObject | None
 ) -> Execution:
-    """What the executions of one call amount to: the last one counts."""
+    """Combine the executions of one call: the last one counts."""
     last = steps[-1]
     execution = Execution(executed_by(last), last.times, arguments, last.result, count=len(steps))
     execution.times.scheduled = steps[0].times.scheduled
@@ -205,7 +205,7 @@ async def _execution(
 
 
 async def _is_refusal(client: Client, failure: Failure | None) -> bool:
-    """Whether the failure says that no worker had the activity, and that none had begun with it."""
+    """Return whether the failure says that no worker had the activity, and that none had begun with it."""
     if failure is None or failure.application_failure_info.type != activities.NOT_HERE:
         return False
     error = await error_of(client, failure)
@@ -222,7 +222,7 @@ def _may_have_begun(activity: RecordedActivity, failure: Failure) -> bool:
 async def _result(
     client: Client, execution: Execution | None, shown: ToolResult | None, to_result: ToResult
 ) -> ToolResult | None:
-    """Whole, where the execution has left it in the history; else what the model was shown."""
+    """Return the whole result, where the history has it; else what the model was shown."""
     if execution is None or execution.payloads is None:
         return shown
     try:
@@ -235,7 +235,7 @@ async def _result(
 
 
 async def failure_data(client: Client, failure: Failure) -> JsonObject:
-    """The kind and the text of a recorded failure, and what a provider said with it."""
+    """Return the kind and the text of a recorded failure, and what a provider said with it."""
     error = await error_of(client, failure)
     if not isinstance(error, ApplicationError):
         kind = type(error).__name__.removesuffix("Error").lower()
@@ -266,7 +266,7 @@ class CallReader:
         return self._conversation.version if self._conversation else 0
 
     async def read(self, link: RecordedLink) -> AsyncIterator[ModelCall | CallOutcome]:
-        """The calls that this link records; links must come in order. Raises like `decode`.
+        """Yield the calls that this link records; links must come in order. Raises like `decode`.
 
         A tool call comes once the history shows what followed it.
         """
@@ -279,12 +279,12 @@ class CallReader:
                 await self._round.add(self._client, self._id, step)
 
     async def end(self, operations: Sequence[Operation]) -> list[ModelCall | CallOutcome]:
-        """What is left after the last link: `operations` are the changes of the conversation that no call has shown."""
+        """Return what is left after the last link; `operations` are the changes that no call has shown."""
         self._apply(operations)
         return [*self._under_way, *await self._round.outcomes(self._client, self._to_result)]
 
     def take_news(self) -> list[Operation]:
-        """How the conversation has changed since the last model call that has begun."""
+        """Return the changes of the conversation since the last model call began, once."""
         news, self._news = self._news, []
         return news
 
@@ -315,7 +315,7 @@ class CallReader:
             self._apply(reference.operations[known:])
 
     async def _take(self, activity: RecordedActivity) -> list[ModelCall | CallOutcome]:
-        """The calls that are known when this activity is begun: for a model call, the tool calls before it, and it."""
+        """Return what this activity completes: for a model call, the tool calls before it, and the call itself."""
         if activity.is_local:
             return []
         asked = await activity.input_fields(self._client)
@@ -331,7 +331,7 @@ class CallReader:
         return [*called]
 
     async def _model_call(self, activity: RecordedActivity, asked: InputFields) -> ModelCall:
-        """The try of a model call; its reply begins the next round."""
+        """Read one try of a model call; its reply begins the next round."""
         iteration, number = self._last
         self._last = (asked.iteration, number + 1 if asked.iteration == iteration else 1)
         messages = len(self._conversation.messages) if self._conversation else 0
@@ -349,7 +349,7 @@ class CallReader:
 
 
 def end_of_round(operations: Sequence[Operation]) -> int:
-    """How many of the operations between two model calls belong to the first one's iteration.
+    """Return how many of the operations between two model calls belong to the first one's iteration.
 
     These add what the model has said, the results of its tools, and a correction of its answer. What follows belongs
     to the next iteration: steering messages, a trim, an input guardrail's rewrite.
@@ -361,7 +361,7 @@ def end_of_round(operations: Sequence[Operation]) -> int:
 
 
 def steering_in(operations: Sequence[Operation]) -> list[str]:
-    """The steering messages that were read between two model calls, which these operations lie between."""
+    """Return the steering messages that were read between two model calls, which these operations lie between."""
     later = operations[end_of_round(operations) :]
     added = [message for operation in later if isinstance(operation, Append) for message in operation.messages]
     return [message.text for message in added if message.role == "user"]

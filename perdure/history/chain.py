@@ -28,7 +28,7 @@ Done = TypeVar("Done")
 
 
 class Chain:
-    """The links of one run: the same ones also when a later run has taken its id.
+    """Links of one run: the same ones also when a later run has taken its id.
 
     `origin` is the run id of the first link; without it, the chain is that of the latest run at the first question.
     Every method raises `RPCError` when the namespace does not keep the run and, with `is_of_run`, `RunNotFound` when it
@@ -48,7 +48,7 @@ class Chain:
         return self.client.get_workflow_handle(self.workflow_id, run_id=run_id)
 
     async def describe(self) -> WorkflowExecutionDescription:
-        """The link that the run is at, or ended with. Raises `RunNotFound` as the class says."""
+        """Return the link that the run is at, or ended with. Raises `RunNotFound` as the class says."""
         latest = await self.client.get_workflow_handle(self.workflow_id).describe()
         if self._is_of_run and latest.workflow_type != WORKFLOW:
             raise RunNotFound(not_a_run(self.workflow_id, latest.workflow_type))
@@ -59,7 +59,7 @@ class Chain:
         return latest
 
     async def known_run_id(self) -> str:
-        """The run id of a link from which a reader may follow the run to its end."""
+        """Return the run id of a link from which a reader may follow the run to its end."""
         return self._known or (await self.describe()).run_id
 
     async def at_current(self, do: Callable[[WorkflowHandle[Any, Any]], Awaitable[Done]]) -> Done:
@@ -75,18 +75,18 @@ class Chain:
             run_id = now.run_id
 
     async def origin(self) -> str:
-        """The run id of the first link, which the namespace may not keep any more."""
+        """Return the run id of the first link, which the namespace may not keep any more."""
         if self._origin is None:
             await self.describe()
         assert self._origin is not None
         return self._origin
 
     async def last(self) -> RecordedLink:
-        """The link that the run is at, or ended with. Raises like `read_link`."""
+        """Return the link that the run is at, or ended with. Raises like `read_link`."""
         return await read_link(self.client, self.workflow_id, (await self.describe()).run_id)
 
     async def links(self) -> AsyncIterator[RecordedLink]:
-        """All links that the namespace keeps, from the first to the last. Raises like `read_link`."""
+        """Yield all links that the namespace keeps, from the first to the last. Raises like `read_link`."""
         run_id: str | None = await self.first_kept()
         while run_id:
             link = await read_link(self.client, self.workflow_id, run_id)
@@ -94,7 +94,7 @@ class Chain:
             run_id = link.next_run_id
 
     async def first_kept(self) -> str:
-        """The run id of the first link that the namespace keeps."""
+        """Return the run id of the first link that the namespace keeps."""
         last = (await self.describe()).run_id
         carried = (await read_input(self.client, self.workflow_id, last)).carried
         if carried is None:
@@ -104,11 +104,11 @@ class Chain:
         return await self.oldest_before(last)
 
     async def is_running(self, run_id: str) -> bool:
-        """Whether the link is open."""
+        """Return whether the link is open."""
         return (await self.handle(run_id).describe()).status == WorkflowExecutionStatus.RUNNING
 
     async def closing(self, run_id: str) -> HistoryEvent:
-        """The event that closed this link. Raises ValueError while it is open."""
+        """Return the event that closed this link. Raises ValueError while it is open."""
         end = WorkflowHistoryEventFilterType.CLOSE_EVENT
         async for event in self.handle(run_id).fetch_history_events(event_filter_type=end):
             return event
@@ -121,7 +121,7 @@ class Chain:
         return (await read_start(self.client, self.workflow_id, link.run_id)).first_execution_run_id
 
     async def _describe_superseded(self) -> WorkflowExecutionDescription:
-        """The last link, on the way from the latest one that was seen: the id leads to another run by now."""
+        """Follow the links from the latest one that was seen: the id leads to another run by now."""
         assert self._known is not None
         while True:
             link = await self.handle(self._known).describe()
@@ -131,7 +131,7 @@ class Chain:
             self._known = closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
     async def oldest_before(self, run_id: str) -> str:
-        """The oldest link on the way back from `run_id`, where the retention period has removed older ones."""
+        """Return the oldest link on the way back from `run_id`, where the retention period has removed older ones."""
         while True:
             previous = (await read_start(self.client, self.workflow_id, run_id)).continued_execution_run_id
             if not previous or not await self._exists(previous):
@@ -149,12 +149,12 @@ class Chain:
 
 
 def read_links(client: Client, workflow_id: str) -> AsyncIterator[RecordedLink]:
-    """The links of the latest run of that id, as `Chain.links` gives them."""
+    """Return the links of the latest run of that id, as `Chain.links` gives them."""
     return Chain(client, workflow_id).links()
 
 
 async def cancel_reason(client: Client, link: RecordedLink) -> str | None:
-    """The reason that came with the first request to cancel; None when there was none.
+    """Return the reason that came with the first request to cancel; None when there was none.
 
     Raises `ConfigurationError` where it is encrypted, and the key is not here.
     """
@@ -166,19 +166,19 @@ async def cancel_reason(client: Client, link: RecordedLink) -> str | None:
 
 
 async def closing_tail(client: Client, link: RecordedLink) -> ConversationRef | None:
-    """The end of the conversation, which the link's result or failure holds; None when it does not say.
+    """Return the end of the conversation from the link's result or failure; None when it does not say.
 
     Raises `ConfigurationError` when it is stored where `client` can't look.
     """
     ending = await ending_of(client, link.closing) if link.closing else None
     if ending is None or ending.tail or not ending.handed_over:
         return ending.tail if ending else None
-    told, known = ending.handed_over, link.references[-1].version if link.references else link.version
-    return told.model_copy(update={"base": known, "operations": told.operations[known - told.base :]})
+    reference, known = ending.handed_over, link.references[-1].version if link.references else link.version
+    return reference.model_copy(update={"base": known, "operations": reference.operations[known - reference.base :]})
 
 
 async def ending_of(client: Client, closing: HistoryEvent) -> RunOutput | RunFailure | None:
-    """What the run itself said at its end; None when it was ended from outside. Raises like `closing_tail`."""
+    """Return what the run itself said at its end; None when it was ended from outside. Raises like `closing_tail`."""
     if closing.event_type == EventType.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
         result = closing.workflow_execution_completed_event_attributes.result
         return await decode(client, result.payloads, RunOutput)

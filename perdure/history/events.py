@@ -29,7 +29,7 @@ Value = TypeVar("Value")
 
 
 async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]) -> Value:
-    """The one value that the payloads hold. Raises `ConfigurationError` when `client` can't reach its storage."""
+    """Decode the one value of the payloads. Raises `ConfigurationError` when `client` can't reach its storage."""
     try:
         values: list[Any] = await client.data_converter.decode(list(payloads), [type_])
     except RuntimeError as error:
@@ -44,7 +44,7 @@ async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]
 
 
 async def error_of(client: Client, failure: Failure) -> BaseException:
-    """The error that the failure stands for; decoding changes a failure, and this one belongs to a history."""
+    """Decode a copy of the failure: decoding changes it, and this one belongs to a history."""
     copy = Failure()
     copy.CopyFrom(failure)
     return await client.data_converter.decode_failure(copy)
@@ -65,14 +65,14 @@ CLOSING_EVENTS = frozenset(
 
 @dataclass
 class HistoryLink:
-    """One link of a run or a session, with its history."""
+    """Link of a run or a session, with its history."""
 
     run_id: str
     history: Sequence[HistoryEvent]
 
     @property
     def closing(self) -> HistoryEvent | None:
-        """The event that closed this link; None while it is open."""
+        """Event that closed this link; None while it is open."""
         return self.history[-1] if self.history[-1].event_type in CLOSING_EVENTS else None
 
     @property
@@ -81,13 +81,13 @@ class HistoryLink:
 
     @property
     def next_run_id(self) -> str | None:
-        """The link that follows, when this one was continued as new."""
+        """Link that follows, when this one was continued as new."""
         return self.history[-1].workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
 
 
 @dataclass
 class Times:
-    """When something happened, in seconds since the epoch; None for what has not, or was not recorded."""
+    """Times at which something happened, in seconds since the epoch; None for what has not, or was not recorded."""
 
     scheduled: float | None = None
     started: float | None = None
@@ -103,12 +103,12 @@ NANOSECONDS = 1_000_000_000
 
 
 def seconds(nanoseconds: int | None) -> float | None:
-    """The time in seconds since the epoch; None for one that is not set."""
+    """Return the time in seconds since the epoch; None for one that is not set."""
     return nanoseconds / 1e9 if nanoseconds else None
 
 
 def time_of(event: HistoryEvent) -> int:
-    """When the event was recorded, in nanoseconds since the epoch."""
+    """Return when the event was recorded, in nanoseconds since the epoch."""
     return event.event_time.ToNanoseconds()
 
 
@@ -128,7 +128,7 @@ State = Literal[
 
 @dataclass(eq=False)
 class RecordedStep:
-    """What one event begins, and what later events say of it. Times are in nanoseconds since the epoch."""
+    """Step that one event begins, with what later events say of it. Times are in nanoseconds since the epoch."""
 
     event_id: int
     """Of the event that begins it."""
@@ -152,13 +152,13 @@ class RecordedStep:
 
     @property
     def times(self) -> Times:
-        """The same in seconds."""
+        """Its times in seconds."""
         at = (seconds(self.scheduled), seconds(self.started), seconds(self.ended))
         return Times(*at, self.attempts, self.worker or None)
 
 
 class InputFields(BaseModel):
-    """What the input of an activity may have that readers look for."""
+    """Fields of activities' inputs that readers of histories need."""
 
     conversation: ConversationRef | None = None
     iteration: int = 0
@@ -169,7 +169,7 @@ class InputFields(BaseModel):
 
 @dataclass(eq=False)
 class RecordedActivity(RecordedStep):
-    """One activity; a local one is recorded when it has ended."""
+    """Activity; a local one is recorded when it has ended."""
 
     is_local: bool = False
     recorded: int = 0
@@ -185,22 +185,22 @@ class RecordedActivity(RecordedStep):
 
     @property
     def is_tool(self) -> bool:
-        """Whether it executes a tool on one of perdure's workers."""
+        """True if this executes a tool on one of perdure's workers."""
         return self.type == activities.RUN_TOOL or self.type.startswith(activities.TOOL_PREFIX)
 
     @property
     def known_end(self) -> int | None:
-        """When it has ended, or when the run has asked for its end."""
+        """Its end, or the time when the run requested that."""
         return self.cancel_requested if self.ended is None else self.ended
 
     async def input_fields(self, client: Client) -> InputFields:
-        """What its input has of these. Raises like `decode`."""
+        """Decode these fields of its input, once. Raises like `decode`."""
         if self._fields is None:
             self._fields = await decode(client, self.input, InputFields)
         return self._fields
 
     async def outcome(self, client: Client, type_: type[Any]) -> Any:
-        """The result, as that type, or the error that it ended with; None before the end. Raises like `decode`."""
+        """Return the result, as that type, or the error; None before the end. Raises like `decode`."""
         if self.result is not None:
             return await decode(client, self.result, type_)
         if self.failure is not None:
@@ -210,22 +210,22 @@ class RecordedActivity(RecordedStep):
 
 @dataclass(eq=False)
 class RecordedChild(RecordedStep):
-    """One child workflow."""
+    """Child workflow."""
 
     run_id: str = ""
     """Of its first link; "" while it has not started."""
 
 
 class RecordedTimer(RecordedStep):
-    """One timer; `input` says what it is for, if anything does."""
+    """Timer; `input` says what it is for, if anything does."""
 
 
 class RecordedSignal(RecordedStep):
-    """One signal that was received; one that was sent has the receiver's workflow id."""
+    """Signal that was received; one that was sent has the receiver's workflow id."""
 
 
 class RecordedUpdate(RecordedStep):
-    """One update that was accepted."""
+    """Update that was accepted."""
 
 
 _CHANGES: dict[int, tuple[str, Any]] = {
@@ -247,7 +247,7 @@ LOCAL_ACTIVITY = "core_local_activity"
 
 
 class RecordedWork:
-    """Everything that the events of one history begin, in order."""
+    """Steps that the events of one history begin, in order."""
 
     def __init__(self, events: Iterable[HistoryEvent] = ()) -> None:
         self.activities: list[RecordedActivity] = []
@@ -266,11 +266,11 @@ class RecordedWork:
         return sorted([*self.activities, *self.children], key=lambda step: step.event_id)
 
     def activities_of(self, types: Iterable[str]) -> list[RecordedActivity]:
-        """The activities of these types whose input is recorded."""
+        """Return the activities of these types whose input is recorded."""
         return [each for each in self.activities if each.type in types and not each.is_local]
 
     def add(self, event: HistoryEvent) -> RecordedStep | None:
-        """Take the next event; returns what it begins or changes, None where that is nothing of these."""
+        """Take the next event; return what it begins or changes, None for any other event."""
         if change := _CHANGES.get(event.event_type):
             return self._change(event, *change)
         begin = _BEGINNINGS.get(event.event_type)
@@ -377,7 +377,7 @@ _BEGINNINGS = {
 
 
 async def loaded_pieces(client: Client, work: RecordedWork) -> list[Message]:
-    """The messages of all pieces that the link has loaded, in the order of the conversation."""
+    """Return the messages that the link has loaded in pieces, in the order of the conversation."""
     pieces: dict[int, list[Message]] = {}
     for load in work.activities_of({activities.LOAD_PIECE}):
         if load.result is not None:
@@ -387,7 +387,7 @@ async def loaded_pieces(client: Client, work: RecordedWork) -> list[Message]:
 
 
 async def inventory_from(client: Client, step: RecordedStep | None) -> Inventory | None:
-    """The inventory that this activity gave; None for any other step, and for an answer that is not the last one."""
+    """Return the inventory that this activity gave; None for any other step, and for an answer that is not final."""
     if not isinstance(step, RecordedActivity) or step.type != activities.INVENTORY or not step.result:
         return None
     inventory = await decode(client, step.result, Inventory)

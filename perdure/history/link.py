@@ -30,7 +30,7 @@ BEGINNING_EVENTS = 12
 
 @dataclass
 class RecordedLink(HistoryLink):
-    """One link of a run, as its history records it."""
+    """Link of a run, as its history records it."""
 
     input: RunInput
     work: RecordedWork
@@ -43,7 +43,7 @@ class RecordedLink(HistoryLink):
 
     @property
     def seed(self) -> list[Message]:
-        """The conversation that this link started from."""
+        """Conversation that this link started from."""
         return self.pieces if self.input.loaded else self.input.held
 
     @property
@@ -53,14 +53,14 @@ class RecordedLink(HistoryLink):
 
     @property
     def initial_conversation(self) -> Conversation:
-        """The conversation as this link began it: what was said before, and what a fork or a session adds to it."""
+        """Conversation as this link began it: what was said before, and what a fork or a session adds to it."""
         conversation = self.input.conversation(self.pieces)
         if self.input.added:
             conversation.append(self.input.added)
         return conversation
 
     def conversation(self, until: int | None = None) -> Conversation:
-        """The conversation at version `until`; without it, as far as the history records it.
+        """Return the conversation at version `until`; without it, as far as the history records it.
 
         Raises `DigestMismatchError` when the recorded parts do not fit together.
         """
@@ -86,7 +86,7 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLi
 
 
 async def _loaded_conversation(client: Client, workflow_id: str, loaded: CarriedConversation) -> list[Message]:
-    """The conversation that a link of this run would load."""
+    """Read the conversation that a link of this run would load."""
     holder = loaded.workflow_id or workflow_id
     if loaded.of_session:
         return (await session_conversation(client, holder, loaded.run_id, loaded.reference)).messages
@@ -94,7 +94,7 @@ async def _loaded_conversation(client: Client, workflow_id: str, loaded: Carried
 
 
 async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple[RunInput, Inventory | None, str]:
-    """What one link was started with, the run's inventory, if the history shows it, and the run id of the first link.
+    """Read what one link was started with, the run's inventory, if there is one yet, and the run id of the first link.
 
     Reads the first events only. Raises like `read_link`.
     """
@@ -114,12 +114,12 @@ async def read_beginning(client: Client, workflow_id: str, run_id: str) -> tuple
 
 
 async def read_input(client: Client, workflow_id: str, run_id: str) -> RunInput:
-    """What one link was started with. Raises like `read_link`."""
+    """Read what one link was started with. Raises like `read_link`."""
     return await _input_of(client, workflow_id, await read_start(client, workflow_id, run_id))
 
 
 async def _input_of(client: Client, workflow_id: str, started: WorkflowExecutionStartedEventAttributes) -> RunInput:
-    """What a run was started with. Raises `RunNotFound` for what is no run, and as `decode` does."""
+    """Decode what a run was started with. Raises `RunNotFound` for what is not a run, and like `decode`."""
     if started.workflow_type.name != names.WORKFLOW:
         raise RunNotFound(not_a_run(workflow_id, started.workflow_type.name))
     try:
@@ -135,7 +135,7 @@ async def _input_of(client: Client, workflow_id: str, started: WorkflowExecution
 
 
 def not_a_run(workflow_id: str, type: str) -> str:
-    """The text of the error for the id of something else: a session, or a workflow that is not perdure's."""
+    """Return the text of the error for the id of something else: a session, or a workflow that is not perdure's."""
     if type == names.SESSION_WORKFLOW:
         return (
             f"{workflow_id!r} is the id of a session, not of a run: session(client, None, {workflow_id!r}) reads it, "
@@ -148,7 +148,7 @@ def not_a_run(workflow_id: str, type: str) -> str:
 
 
 async def read_start(client: Client, workflow_id: str, run_id: str) -> WorkflowExecutionStartedEventAttributes:
-    """How one link was started: the first event of its history. Raises `RPCError` when there is no such link."""
+    """Read how one link was started: the first event of its history. Raises `RPCError` when there is no such link."""
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     async for event in handle.fetch_history_events(page_size=1):
         return event.workflow_execution_started_event_attributes
@@ -156,7 +156,7 @@ async def read_start(client: Client, workflow_id: str, run_id: str) -> WorkflowE
 
 
 async def _fold(client: Client, workflow_id: str, run_id: str, history: Sequence[HistoryEvent]) -> RecordedLink:
-    """What the events of one history, from any source, amount to."""
+    """Build the link from the events of its history."""
     if not history or history[0].event_type != EventType.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED:
         raise ValueError(f"the history of run {run_id!r} does not begin with the start of a run")
     input = await _input_of(client, workflow_id, history[0].workflow_execution_started_event_attributes)
@@ -180,7 +180,7 @@ class _Reply(BaseModel):
 
 
 async def usage_of_calls(client: Client, link: RecordedLink) -> list[Usage]:
-    """The usage of each model call, in order; `link` is the run's last one, whose input says what came before.
+    """Return the usage of each model call, in order; `link` is the run's last one, whose input says what came before.
 
     The workflow's result does not have it: that would grow with the run, and others read it. Raises like `decode`.
     """

@@ -26,7 +26,7 @@ async def read_result(
     to_result: ToResult,
     ignored: Sequence[str] = (),
 ) -> ToolResult:
-    """The result of the last call of that id up to this link, or of the one in that iteration, as it came.
+    """Read the result of the last call of that id up to this link, or of the one in that iteration, as it came.
 
     Calls of the tools that are `ignored` do not count. Raises `UnknownCallError` when no history that is still there
     has one, `RPCError` when there is no such link, and `ConfigurationError` for a value stored where `client` can't
@@ -63,7 +63,7 @@ def _text(known: Iterable[CallPlace], call_id: str, iteration: int | None) -> st
 async def _answers(
     client: Client, workflow_id: str, work: RecordedWork, ignored: Sequence[str]
 ) -> dict[CallPlace, RecordedActivity | RecordedChild]:
-    """What has answered each call in one link, but for calls of the tools that are `ignored`."""
+    """Return the step that answered each call in one link, except calls of `ignored` tools."""
     children = {call_key(child, workflow_id) for child in work.children}
     found: dict[CallPlace, RecordedActivity | RecordedChild] = {}
     elsewhere: dict[tuple[int, int], RecordedActivity | RecordedChild] = {}

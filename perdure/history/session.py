@@ -37,7 +37,7 @@ Ended = Literal["done", "failed", "cancelled", "terminated", "timed_out"]
 
 @dataclass
 class RecordedTurn:
-    """A turn of a session, as the session's history tells it."""
+    """Turn of a session, as the session's history tells it."""
 
     number: int
     run_id: str
@@ -58,7 +58,7 @@ class RecordedTurn:
 
 @dataclass
 class RecordedMessage:
-    """A message that the session has taken."""
+    """Message that the session has taken."""
 
     message: SessionMessage
     taken: Taken | None
@@ -68,7 +68,7 @@ class RecordedMessage:
 
 @dataclass
 class RecordedNote:
-    """What somebody wanted to find among the session's events."""
+    """Note that somebody left among the session's events."""
 
     note: SessionNote
     time: float
@@ -76,7 +76,7 @@ class RecordedNote:
 
 @dataclass
 class SessionLink(HistoryLink):
-    """One link of a session, as its history records it."""
+    """Link of a session, as its history records it."""
 
     input: SessionInput
     seed: list[Message]
@@ -214,15 +214,15 @@ class _Fold:
             self._ended = True
 
     async def _take_end(self, child: RecordedChild, turn: RecordedTurn) -> None:
-        told: RunOutput | RunFailure | None = None
+        end: RunOutput | RunFailure | None = None
         if child.result is not None:
-            told = turn.output = await decode(self._client, child.result, RunOutput)
+            end = turn.output = await decode(self._client, child.result, RunOutput)
         elif child.failure is not None:
-            told = await self._failure(child.failure)
-            if told and told.refused:
-                self._refusal = told.reason or ""
-        if told and told.handed_over:
-            self._session.hand_over(told.handed_over, is_last=True, unread=told.unread_steering)
+            end = await self._failure(child.failure)
+            if end and end.refused:
+                self._refusal = end.reason or ""
+        if end and end.handed_over:
+            self._session.hand_over(end.handed_over, is_last=True, unread=end.unread_steering)
 
     async def _failure(self, failure: Failure) -> RunFailure | None:
         while failure.HasField("cause") and not failure.HasField("application_failure_info"):
@@ -242,7 +242,7 @@ class _Fold:
                 self._link.notes += [RecordedNote(note, seconds(signal.scheduled) or 0.0)] if note else []
 
     async def _signal_value(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
-        """The one value that a signal should have; None for what the session has dropped, too."""
+        """Decode the one value that a signal should have; None for what the session dropped, too."""
         try:
             return await decode(self._client, payloads, type_) if len(payloads) == 1 else None
         except (ValueError, ConfigurationError):  # A session can't read what has no key here, either.
@@ -284,7 +284,7 @@ async def read_session_link(
 
 
 async def session_conversation(client: Client, session: str, run_id: str, reference: ConversationRef) -> Conversation:
-    """The conversation of a session at exactly that version, as a link of it records it. Raises as above."""
+    """Read the conversation of a session at exactly that version from a link of it. Raises as above."""
     conversation = (await read_session_link(client, session, run_id, until=reference.version)).conversation
     conversation.follow(reference)
     conversation.forget_operations()
@@ -294,13 +294,13 @@ async def session_conversation(client: Client, session: str, run_id: str, refere
 async def _seed(client: Client, session: str, input: SessionInput, history: Sequence[HistoryEvent]) -> list[Message]:
     if input.carried is None:
         return input.setup.messages
-    told = input.carried.conversation
-    if not told.ends:
-        return told.messages
+    carried = input.carried.conversation
+    if not carried.ends:
+        return carried.messages
     pieces = await loaded_pieces(client, RecordedWork(history))
-    if len(pieces) >= told.ends[-1]:
+    if len(pieces) >= carried.ends[-1]:
         return pieces
-    before = await read_session_link(client, session, told.run_id, until=told.reference.version)
+    before = await read_session_link(client, session, carried.run_id, until=carried.reference.version)
     return before.conversation.messages
 
 

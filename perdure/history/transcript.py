@@ -11,7 +11,7 @@ from ..trimming import is_summary
 
 
 class Transcript:
-    """Everything that was said in a run: follows the operations on its conversation, but keeps what trimming drops."""
+    """All messages of a run: follows the operations on its conversation, but keeps what trimming drops."""
 
     def __init__(self, seed: Sequence[Message]) -> None:
         self.messages = list(seed)
@@ -75,7 +75,7 @@ class Transcript:
 
 
 def unknown_messages(known: Sequence[Message], messages: Sequence[Message]) -> list[Message]:
-    """The messages that are not among those that are known; one that is known once may come once."""
+    """Return the messages that are not among the known ones; one that is known once is left out once."""
     left = Counter(message.model_dump_json() for message in known)
     found = list[Message]()
     for message in messages:

@@ -19,17 +19,17 @@ Clean = Callable[[str], str]
 
 
 def captures_content() -> bool:
-    """Whether the environment asks for messages, arguments and results in spans; off by default."""
+    """Return whether the environment asks for messages, arguments and results in spans; off by default."""
     return os.environ.get(CAPTURE, "").strip().lower() in _ON
 
 
 def as_json(value: Any, clean: Clean) -> str:
-    """The value as JSON, with its strings cleaned."""
+    """Return the value as JSON, with its strings cleaned."""
     return json.dumps(_redacted(value, clean), ensure_ascii=False)
 
 
 def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
-    """The attributes for what a model is sent."""
+    """Return the attributes for what a model is sent."""
     first = 0
     while first < len(messages) and messages[first].instructs:
         first += 1
@@ -39,18 +39,18 @@ def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
 
 
 def reply(message: Message, finish_reason: str | None, clean: Clean) -> dict[str, str]:
-    """The attribute for what a model answers."""
+    """Return the attribute for what a model answers."""
     said = {**_message(message), "finish_reason": finish_reason or ""}
     return {"gen_ai.output.messages": as_json([said], clean)}
 
 
 def arguments(given: Mapping[str, Any], clean: Clean) -> dict[str, str]:
-    """The attribute for what a tool is called with."""
+    """Return the attribute for what a tool is called with."""
     return {"gen_ai.tool.call.arguments": as_json(dict(given), clean)}
 
 
 def result(given: ToolResult | str, clean: Clean) -> dict[str, str]:
-    """The attribute for what a tool returns."""
+    """Return the attribute for what a tool returns."""
     return {"gen_ai.tool.call.result": clean(given if isinstance(given, str) else given.text)}
 
 
@@ -66,7 +66,7 @@ def _message(message: Message) -> JsonObject:
 
 
 def _parts(parts: Iterable[Any]) -> list[JsonObject]:
-    """Texts as they are; of media only what they are: the data belongs into no span."""
+    """Return texts as they are, of media only the kind: data does not belong in a span."""
     return [
         {"type": "text", "content": part.value}
         if isinstance(part, TextPart)
@@ -97,5 +97,5 @@ def _redacted(value: Any, clean: Clean) -> Any:
 
 
 def _under(name: str, value: Any, clean: Clean) -> Any:
-    """The value under that name: a text under the name of a secret is one, whatever it looks like."""
+    """Redact the value of that name: a text under the name of a secret is one, whatever it looks like."""
     return REDACTED if isinstance(value, str) and is_secret_name(name) else _redacted(value, clean)

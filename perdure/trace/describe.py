@@ -17,6 +17,7 @@ from temporalio.exceptions import ActivityError, ApplicationError, CancelledErro
 
 from ..agents import Agent, Model
 from ..guardrails import GuardrailResult
+from ..history.events import NANOSECONDS
 from ..messages import Message, ModelReply, ToolResult, Usage
 from ..protocol.activities import MODEL_ERROR, CompactInput, JudgeInput, ModelFailure, ModelInput
 from ..redaction import redact
@@ -30,7 +31,7 @@ Value = str | bool | int | float | tuple[str, ...]
 
 @dataclass
 class SpanFacts:
-    """What a span says."""
+    """Facts that a span states."""
 
     name: str
     id: int
@@ -43,7 +44,7 @@ class SpanFacts:
     """Trace and span ids of other traces."""
 
     def set_error(self, kind: str, text: str = "") -> None:
-        """Say that it ended with an error of that kind."""
+        """Record that the span ended with an error of that kind."""
         self.attributes["error.type"] = kind
         self.error = text
 
@@ -51,7 +52,6 @@ class SpanFacts:
 Kind = Literal["agent", "model", "tool", "wait", "retry", "other"]
 """Who acts: a run, a provider, a tool; a person is awaited; a failed call waits for its next try."""
 
-NANO = 1_000_000_000
 UNFINISHED = "perdure.unfinished"
 """Set on a span that had not ended when it was read; its end is then that moment."""
 COST = "gen_ai.usage.cost"
@@ -60,12 +60,12 @@ _KINDS: dict[str, Kind] = {"invoke_agent": "agent", "chat": "model", "execute_to
 
 
 def operation(span: ReadableSpan) -> str:
-    """What is done, such as `chat`; the first word of its name where no attribute says it."""
+    """Return the operation, such as `chat`; the first word of the span's name where no attribute has it."""
     return str((span.attributes or {}).get("gen_ai.operation.name") or span.name.partition(" ")[0])
 
 
 def kind_of(span: ReadableSpan) -> Kind:
-    """The kind of what the span stands for."""
+    """Return the kind of what the span stands for."""
     name = operation(span)
     if name in _KINDS:
         return _KINDS[name]
@@ -75,7 +75,7 @@ def kind_of(span: ReadableSpan) -> Kind:
 
 
 def content_of(attribute: Any) -> Any:
-    """The value of an attribute that holds JSON; any other as it is."""
+    """Return the value of an attribute that holds JSON; any other as it is."""
     if not isinstance(attribute, str):
         return attribute
     try:
@@ -85,29 +85,29 @@ def content_of(attribute: Any) -> Any:
 
 
 def is_open(span: ReadableSpan) -> bool:
-    """Whether it had not ended when it was read."""
+    """Return whether the span had not ended when it was read."""
     return span.end_time is None or bool((span.attributes or {}).get(UNFINISHED))
 
 
 def seconds(span: ReadableSpan) -> float | None:
-    """How long it has taken; None where its end is not known."""
-    return None if span.end_time is None else (span.end_time - (span.start_time or 0)) / NANO
+    """Return the span's duration; None where its end is not known."""
+    return None if span.end_time is None else (span.end_time - (span.start_time or 0)) / NANOSECONDS
 
 
 def number(span: ReadableSpan, name: str) -> float | None:
-    """An attribute's value, if that is a number."""
+    """Return an attribute's value, if that is a number."""
     value = (span.attributes or {}).get(name)
     return value if isinstance(value, (int, float)) and not isinstance(value, bool) else None
 
 
 def tokens(span: ReadableSpan) -> tuple[int, int] | None:
-    """What went in and came out; None where no tokens are counted."""
+    """Return the tokens of input and output; None where they are not counted."""
     found = [number(span, f"gen_ai.usage.{side}_tokens") for side in ("input", "output")]
     return None if found == [None, None] else (int(found[0] or 0), int(found[1] or 0))
 
 
 def problem(span: ReadableSpan) -> str:
-    """What went wrong, in a line; "" when nothing did."""
+    """Return the error in one line; "" when there was none."""
     kind = str((span.attributes or {}).get("error.type") or "")
     if not kind and span.status.status_code is not StatusCode.ERROR:
         return ""
@@ -118,7 +118,7 @@ def problem(span: ReadableSpan) -> str:
 
 
 def duration_text(seconds: float) -> str:
-    """A time in the two units that tell most: `340 ms`, `1.2 s`, `1 min 34 s`, `2 d 3 h`."""
+    """Format a time in its two largest units: `340 ms`, `1.2 s`, `1 min 34 s`, `2 d 3 h`."""
     if seconds < 0.9995:
         return f"{seconds * 1000:.0f} ms"
     if seconds < 59.95:
@@ -164,7 +164,7 @@ class Describer:
         """Takes secrets out of a text. Each call of the model has most texts of the one before it."""
 
     def chat(self, input: ModelInput, end: End, *, attempt: int = 1, messages: Sequence[Message] = ()) -> SpanFacts:
-        """One try of a model call."""
+        """Describe one try of a model call."""
         model = self.agent.models[input.fallback]
         facts = self._facts(
             f"chat {model.id}" if model.id else "chat",
@@ -192,7 +192,7 @@ class Describer:
         return self._with_error(facts, end)
 
     def tool(self, request: ToolRequest, end: End, *, earlier: int = 0, attempt: int = 1) -> SpanFacts:
-        """One execution of a tool."""
+        """Describe one execution of a tool."""
         facts = self._facts(
             f"execute_tool {request.name}",
             self.ids.tool(request.iteration, request.index, earlier),
@@ -214,7 +214,7 @@ class Describer:
         return self._with_error(facts, end)
 
     def judge(self, input: JudgeInput | None, end: End, link: str, activity_id: str) -> SpanFacts:
-        """A guardrail, or a tool's own function that is asked about approvals; None where its input is not known."""
+        """Describe a guardrail, or a tool's own approval check; None where its input is not known."""
         name = "guardrail" if input is None else f"guardrail {input.point}"
         attributes: dict[str, Value] = {"perdure.guardrail.point": input.point} if input else {}
         if input and input.request:
@@ -227,7 +227,7 @@ class Describer:
         return self._with_error(self._facts(name, self.ids.activity(link, activity_id), attributes), end)
 
     def compact(self, input: CompactInput, end: End, link: str, activity_id: str, *, attempt: int = 1) -> SpanFacts:
-        """A compactor at work."""
+        """Describe a compactor at work."""
         attributes = {"perdure.compaction.dropped": input.drop, **_beyond_first("perdure.attempt", attempt)}
         facts = self._facts("compact", self.ids.activity(link, activity_id), attributes)
         if self.with_content and isinstance(end, str):
@@ -236,11 +236,11 @@ class Describer:
 
     @property
     def of_model(self) -> dict[str, Value]:
-        """The attributes that say which model."""
+        """Attributes that say which model."""
         return _of_model(self.agent.model) if self.agent.model else {}
 
     def text(self, text: str) -> str:
-        """A text of somebody else: without secrets, and not too long."""
+        """Redact and shorten a text that is not perdure's own."""
         return bounded_text(self.clean(text), MAX_ERROR_BYTES)
 
     def _request(self, model: Model) -> dict[str, Value]:
@@ -286,7 +286,7 @@ def _of_model(model: Model) -> dict[str, Value]:
 
 
 def described_error(error: BaseException) -> tuple[str, str]:
-    """`error.type` and a text for what an activity has raised, or for what the history says of it."""
+    """Return `error.type` and a text for what an activity raised, or for what its history has."""
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     match cause:
         case ApplicationError() if cause.type == MODEL_ERROR and cause.details:
@@ -302,7 +302,7 @@ def described_error(error: BaseException) -> tuple[str, str]:
 
 
 def usage_attributes(usage: Usage, cost_usd: float | None) -> dict[str, Value]:
-    """The tokens, as the GenAI conventions count them, and what they have cost, if that is known."""
+    """Return the tokens, as the GenAI conventions count them, and their cost, if that is known."""
     said: dict[str, Value] = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
@@ -340,7 +340,7 @@ def _plain(value: Any) -> Any:
 
 
 def _address(endpoint: str | None) -> dict[str, Value]:
-    """Where the model is asked, if the file says it itself and not by a reference."""
+    """Return the address of the model's API, if the file has it itself and not by a reference."""
     if not endpoint or "${" in endpoint:
         return {}
     try:

@@ -20,7 +20,7 @@ QUOTES_CONTENT = (GuardrailError.kind, OutputError.kind)
 
 @dataclass
 class TimedSpan:
-    """A span, and when it was, in seconds since the epoch; `until` is None while it goes on."""
+    """Span with its times, in seconds since the epoch; `until` is None while it goes on."""
 
     facts: SpanFacts
     since: float
@@ -28,7 +28,7 @@ class TimedSpan:
 
 
 def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) -> list[TimedSpan]:
-    """The link's spans that no activity of perdure's worker has: delegated calls, and waits for persons.
+    """Describe the spans that no activity of perdure's worker has: delegated calls, and waits for persons.
 
     Those of an open run may go on.
     """
@@ -38,7 +38,7 @@ def link_spans(describer: Describer, run: RunState, events: Sequence[RunEvent]) 
 def agent_span(
     describer: Describer, run: RunState, events: Sequence[RunEvent], *, session: str | None = None
 ) -> SpanFacts:
-    """The run as a whole, as its last link knows it; `session` is the conversation that it belongs to."""
+    """Describe the run as a whole, as its last link knows it; `session` is the conversation that it belongs to."""
     session = describer.session or session
     ids, agent, state = describer.ids, describer.agent, run.loop
     attributes: dict[str, Value] = {
@@ -87,14 +87,14 @@ def _delegated_call(describer: Describer, call: DelegatedCall, events: Sequence[
         facts.set_error(call.error_kind)
     if describer.with_content:
         place = (request.iteration, request.call_id)
-        told = next((it for it in events if it.type == "tool_result" and (it.iteration, it.call_id) == place), None)
-        if told is not None:
-            facts.attributes |= content.result(told.data["result"], describer.clean)
+        result = next((it for it in events if it.type == "tool_result" and (it.iteration, it.call_id) == place), None)
+        if result is not None:
+            facts.attributes |= content.result(result.data["result"], describer.clean)
     return TimedSpan(facts, call.since, call.until)
 
 
 def _waits(describer: Describer, events: Sequence[RunEvent]) -> Iterator[TimedSpan]:
-    """From `permission_requested` to `permission_completed`; a wait that is given up ends with its run."""
+    """Describe waits, from `permission_requested` to `permission_completed`; one that is given up ends with its run."""
     asked: Counter[int] = Counter()
     waiting: dict[tuple[int, str | None], TimedSpan] = {}
     for event in events:

@@ -31,14 +31,14 @@ FLUSH_SECONDS = 3.0
 
 
 def wants_traces() -> bool:
-    """Whether the environment names a collector, and does not say that it is not for traces."""
+    """Return whether the environment names a collector, and does not say that it is not for traces."""
     is_off = os.environ.get("OTEL_SDK_DISABLED", "").strip().lower() == "true"
     return any(map(os.environ.get, ENDPOINTS)) and not is_off and os.environ.get("OTEL_TRACES_EXPORTER") != "none"
 
 
 @asynccontextmanager
 async def collector_provider(warn: Callable[[str], None]) -> AsyncIterator[TracerProvider | None]:
-    """A provider that sends spans to the collector of the environment; None where that names none.
+    """Provide what sends spans to the collector of the environment; None where that names none.
 
     `warn` is told where it can't be, because the extra `otlp` is missing or the variables are wrong: runs go on without
     live traces. At the end, what was not sent yet is.
@@ -52,9 +52,9 @@ async def collector_provider(warn: Callable[[str], None]) -> AsyncIterator[Trace
 
 
 def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
-    """The provider that the program has set for all its spans; else one for the whole process, as `collector_provider`.
+    """Return the provider that the program has set for all its spans; else one like `collector_provider`.
 
-    What is left is sent when the process ends.
+    That one is for the whole process: what is left is sent when it ends.
     """
     if (own := _program_provider()) is not None:
         return own
@@ -62,7 +62,7 @@ def provider_of_process(warn: Callable[[str], None]) -> TracerProvider | None:
 
 
 def _program_provider() -> TracerProvider | None:
-    """OpenTelemetry is not imported for it: a provider can only be there where somebody else has."""
+    """Return what the program has set; without importing OpenTelemetry, which must have been imported for that."""
     if "opentelemetry.sdk.trace" not in sys.modules:
         return None
     from opentelemetry.sdk.trace import TracerProvider
@@ -80,7 +80,7 @@ def _provider_to(endpoint: str, warn: Callable[[str], None]) -> TracerProvider |
 
 
 def _flush_at_exit(provider: TracerProvider) -> None:
-    """A process that ends can't start threads any more: the one that sends what is left waits from now on."""
+    """Start the thread that sends what is left: a process that ends can't start threads any more."""
     ending, ended = threading.Event(), threading.Event()
 
     def flush() -> None:
@@ -138,11 +138,11 @@ _VARIABLES = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT
 
 
 class DeliveryError(Exception):
-    """The collector did not take the spans; the text says where they were sent, and why."""
+    """Raised when the collector does not take the spans; the text says where they were sent, and why."""
 
 
 def endpoint_of(given: str | None = None) -> str:
-    """The URL that spans are sent to: the given one, else that of OpenTelemetry's own variables, else its default.
+    """Return the URL for spans: the given one, else that of OpenTelemetry's own variables, else its default.
 
     A URL without a path is that of a collector, whose path for traces is added. Raises `ConfigurationError` for what
     is no URL.

@@ -14,7 +14,8 @@ from typing import Any, NamedTuple
 from opentelemetry.sdk.trace import ReadableSpan
 
 from .._version import __version__
-from .describe import COST, NANO, content_of, is_open, kind_of, number, problem, tokens
+from ..history.events import NANOSECONDS
+from .describe import COST, content_of, is_open, kind_of, number, problem, tokens
 from .text import Node, span_id, tree, walk
 
 FOLDED_SECONDS = 30
@@ -25,7 +26,7 @@ Interval = tuple[int, int]
 
 
 class Segment(NamedTuple):
-    """A part of the axis, in nanoseconds."""
+    """Part of the axis, in nanoseconds."""
 
     start: int
     end: int
@@ -33,10 +34,10 @@ class Segment(NamedTuple):
 
 
 def segments(roots: Sequence[Node], start: int, end: int) -> list[Segment]:
-    """The parts of the axis from start to end, without a gap: times of work at their length, long pauses folded."""
+    """Divide the axis from start to end, without a gap: times of work at their length, long pauses folded."""
     busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
     active = sum(until - since for since, until in busy)
-    least = max(FOLDED_SECONDS * NANO, FOLDED_SHARE * active)
+    least = max(FOLDED_SECONDS * NANOSECONDS, FOLDED_SHARE * active)
     found: list[Segment] = []
     begun = start
     for since, until in gaps(busy, start, end):
@@ -52,13 +53,13 @@ def segments(roots: Sequence[Node], start: int, end: int) -> list[Segment]:
 
 
 def active_seconds(roots: Sequence[Node], end: int) -> float:
-    """How long anything was at work: models and tools, in all runs of the trace; parallel work counts once."""
+    """Return the time in which models and tools worked, in all runs of the trace; parallel work counts once."""
     busy = union(interval for _, node in walk(roots) for interval in _work(node, end))
-    return sum(until - since for since, until in busy) / NANO
+    return sum(until - since for since, until in busy) / NANOSECONDS
 
 
 def union(intervals: Iterable[Interval]) -> list[Interval]:
-    """The same times in intervals that do not meet, in order."""
+    """Merge the intervals into some that do not meet, in order."""
     found: list[Interval] = []
     for since, until in sorted(intervals):
         if found and since <= found[-1][1]:
@@ -69,7 +70,7 @@ def union(intervals: Iterable[Interval]) -> list[Interval]:
 
 
 def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
-    """The times between start and end that are in none of the intervals, which are in order and do not meet."""
+    """Return the times between start and end that are in none of the intervals, which are in order and do not meet."""
     edges = [start, *(edge for interval in busy for edge in interval), end]
     for since, until in zip(edges[::2], edges[1::2], strict=True):
         if since < until:
@@ -77,7 +78,7 @@ def gaps(busy: Sequence[Interval], start: int, end: int) -> Iterator[Interval]:
 
 
 def _work(node: Node, now: int) -> Iterator[Interval]:
-    """When the span itself worked: not while a person was awaited under it, nor when what is below it stands for it."""
+    """Yield when the span itself worked: not while it waited for a person, nor when spans below stand for it."""
     if kind_of(node.span) in ("agent", "wait", "retry"):
         return
     waits = [child for child in node.children if kind_of(child.span) in ("wait", "retry")]
@@ -93,14 +94,14 @@ def _interval(node: Node, now: int) -> Interval:
 
 
 class PageConversation:
-    """Model calls are each given the whole conversation: of each, this tells what was not there before."""
+    """Finds what is new in each model call, which is given the whole conversation."""
 
     def __init__(self) -> None:
         self._shown: Counter[str] = Counter()
         self._system = ""
 
     def system(self, instructions: Any) -> Any:
-        """The system instructions, when they are not those of the call before."""
+        """Return the system instructions, when they are not those of the call before."""
         key = _key(instructions)
         if instructions is None or key == self._system:
             return None
@@ -108,7 +109,7 @@ class PageConversation:
         return instructions
 
     def new_input(self, messages: Any) -> list[Any]:
-        """Of a call's input, what no call before it was given or has answered; results of tools are with the tools."""
+        """Return the input that no call before was given or answered; results of tools are with the tools."""
         given = messages if isinstance(messages, list) else []
         count: Counter[str] = Counter()
         found = []
@@ -121,7 +122,7 @@ class PageConversation:
         return found
 
     def new_output(self, messages: Any) -> list[Any]:
-        """A call's output, which the next call will be given."""
+        """Return a call's output, and remember it: the next call will be given it."""
         given = messages if isinstance(messages, list) else []
         self._shown.update(_key(message) for message in given)
         return given
@@ -145,7 +146,7 @@ CONTENT = (_INPUT, _OUTPUT, _SYSTEM, _ARGUMENTS, _RESULT)
 
 
 def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> dict[str, Any]:
-    """Everything that the page shows; times are milliseconds from the start of the trace. Never raises.
+    """Return everything that the page shows; times are milliseconds from the start of the trace. Never raises.
 
     `now` is when the trace was read, by default this moment: where spans that have not ended are cut.
     """
@@ -172,7 +173,7 @@ def page_data(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None
 
 
 def _spans(roots: Sequence[Node], start: int, end: int) -> list[dict[str, Any]]:
-    """The spans in the order of the tree; a parent is the number of its place in this list."""
+    """Return the spans in the order of the tree; a parent is the number of its place in this list."""
     places: dict[int, int] = {}
     found: list[dict[str, Any]] = []
     conversations: dict[int, PageConversation] = {}
@@ -193,7 +194,7 @@ def _spans(roots: Sequence[Node], start: int, end: int) -> list[dict[str, Any]]:
 
 def _span(span: ReadableSpan, start: int, end: int) -> dict[str, Any]:
     attributes = {name: value for name, value in (span.attributes or {}).items() if name not in CONTENT}
-    told = {
+    data = {
         "id": f"{span_id(span):016x}",
         "name": span.name,
         "kind": kind_of(span),
@@ -209,27 +210,27 @@ def _span(span: ReadableSpan, start: int, end: int) -> dict[str, Any]:
             for event in span.events
         ],
     }
-    return {name: value for name, value in told.items() if value or value == 0 and value is not False}
+    return {name: value for name, value in data.items() if value or value == 0 and value is not False}
 
 
 def _content(span: ReadableSpan, conversation: PageConversation) -> dict[str, Any]:
-    """What was said in the span, without what spans before it have shown already."""
+    """Return the messages of the span, without those that spans before it have shown."""
     attributes = span.attributes or {}
     if kind_of(span) == "model":
-        told = {
+        data = {
             "system": conversation.system(content_of(attributes.get(_SYSTEM))),
             "news": conversation.new_input(content_of(attributes.get(_INPUT))),
             "said": conversation.new_output(content_of(attributes.get(_OUTPUT))),
         }
     else:
-        told = {
+        data = {
             "system": content_of(attributes.get(_SYSTEM)),
             "news": content_of(attributes.get(_INPUT)),
             "said": content_of(attributes.get(_OUTPUT)),
             "arguments": content_of(attributes.get(_ARGUMENTS)),
             "result": content_of(attributes.get(_RESULT)),
         }
-    return {name: value for name, value in told.items() if value not in (None, [])}
+    return {name: value for name, value in data.items() if value not in (None, [])}
 
 
 def _plain(attributes: Mapping[str, Any] | None) -> dict[str, Any]:
@@ -240,7 +241,7 @@ _SCRIPTS = ("dom.js", "axis.js", "strip.js", "rows.js", "inspector.js", "convers
 
 
 def to_html(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None = None) -> str:
-    """The page, which loads nothing and executes nothing but its own script; `now` is when the trace was read.
+    """Return the page, which loads nothing and executes nothing but its own script; `now` is when the trace was read.
 
     What models and tools wrote is data in it, shown as text. Never raises.
     """
@@ -256,7 +257,7 @@ def to_html(spans: Sequence[ReadableSpan], title: str, *, now: datetime | None =
 
 
 def inert_json(value: Any) -> str:
-    """JSON that can stand in a page: nothing in it begins a tag, a comment or an entity."""
+    """Return JSON that can stand in a page: nothing in it begins a tag, a comment or an entity."""
     text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")
@@ -265,7 +266,7 @@ def inert_json(value: Any) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    """A content security policy by which nothing but this style and this script counts, and nothing is loaded."""
+    """Return a content security policy that allows this style and this script only, and loads nothing."""
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "require-trusted-types-for 'script'; base-uri 'none'; form-action 'none'"

@@ -49,6 +49,7 @@ from ..activities.heartbeat import handed_on
 from ..activities.run_cache import KnownRun, RunCache
 from ..conversation import ConversationRef, DigestMismatchError
 from ..errors import ConfigurationError
+from ..history.events import NANOSECONDS
 from ..messages import Message
 from ..protocol import activities
 from ..protocol.search_attributes import SESSION
@@ -94,7 +95,7 @@ class LiveSpans:
         self._exports: ThreadPoolExecutor | None = None
 
     def start(self, ids: TraceIds, facts: SpanFacts, start: int | None = None) -> Span:
-        """The span, started at that time in nanoseconds since the epoch, or now. It is exported only by `end`.
+        """Start the span at that time in nanoseconds since the epoch, or now. It is exported only by `end`.
 
         The run goes on without a span where the provider's sampler or processors fail: the log says so.
         """
@@ -129,7 +130,7 @@ class LiveSpans:
             exports.shutdown(wait=True)
 
     def _above(self, ids: TraceIds, parent: int | None) -> Context:
-        """The parent, sampled if the run's trace is: each worker that sees a part of it decides alike."""
+        """Return the parent, sampled if the run's trace is: each worker that sees a part of it decides alike."""
         if parent is None:
             return Context()
         sampled = TraceFlags(TraceFlags.SAMPLED if self._is_sampled(ids.trace_id) else TraceFlags.DEFAULT)
@@ -152,7 +153,7 @@ def _ended(span: Span, end: int) -> None:
 
 @contextmanager
 def current(span: Span) -> Iterator[None]:
-    """The span is OpenTelemetry's current one for what the block calls: the user's own spans are below it."""
+    """Make the span OpenTelemetry's current one for what the block calls: the user's own spans are below it."""
     token = otel_context.attach(set_span_in_context(span))
     try:
         yield
@@ -191,7 +192,7 @@ class TracedActivities(ActivityInboundInterceptor):
         return result
 
     async def _begin(self, input: ExecuteActivityInput) -> tuple[Span, Describe] | None:
-        """The activity's span; None for one that has none, and where the run is not known, as the activity will say."""
+        """Start the activity's span; None for one that has none, and where the run is not known."""
         try:
             asked = _traced_input(input)
             if asked is None:
@@ -253,7 +254,7 @@ _TRACED = (activities.ModelInput, activities.ToolInput, activities.JudgeInput, a
 
 
 def _traced_input(input: ExecuteActivityInput) -> Any:
-    """The argument of an activity that has a span; None for any other."""
+    """Return the argument of an activity that has a span; None for any other."""
     kind = activity.info().activity_type
     argument = input.args[0] if len(input.args) == 1 else None
     is_tool = kind == activities.RUN_TOOL or kind.startswith(activities.TOOL_PREFIX)
@@ -265,7 +266,7 @@ def _traced_input(input: ExecuteActivityInput) -> Any:
 
 
 def _is_final(error: BaseException) -> bool:
-    """Whether Temporal will not try again, as far as this attempt can tell."""
+    """Return whether Temporal will not try again, as far as this attempt can tell."""
     info = activity.info()
     policy = info.retry_policy
     if policy is not None and 0 < policy.maximum_attempts <= info.attempt:
@@ -275,11 +276,9 @@ def _is_final(error: BaseException) -> bool:
 
 _log = get_logger("perdure.runs")
 
-NANOSECONDS = 1_000_000_000
-
 
 class LiveTracing(Interceptor):
-    """The interceptor of a worker whose runs are traced while they run.
+    """Interceptor of a worker whose runs are traced while they run.
 
     What Temporal retries exports nothing, and neither does a replay. Raises `ConfigurationError` for a provider that is
     not of OpenTelemetry's SDK.
@@ -307,7 +306,7 @@ class LiveTracing(Interceptor):
         return Inbound
 
     async def execute_traced(self, execute: Callable[[ExecuteWorkflowInput], Any], input: ExecuteWorkflowInput) -> Any:
-        """What the workflow returns; the spans of the link are exported at its end. Raises what the workflow raises."""
+        """Execute the workflow, and export the spans of the link at its end. Raises what the workflow raises."""
         run = workflow.instance()
         if not isinstance(run, AgentRun):
             return await execute(input)

@@ -15,9 +15,10 @@ from opentelemetry.sdk.trace import Event, ReadableSpan
 from opentelemetry.trace import Link, SpanContext, SpanKind
 
 from .._version import __version__
+from ..history.events import NANOSECONDS
 from ..private_files import write_private
 from ..redaction import REDACTED, is_secret_name
-from .describe import NANO, content_of, operation, problem, tokens
+from .describe import content_of, operation, problem, tokens
 from .text import Node, tree, walk
 
 _KINDS = {
@@ -31,7 +32,7 @@ _KINDS = {
 
 
 def to_otlp_json(spans: Iterable[ReadableSpan]) -> dict[str, Any]:
-    """The spans as an `ExportTraceServiceRequest`, by resource and scope.
+    """Return the spans as an `ExportTraceServiceRequest`, by resource and scope.
 
     Ids are hexadecimal; times and whole numbers are strings, for JSON's numbers have 53 bits; kinds and status codes
     are numbers. A span whose end is not known has no `endTimeUnixNano`. Never raises.
@@ -62,7 +63,7 @@ def _scope(span: ReadableSpan) -> dict[str, Any]:
 
 def _span(span: ReadableSpan) -> dict[str, Any]:
     status = {"code": span.status.status_code.value, "message": span.status.description}
-    told = {
+    fields = {
         **(_ids(span.context) if span.context else {}),
         "parentSpanId": f"{span.parent.span_id:016x}" if span.parent else None,
         "name": span.name,
@@ -74,7 +75,7 @@ def _span(span: ReadableSpan) -> dict[str, Any]:
         "links": [_link(link) for link in span.links],
         "status": {name: value for name, value in status.items() if value},
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
 
 
 def _ids(context: SpanContext) -> dict[str, str]:
@@ -114,7 +115,7 @@ def _value(value: Any) -> dict[str, Any]:
 
 
 def _not_finite(value: float) -> str:
-    """What protobuf's JSON writes for a number that JSON has no form for."""
+    """Return the form that protobuf's JSON has for a number that JSON has none for."""
     return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
 
 
@@ -130,7 +131,7 @@ _UNFIT = re.compile(r"[^\w.-]+", re.ASCII)
 
 
 def to_tracy(spans: Sequence[ReadableSpan]) -> dict[str, Any]:
-    """The file's value. Strings under a name that is one of secrets are not in it. Raises ValueError without spans.
+    """Return the file's value, without strings under names of secrets. Raises ValueError without spans.
 
     Where a trace has several roots, they are the frames of one that stands for the trace.
     """
@@ -142,9 +143,9 @@ def to_tracy(spans: Sequence[ReadableSpan]) -> dict[str, Any]:
 
 
 def tracy_name(spans: Sequence[ReadableSpan]) -> str:
-    """The name that the specification gives the file: the root span's, and when that ended."""
+    """Return the name that the specification gives the file: the root span's, and when that ended."""
     root = tree(spans)[0].span
-    end = datetime.fromtimestamp((root.end_time or root.start_time or 0) / NANO, UTC)
+    end = datetime.fromtimestamp((root.end_time or root.start_time or 0) / NANOSECONDS, UTC)
     return f"{_UNFIT.sub('_', root.name).strip('._') or 'trace'}.{end:%Y%m%d.%H%M%S}{SUFFIX}"
 
 
@@ -160,7 +161,7 @@ def write_tracy(spans: Sequence[ReadableSpan], path: Path) -> Path:
 
 
 def _frames(root: Node) -> dict[str, Any]:
-    """The frame of a span, with those of the spans below it, and the tokens that all of them have used."""
+    """Return the frame of a span, with those of the spans below it, and the tokens that all of them have used."""
     nodes = [node for _, node in walk([root])]
     made = {id(node): _frame(node.span) for node in nodes}
     for node in reversed(nodes):
@@ -202,7 +203,7 @@ def _frame(span: ReadableSpan) -> dict[str, Any]:
 
 
 def _pop_values(attributes: dict[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
-    """The attributes of these names, which are JSON, under shorter ones; they are removed."""
+    """Remove the attributes of these names, which are JSON, and return them under shorter ones."""
     return {short: _clean(content_of(attributes.pop(name))) for name, short in names.items() if name in attributes}
 
 
@@ -212,7 +213,7 @@ def _own_usage(frame: Mapping[str, Any]) -> dict[str, float]:
 
 
 def _clean(value: Any, name: str = "") -> Any:
-    """The value in plain JSON, without strings under a name that is one of secrets."""
+    """Return the value in plain JSON, without strings under names of secrets."""
     match value:
         case str():
             return REDACTED if is_secret_name(name) else value
@@ -234,6 +235,6 @@ def _common_span(roots: Sequence[Node]) -> ReadableSpan:
 
 
 def _time(nanoseconds: int) -> str:
-    """As Prompty writes it, in UTC; without a loss of the last digit, which floats would cost."""
-    moment = datetime.fromtimestamp(nanoseconds // NANO, UTC)
-    return f"{moment:%Y-%m-%dT%H:%M:%S}.{nanoseconds % NANO // 1000:06d}"
+    """Format a time as Prompty does, in UTC, without losing the last digit, which floats would."""
+    moment = datetime.fromtimestamp(nanoseconds // NANOSECONDS, UTC)
+    return f"{moment:%Y-%m-%dT%H:%M:%S}.{nanoseconds % NANOSECONDS // 1000:06d}"

@@ -35,7 +35,7 @@ SpanEvent = tuple[str, int, dict[str, str | int]]
 
 @dataclass
 class Span:
-    """A span with its times, in nanoseconds since the epoch; one without an end goes on."""
+    """Span with its times, in nanoseconds since the epoch; one without an end goes on."""
 
     trace_id: int
     facts: SpanFacts
@@ -46,7 +46,7 @@ class Span:
 
 @dataclass
 class TracedChild:
-    """A run that a call has started."""
+    """Run that a call has started."""
 
     workflow_id: str
     run_id: str
@@ -58,7 +58,7 @@ class TracedChild:
 
 @dataclass
 class RebuiltRun:
-    """The spans of one run, and the runs that it has called."""
+    """Spans of one run, and the runs that it has called."""
 
     spans: list[Span]
     children: list[TracedChild]
@@ -78,7 +78,7 @@ async def rebuild_run(chain: Chain, *, content: bool, caller: str = "") -> Rebui
 
 
 async def rebuild_links(client: Client, describer: Describer, links: Sequence[RecordedLink]) -> RebuiltRun:
-    """The same from the links as they were read. Raises as `rebuild` does."""
+    """Rebuild one run from its links as they were read. Raises as `rebuild` does."""
     run = _Run(client, describer)
     for link in links:
         await run.add(link)
@@ -136,7 +136,7 @@ class _Run:
             return None
 
     async def finish(self, links: Sequence[RecordedLink]) -> RebuiltRun:
-        """With the span of the whole run, which comes first."""
+        """Add the span of the whole run, which comes first."""
         first, last = links[0], links[-1]
         facts = self._agent or self._plain(first)
         if first.input.carried:
@@ -162,7 +162,7 @@ class _Run:
 
 
 async def _steering_events(client: Client, describer: Describer, link: RecordedLink) -> list[SpanEvent]:
-    """The messages that were sent to the run."""
+    """Return an event for each message that was sent to the run."""
     events: list[SpanEvent] = []
     for signal in link.work.signals:
         if signal.type != STEER:
@@ -195,7 +195,7 @@ _OUTSIDE = {
 
 
 async def _add_outside_end(facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer) -> None:
-    """An end that the run itself could not tell, or that it could not be replayed to."""
+    """Add an end that the run itself could not record, or that it could not be replayed to."""
     closing = last.closing
     if closing is None or facts.error is not None:
         return
@@ -216,7 +216,7 @@ MAX_DEPTH = 100
 
 
 async def rebuild(chain: Chain, *, content: bool = False, children: bool = True) -> list[ReadableSpan]:
-    """The spans of the run, in the order in which they started; `children` adds the runs that it has called.
+    """Rebuild the spans of the run, in the order in which they started; `children` adds the runs that it has called.
 
     What goes on ends now, and says `perdure.unfinished`. Raises `RPCError` when the namespace does not keep the run,
     and `ConfigurationError` for values stored or encrypted so that the chain's client can't read them.
@@ -236,7 +236,7 @@ async def rebuild(chain: Chain, *, content: bool = False, children: bool = True)
 
 
 async def _rebuild_children(run: RebuiltRun, client: Client, content: bool) -> list[RebuiltRun]:
-    """The runs that this one has called; one whose history is gone has no spans, and its call says so."""
+    """Rebuild the runs that this one called; one whose history is gone has no spans, and its call says so."""
     found: list[RebuiltRun] = []
     for call in run.children:
         try:
@@ -250,7 +250,7 @@ async def _rebuild_children(run: RebuiltRun, client: Client, content: bool) -> l
 
 
 def trace_resource() -> Resource:
-    """Who the spans are from: as the environment says (`OTEL_SERVICE_NAME`), else perdure."""
+    """Return the sender of the spans: as the environment says (`OTEL_SERVICE_NAME`), else perdure."""
     resource = Resource.create()
     if str(resource.attributes.get("service.name", "")).startswith("unknown_service"):
         resource = resource.merge(Resource({"service.name": "perdure"}))

@@ -42,13 +42,13 @@ async def add_pending(client: Client, workflow_id: str, link: RecordedLink) -> N
 async def activity_spans(
     client: Client, describer: Describer, link: RecordedLink, local_inputs: Mapping[str, Any]
 ) -> list[Built]:
-    """Model calls, tool executions, guardrails and compactors. Raises like `decode`."""
+    """Describe model calls, tool executions, guardrails and compactors. Raises like `decode`."""
     reader = _Activities(client, describer, link, local_inputs)
     return [built for activity in link.work.activities if (built := await reader.span(activity))]
 
 
 async def timer_spans(client: Client, describer: Describer, link: RecordedLink) -> list[Built]:
-    """The pauses before something is tried again."""
+    """Describe the pauses before something is tried again."""
     built: list[Built] = []
     for timer in link.work.timers:
         why = await decode(client, timer.input, str) if timer.input else ""
@@ -72,7 +72,7 @@ class _Activities:
         self._further = deque(link.references)
 
     async def span(self, activity: RecordedActivity) -> Built | None:
-        """The activity's span; None for one that has none. Raises like `decode`."""
+        """Describe the activity; None for one that has no span. Raises like `decode`."""
         facts = await self._facts(activity)
         if facts is None:
             return None
@@ -111,7 +111,7 @@ class _Activities:
         return self._describer.chat(input, end, attempt=_tries(activity), messages=messages)
 
     def _messages(self, version: int) -> list[Message]:
-        """What the model was sent; model calls come in the order in which the conversation has grown."""
+        """Return the messages that the model was sent; model calls must come in the order of the conversation."""
         while self._further and self._further[0].version <= version:
             self._conversation.follow(self._further.popleft())
         return list(self._conversation.messages)
@@ -132,7 +132,7 @@ class _Activities:
         return known if isinstance(known, type_) else None
 
     async def _events(self, activity: RecordedActivity, start: int) -> list[tuple[str, int, dict[str, str | int]]]:
-        """What is known of the attempts before: the number, and how the last of them failed."""
+        """Return what is known of earlier attempts: their number, and how the last of them failed."""
         if activity.last_failure is None:
             return []
         error = await error_of(self._client, activity.last_failure)

@@ -8,20 +8,21 @@ from typing import NamedTuple
 
 from opentelemetry.sdk.trace import ReadableSpan
 
+from ..history.events import NANOSECONDS
 from ..text import one_line, visible
-from .describe import NANO, Kind, duration_text, is_open, kind_of, problem, seconds, tokens
+from .describe import Kind, duration_text, is_open, kind_of, problem, seconds, tokens
 
 
 @dataclass(frozen=True)
 class Node:
-    """A span, and those that belong under it in the order of their start."""
+    """Span with those that belong under it, in the order of their start."""
 
     span: ReadableSpan
     children: list[Node] = field(default_factory=list)
 
 
 def tree(spans: Iterable[ReadableSpan]) -> list[Node]:
-    """The roots, in the order of their start; a span whose parent is not among the spans is one. Never raises."""
+    """Return the roots in the order of their start; a span whose parent is not there is one. Never raises."""
     nodes = {span_id(span): Node(span) for span in sorted(spans, key=lambda span: span.start_time or 0)}
     roots: list[Node] = []
     for node in nodes.values():
@@ -31,7 +32,7 @@ def tree(spans: Iterable[ReadableSpan]) -> list[Node]:
 
 
 def walk(nodes: Sequence[Node], depth: int = 0) -> Iterator[tuple[int, Node]]:
-    """Each node with its depth, parents before their children."""
+    """Yield each node with its depth, parents before their children."""
     waiting = [(depth, node) for node in reversed(nodes)]
     while waiting:
         level, node = waiting.pop()
@@ -40,7 +41,7 @@ def walk(nodes: Sequence[Node], depth: int = 0) -> Iterator[tuple[int, Node]]:
 
 
 def span_id(span: ReadableSpan) -> int:
-    """The span's own id; 0 for one that has none."""
+    """Return the span's own id; 0 for one that has none."""
     return span.context.span_id if span.context else 0
 
 
@@ -49,7 +50,7 @@ LONGEST_PROBLEM = 160
 
 
 class Row(NamedTuple):
-    """What is said of one span; all of it is safe to be written to a terminal."""
+    """Texts about one span, all safe to write to a terminal."""
 
     guide: str
     """The branch of the tree that leads to it."""
@@ -63,12 +64,12 @@ class Row(NamedTuple):
 
     @property
     def columns(self) -> tuple[str, str, str, str]:
-        """What stands in columns."""
+        """Texts of the columns."""
         return f"{self.guide}{self.name}", self.offset, self.duration, self.tokens
 
 
 def rows(spans: Iterable[ReadableSpan]) -> Iterator[Row]:
-    """A row for each span, in the order of the tree. Never raises."""
+    """Return a row for each span, in the order of the tree. Never raises."""
     roots = tree(spans)
     start = min((root.span.start_time or 0 for root in roots), default=0)
     waiting = [(root, "", "") for root in reversed(roots)]
@@ -85,22 +86,22 @@ def rows(spans: Iterable[ReadableSpan]) -> Iterator[Row]:
 
 
 def lines(spans: Iterable[ReadableSpan]) -> list[str]:
-    """The rows in columns, as plain text."""
+    """Return the rows in columns, as plain text."""
     found = list(rows(spans))
     widths = column_widths(found)
     return [line(row, widths) for row in found]
 
 
 def column_widths(found: Sequence[Row]) -> list[int]:
-    """How wide the columns of these rows are."""
+    """Return the widths of the columns of these rows."""
     return [max(map(len, column)) for column in zip(*(row.columns for row in found), strict=True)]
 
 
 def line(row: Row, widths: Sequence[int]) -> str:
-    """One row in columns of these widths."""
+    """Format one row in columns of these widths."""
     name, *figures = row.columns
-    told = [name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(figures, widths[1:], strict=True))]
-    return "  ".join([*told, row.problem]).rstrip()
+    cells = [name.ljust(widths[0]), *(text.rjust(width) for text, width in zip(figures, widths[1:], strict=True))]
+    return "  ".join([*cells, row.problem]).rstrip()
 
 
 def _row(node: Node, guide: str, start: int) -> Row:
@@ -111,7 +112,7 @@ def _row(node: Node, guide: str, start: int) -> Row:
         guide=guide,
         name=visible(one_line(span.name, LONGEST_NAME)),
         kind=kind_of(span),
-        offset=f"+{duration_text(((span.start_time or 0) - start) / NANO)}",
+        offset=f"+{duration_text(((span.start_time or 0) - start) / NANOSECONDS)}",
         duration=f"{took} so far".strip() if is_open(span) else took,
         tokens=f"{used[0]:,} in {used[1]:,} out" if used else "",
         problem=visible(one_line(f"error: {wrong}", LONGEST_PROBLEM)) if wrong else "",

@@ -68,17 +68,17 @@ class SurveyTranscript:
         same = 0
         while same < min(len(messages), len(self._visible)) and messages[same] == self._visible[same].message:
             same += 1
-        for told in self._visible[same:]:
-            told.gone = iteration
+        for each in self._visible[same:]:
+            each.gone = iteration
         del self._visible[same:]
         self._add(messages[same:], iteration)
 
     def _trim(self, trim: Trim, iteration: int) -> None:
         dropped = self._visible[trim.head : trim.head + trim.drop]
-        kept = [told for told in dropped if told.message.instructs]
-        for told in dropped:
-            if not told.message.instructs:
-                told.gone = iteration
+        kept = [each for each in dropped if each.message.instructs]
+        for each in dropped:
+            if not each.message.instructs:
+                each.gone = iteration
         rest = self._visible[trim.head + trim.drop :]
         del self._visible[trim.head :]
         self._visible += kept
@@ -189,7 +189,7 @@ class _Reader:
         self._chain = chain
         self._calls = CallReader(chain.client, chain.workflow_id, partial(to_result, limits=STORED))
         self._iterations: dict[int, IterationSurvey] = {}
-        self._told: SurveyTranscript | None = None
+        self._transcript: SurveyTranscript | None = None
         self._last: RecordedLink | None = None
         self._survey = Survey()
         self._persons = _Persons()
@@ -197,8 +197,8 @@ class _Reader:
     async def read(self, link: RecordedLink) -> None:
         """Take the next link."""
         carried = link.input.carried
-        if self._told is None:
-            self._told = SurveyTranscript(link.initial_conversation.messages)
+        if self._transcript is None:
+            self._transcript = SurveyTranscript(link.initial_conversation.messages)
             self._survey.started = carried.loop.started_at if carried else seconds(time_of(link.history[0])) or 0.0
             self._survey.first_kept = carried.loop.iteration + 1 if carried else 1
         self._survey.links = (carried.links if carried else 0) + 1
@@ -215,29 +215,29 @@ class _Reader:
         tail = await closing_tail(self._chain.client, self._last)
         for call in await self._calls.end(tail.operations[max(0, self._calls.version - tail.base) :] if tail else []):
             await self._take(call)
-        self._tell(self._calls.take_news(), max(self._iterations, default=0) + 1)
-        self._persons.tell(self._iterations)
+        self._follow(self._calls.take_news(), max(self._iterations, default=0) + 1)
+        self._persons.assign_decisions(self._iterations)
         self._survey.waits = self._persons.waits
         self._survey.iterations = list(self._iterations.values())
-        self._survey.messages = self._told.messages if self._told else []
+        self._survey.messages = self._transcript.messages if self._transcript else []
         return self._survey
 
     async def _take(self, call: ModelCall | CallOutcome) -> None:
         if isinstance(call, CallOutcome):
             self._iterations[call.iteration].tools.append(await _tool(self._chain, call))
             return
-        self._tell(call.operations, call.iteration)
+        self._follow(call.operations, call.iteration)
         known = self._iterations.setdefault(call.iteration, IterationSurvey(iteration=call.iteration))
         known.steering += steering_in(call.operations)
         known.trimmed += sum(each.drop for each in call.operations if isinstance(each, Trim))
         _count(known, call)
 
-    def _tell(self, operations: Sequence[Operation], iteration: int) -> None:
+    def _follow(self, operations: Sequence[Operation], iteration: int) -> None:
         """What was said before the model call of that iteration, and since the one before it."""
-        assert self._told is not None
+        assert self._transcript is not None
         end = end_of_round(operations)
-        self._told.follow(operations[:end], iteration - 1)
-        self._told.follow(operations[end:], iteration)
+        self._transcript.follow(operations[:end], iteration - 1)
+        self._transcript.follow(operations[end:], iteration)
 
     async def _take_decisions(self, link: RecordedLink) -> None:
         chain = self._chain
@@ -276,7 +276,7 @@ class _Persons:
             self.waits.append((since, event.time))
             self._decided[place] = (event.time - since, event)
 
-    def tell(self, iterations: dict[int, IterationSurvey]) -> None:
+    def assign_decisions(self, iterations: dict[int, IterationSurvey]) -> None:
         """Put it where it belongs."""
         for each in iterations.values():
             for tool in each.tools:
