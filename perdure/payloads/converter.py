@@ -213,6 +213,25 @@ class TolerantConverter(DataConverter):
     internal methods, goes on without it (`UnreadValues`).
     """
 
+    def with_context(self, context: SerializationContext) -> Self:
+        """This converter for one activity or workflow.
+
+        The SDK asks for it twenty times an iteration, and makes a copy each time. Of perdure's own parts only the codec
+        takes the context, and there are few of it: with these parts, each copy is made once.
+        """
+        codec = self.payload_codec
+        if not (type(codec) is ZstdCodec and self.payload_converter_class is SharedPayloadConverter):
+            return super().with_context(context)
+        if isinstance(self.failure_converter, WithSerializationContext) or self.external_storage is not None:
+            return super().with_context(context)
+        needed = codec.with_context(context)
+        if needed is codec:
+            return self
+        copies: dict[ZstdCodec, Self] = self.__dict__.setdefault("_copies", {})
+        if needed not in copies:
+            copies[needed] = super().with_context(context)
+        return copies[needed]
+
     async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
         """The values. Raises `ConfigurationError` for one that can't be read here."""
         with own_budget():
