@@ -11,7 +11,7 @@ from ..argument_types import is_list, of_type, require_tools, require_type
 from ..prompty.jinja import parse_jinja, used_variables
 from ..prompty.load import load_dict
 from ..prompty.render import find_markers
-from ..tools.declaration import completed_declaration, offering
+from ..tools.declaration import agent_with_tools, completed_declaration
 from ..tools.handlers import collect_tools
 from .output_type import with_output_type
 
@@ -65,7 +65,7 @@ def agent(
         "instructions": body.lstrip(),
     }
     given = {key: value for key, value in data.items() if value is not None}
-    loaded = offering(load_dict(given, base_dir=base_dir, defer_environment=True), functions)
+    loaded = agent_with_tools(load_dict(given, base_dir=base_dir, defer_environment=True), functions)
     found = [
         completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
         for tool in loaded.tools or ()

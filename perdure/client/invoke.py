@@ -28,7 +28,7 @@ from ..messages import Message
 from ..options import RunOptions
 from ..payloads.converter import with_converter
 from ..providers.prices import PriceSource
-from ..tools.declaration import offering
+from ..tools.declaration import agent_with_tools
 from ..tools.files import record_tools
 from ..tools.handlers import collect_tools
 from ..tools.kind import Kinds, ToolKind
@@ -271,7 +271,7 @@ def _offering(path_or_agent: GivenAgent, tools: Tools) -> tuple[Agent, Mapping[s
     """
     agent = loaded_agent(path_or_agent)
     functions = {**loaded_from(agent).functions, **(tools if isinstance(tools, Mapping) else collect_tools(tools))}
-    return offering(agent, functions), functions
+    return agent_with_tools(agent, functions), functions
 
 
 @asynccontextmanager

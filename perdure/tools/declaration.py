@@ -199,7 +199,7 @@ def contradiction(tool: Tool, function: Function, *, without: Container[str] = (
     )
 
 
-def offering(agent: Agent, names: Iterable[str]) -> Agent:
+def agent_with_tools(agent: Agent, names: Iterable[str]) -> Agent:
     """The agent, with a function tool for each name that it does not declare yet (§9.2)."""
     added = [FunctionTool(name=name) for name in names if agent.tool(name) is None]
     return agent.model_copy(update={"tools": [*(agent.tools or []), *added]}) if added else agent

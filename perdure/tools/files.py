@@ -20,13 +20,13 @@ def record_tools(agent: Agent, kinds: Kinds | None = None, *, is_child: bool = F
     folder = None if origin.base_dir is None else Path(origin.base_dir)
     roots = [Path(root).resolve() for root in (origin.base_dir, *origin.roots) if root is not None]
     start = RunStart(agent, folder, roots, dict(others_of(agent)), is_child)
-    tools = [_recorded(tool, start, kinds) for tool in agent.tools or ()]
+    tools = [_tool_with_record(tool, start, kinds) for tool in agent.tools or ()]
     if all(new is old for new, old in zip(tools, agent.tools or (), strict=True)):
         return agent, start.agents
     return agent.model_copy(update={"tools": tools}), start.agents
 
 
-def _recorded(tool: Tool, start: RunStart, kinds: Kinds) -> Tool:
+def _tool_with_record(tool: Tool, start: RunStart, kinds: Kinds) -> Tool:
     if getattr(tool, "recorded", None) or (kind := kinds.recording(tool.kind)) is None:
         return tool
     try:

@@ -98,7 +98,7 @@ class Job(BaseModel):
     media_bytes: int
 
 
-class Said(BaseModel):
+class ProcessMessage(BaseModel):
     """A line that the process writes; the one with `result` or `raised` is the last."""
 
     result: ToolResult | None = None
@@ -210,10 +210,10 @@ class _IsolatedCall:
 
     async def _last_message(
         self, reader: asyncio.StreamReader, process: asyncio.subprocess.Process, tasks: list[asyncio.Task[None]]
-    ) -> Said | None:
+    ) -> ProcessMessage | None:
         while line := await self._line(reader):
             self._heard += 1
-            said = Said.model_validate_json(line)
+            said = ProcessMessage.model_validate_json(line)
             if said.progress is not None:
                 self._context.report(said.progress)
             elif said.heartbeat is not None:
@@ -247,14 +247,14 @@ class _IsolatedCall:
         while process.returncode is None:
             await asyncio.sleep(_END_LOOK_SECONDS)
 
-    async def _await_rest(self, saying: asyncio.Task[Said | None]) -> None:
+    async def _await_rest(self, saying: asyncio.Task[ProcessMessage | None]) -> None:
         """Wait for what a process that is gone has still said, as long as there is more."""
         heard = -1
         while not saying.done() and heard != self._heard:
             heard = self._heard
             await asyncio.wait({saying}, timeout=LOOK_SECONDS)
 
-    def _result_of_words(self, said: Said) -> ToolResult:
+    def _result_of_words(self, said: ProcessMessage) -> ToolResult:
         if said.result is not None:
             return said.result
         name = self._context.tool

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 from ..messages import ToolResult
 from ..tool_results import SizeLimits
 from .context import ToolContext
-from .isolated import Job, Said
+from .isolated import Job, ProcessMessage
 from .kind import OutcomeUnknown
 from .results import describe, to_result
 from .signature import signature_of
@@ -31,7 +31,7 @@ class _Worker:
         self.job = Job.model_validate_json(sys.stdin.buffer.readline())
         threading.Thread(target=self._listen, daemon=True).start()
 
-    def tell(self, said: Said) -> None:
+    def tell(self, said: ProcessMessage) -> None:
         line = said.model_dump_json(exclude_none=True, by_alias=True).encode() + b"\n"
         with self._lock:
             while line:
@@ -40,15 +40,15 @@ class _Worker:
     def is_cancelled(self) -> bool:
         if not self._has_asked:
             self._has_asked = True
-            self.tell(Said(asks_cancelled=True))
+            self.tell(ProcessMessage(asks_cancelled=True))
         return self._cancelled.is_set()
 
     def context(self) -> ToolContext:
         return ToolContext(
             **self.job.context,
             conversation=self.job.conversation,
-            heartbeat=lambda *details: self.tell(Said(heartbeat=list(details))),
-            report=lambda progress: self.tell(Said(progress=progress)),
+            heartbeat=lambda *details: self.tell(ProcessMessage(heartbeat=list(details))),
+            report=lambda progress: self.tell(ProcessMessage(progress=progress)),
             is_cancelled=self.is_cancelled,
             handed_on=_not_here,
         )
@@ -68,9 +68,11 @@ def main() -> NoReturn:
     faulthandler.enable()
     worker = _Worker(int(sys.argv[1]))
     try:
-        worker.tell(Said(result=_result(worker)))
+        worker.tell(ProcessMessage(result=_result(worker)))
     except BaseException as error:
-        told = Said(raised=type(error).__name__, text=describe(error), traceback=traceback.format_exc()[-20_000:])
+        told = ProcessMessage(
+            raised=type(error).__name__, text=describe(error), traceback=traceback.format_exc()[-20_000:]
+        )
         told.outcome_unknown = isinstance(error, OutcomeUnknown)
         worker.tell(told)
     sys.stdout.flush()

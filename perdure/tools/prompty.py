@@ -161,7 +161,7 @@ class PromptyKind(ToolKind):
         """How the run of the agent begins. Raises what `prepare` raises, and `PayloadTooLargeError`."""
         assert isinstance(call.tool, PromptyTool)
         child = others_of(call.agent)[key_of(call.tool.path)]
-        return await asyncio.to_thread(_prepared, call.tool, child, call.arguments, call.context.conversation)
+        return await asyncio.to_thread(_prepared_run, call.tool, child, call.arguments, call.context.conversation)
 
 
 def _find(tool: PromptyTool, asking: Asking) -> AgentFiles:
@@ -191,7 +191,9 @@ def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
     return [prop.model_copy(update={"required": prop.required and prop.default is None}) for prop in plain]
 
 
-def _prepared(tool: PromptyTool, child: Agent, arguments: Mapping[str, Any], before: Sequence[Message]) -> PreparedRun:
+def _prepared_run(
+    tool: PromptyTool, child: Agent, arguments: Mapping[str, Any], before: Sequence[Message]
+) -> PreparedRun:
     said, inputs = tool.perdure.message if tool.perdure else None, dict(arguments)
     messages: list[Message] = []
     if said is not None and all(prop.name != said for prop in child.inputs or []):

@@ -156,7 +156,7 @@ async def _enter(factory: Factory) -> AsyncIterator[Any]:
         try:
             yield made
         finally:
-            await _closed(made)
+            await _close_resource(made)
 
 
 def _as_context_manager(made: Any) -> Any:
@@ -168,7 +168,7 @@ def _as_context_manager(made: Any) -> Any:
     return made
 
 
-async def _closed(resource: Any) -> None:
+async def _close_resource(resource: Any) -> None:
     close = getattr(resource, "aclose", None) or getattr(resource, "close", None)
     if callable(close):
         closing = close()

@@ -183,7 +183,7 @@ def _problems(
             if not takes_anything:
                 yield f"'{prop.name}' is gone"
         elif not _takes(found, prop):
-            yield f"'{prop.name}' was {prop.kind}, and is now {_narrowing(found, prop)}"
+            yield f"'{prop.name}' was {prop.kind}, and is now {_narrower_kinds(found, prop)}"
         elif found.required and not prop.required:
             yield f"'{prop.name}' is required now"
     for prop in now:
@@ -203,7 +203,7 @@ def _problems_within_kinds(then: RecordedSignature, now: RecordedSignature, func
             yield f"'{name}' has another default"
 
 
-def _narrowing(now: Property, then: Property) -> str:
+def _narrower_kinds(now: Property, then: Property) -> str:
     return now.kind if now.kind != then.kind else "one that takes less"
 
 

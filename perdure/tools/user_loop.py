@@ -100,7 +100,7 @@ class UserLoop:
         )
 
     @contextlib.asynccontextmanager
-    async def held(self) -> AsyncIterator[None]:
+    async def hold(self) -> AsyncIterator[None]:
         """For the time in which the loop may be used: when the last holder leaves, its thread ends."""
         with self._lock:
             self._holders += 1

@@ -37,15 +37,15 @@ def strangers_errors(schema: Mapping[str, Any], value: Any) -> list[ValidationEr
     return list(_Bounded(schema, registry=Registry()).iter_errors(value))
 
 
-def _counting(check: Keyword, steps: int = 1) -> Keyword:
-    def counted(validator: Any, keyword: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
+def _counter_of(check: Keyword, steps: int = 1) -> Keyword:
+    def count_and_check(validator: Any, keyword: Any, instance: Any, schema: Mapping[str, Any]) -> Any:
         left = _left.get()
         if left <= 0:
             raise ValueError(f"the arguments can't be checked in {MAX_STEPS:,} steps")
         _left.set(left - steps)
         return check(validator, keyword, instance, schema)
 
-    return counted
+    return count_and_check
 
 
 def _accept_all(*_: Any) -> None:
@@ -62,9 +62,9 @@ def _additional(validator: Any, keyword: Any, instance: Any, schema: Mapping[str
 _KNOWN: Mapping[str, Keyword] = Draft202012Validator.VALIDATORS
 _Bounded: Any = validators.extend(  # type: ignore[no-untyped-call]
     Draft202012Validator,
-    {name: _counting(check, _REFERENCE if name in ("$ref", "$dynamicRef") else 1) for name, check in _KNOWN.items()}
+    {name: _counter_of(check, _REFERENCE if name in ("$ref", "$dynamicRef") else 1) for name, check in _KNOWN.items()}
     | dict.fromkeys(_UNCHECKED, _accept_all)
-    | {"additionalProperties": _counting(_additional)},
+    | {"additionalProperties": _counter_of(_additional)},
 )
 
 MAX_PROBLEMS = 5

@@ -262,7 +262,7 @@ class PerdurePlugin(SimplePlugin):
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
         held, permits = self.workflows_held.watching(worker), giving_permits(worker, self.rates)
-        async with logged(worker), held, self.user_loop.held(), permits, warming_up(), waiting_measured(worker):
+        async with logged(worker), held, self.user_loop.hold(), permits, warming_up(), waiting_measured(worker):
             with watchdog.watch_running_loop("the worker's event loop"):
                 try:
                     await super().run_worker(worker, next)

@@ -179,7 +179,7 @@ async def test_a_factory_that_ends_or_cancels_itself_is_an_error_and_the_loop_go
         return "found"
 
     loop = UserLoop()
-    async with loop.held():
+    async with loop.hold():
         box = ToolBox(
             {"find": find, "find_nothing": find_nothing}, resources={Database: ends, Cache: cancels}, loop=loop
         )

@@ -31,8 +31,8 @@ async def where() -> str:
 
 async def test_async_code_and_what_plain_code_returns_run_in_a_thread_that_ends_with_the_last_holder() -> None:
     loop = UserLoop(name="mine")
-    async with loop.held():
-        async with loop.held():
+    async with loop.hold():
+        async with loop.hold():
             assert (await run(loop, where)).text == "mine"
         own = loop.get()
         assert (await run(loop, lambda: where())).text == "mine"
@@ -44,7 +44,7 @@ async def test_async_code_and_what_plain_code_returns_run_in_a_thread_that_ends_
 async def test_a_loop_that_was_closed_is_followed_by_another() -> None:
     loop = UserLoop()
     for _ in range(2):
-        async with loop.held():
+        async with loop.hold():
             assert (await run(loop, where)).text == "perdure-user-code"
 
 
@@ -56,7 +56,7 @@ async def test_context_variables_arrive() -> None:
         return variable.get()
 
     loop = UserLoop()
-    async with loop.held():
+    async with loop.hold():
         assert (await run(loop, read)).text == "set"
 
 
@@ -72,7 +72,7 @@ async def test_cancellation_arrives_and_the_cleanup_is_awaited() -> None:
             cleaned.set()
 
     loop = UserLoop()
-    async with loop.held():
+    async with loop.hold():
         task = asyncio.create_task(run(loop, slow))
         await asyncio.to_thread(begun.wait, 10)
         task.cancel()
@@ -91,7 +91,7 @@ async def test_what_has_timed_out_while_the_loop_was_blocked_is_not_executed_aft
         time.sleep(0.4)
 
     loop = UserLoop()
-    async with loop.held():
+    async with loop.hold():
         blocking = asyncio.create_task(run(loop, blocks))
         await asyncio.sleep(0.05)
         assert (await run(loop, late, timeout=0.05)).status == "timeout"
@@ -109,7 +109,7 @@ async def test_the_loop_is_kept_when_only_others_have_run_out_of_time() -> None:
         return "blocked"
 
     loop = UserLoop()
-    async with loop.held():
+    async with loop.hold():
         own = loop.get()
         blocking = asyncio.create_task(run(loop, blocks))
         await asyncio.to_thread(begun.wait, 10)
@@ -134,7 +134,7 @@ async def test_what_still_runs_when_the_loop_is_closed_is_cancelled() -> None:
         await asyncio.sleep(0)
 
     loop = UserLoop()
-    async with loop.held():
+    async with loop.hold():
         await run(loop, begin)
     assert ended.is_set()
 
@@ -150,7 +150,7 @@ async def test_a_call_that_others_cancel_before_it_begins_ends_as_cancelled() ->
             task.cancel()
 
     loop = UserLoop()
-    async with loop.held():
+    async with loop.hold():
         first = asyncio.create_task(run(loop, cancel_others))
         await asyncio.to_thread(begun.wait)
         second = asyncio.create_task(run(loop, where))
@@ -164,7 +164,7 @@ async def test_a_call_that_others_cancel_before_it_begins_ends_as_cancelled() ->
 async def test_a_given_loop_is_used_and_has_to_be_running() -> None:
     given = LoopThread("given", "a loop")
     loop = UserLoop(given.loop)
-    async with loop.held():
+    async with loop.hold():
         assert (await run(loop, where)).text == "given"
     await given.close()
     result = await run(loop, where)

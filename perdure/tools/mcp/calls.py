@@ -21,7 +21,7 @@ from ...text import one_line, valid_json, valid_text
 from ..context import ToolContext
 from ..http import Fault
 from ..kind import ToolOfferError
-from .connection import Connection, NotConnected, Pool
+from .connection import McpConnection, NotConnected, Pool
 from .declaration import MAX_PAGES, Server
 from .http import fault_of
 from .offering import MAX_TOOLS
@@ -166,7 +166,7 @@ async def _pages(client: mcp.Client) -> list[types.Tool]:
 
 
 @dataclass(frozen=True)
-class ToolCall:
+class McpCall:
     """One call of a server's tool."""
 
     function: str
@@ -178,7 +178,7 @@ class ToolCall:
     context: ToolContext
 
 
-async def call_tool(pool: Pool, target: Target, call: ToolCall) -> ToolResult:
+async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
     """The result of the call. When the connection breaks, a call that did no harm is tried once more on a new one.
 
     Raises CancelledError when it is cancelled; the server is told.
@@ -193,7 +193,7 @@ async def call_tool(pool: Pool, target: Target, call: ToolCall) -> ToolResult:
     return _failure(call, text, LOST, outcome_unknown=ended.outcome_unknown)
 
 
-async def _try(pool: Pool, target: Target, call: ToolCall) -> ToolResult | Fault:
+async def _try(pool: Pool, target: Target, call: McpCall) -> ToolResult | Fault:
     connection = pool.connection(target.server, target.title)
     with connection.use():
         try:
@@ -207,7 +207,7 @@ async def _try(pool: Pool, target: Target, call: ToolCall) -> ToolResult | Fault
             return _failure(call, text, REFUSED, outcome_unknown=error.code not in _NOT_BEGUN)
 
 
-async def _answer(client: mcp.Client, target: Target, call: ToolCall) -> ToolResult:
+async def _answer(client: mcp.Client, target: Target, call: McpCall) -> ToolResult:
     try:
         answer = await _send(client, call)
     except (ValidationError, RuntimeError) as error:
@@ -219,7 +219,7 @@ async def _answer(client: mcp.Client, target: Target, call: ToolCall) -> ToolRes
     return result_of(answer, call.function)
 
 
-async def _send(client: mcp.Client, call: ToolCall) -> types.CallToolResult | types.InputRequiredResult:
+async def _send(client: mcp.Client, call: McpCall) -> types.CallToolResult | types.InputRequiredResult:
     state: str | None = None
     is_listed = False
     while True:
@@ -260,7 +260,7 @@ def _is_lost(error: mcp.MCPError) -> bool:
     return fault.is_session_over if fault else error.code == types.CONNECTION_CLOSED
 
 
-async def _loss(connection: Connection, error: mcp.MCPError) -> Fault | None:
+async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
     """What is known of a connection that broke in mid-call; None for an error that is the server's answer."""
     fault = fault_of(error)
     if fault is None:
@@ -284,6 +284,6 @@ def _questions(asked: types.InputRequiredResult) -> str:
     return one_line("; ".join(map(str, found)), 1000)
 
 
-def _failure(call: ToolCall, text: str, kind: str, *, outcome_unknown: bool = False) -> ToolResult:
+def _failure(call: McpCall, text: str, kind: str, *, outcome_unknown: bool = False) -> ToolResult:
     text = redact(f"Error: Tool '{call.function}' failed: {text}")
     return ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown)

@@ -30,7 +30,7 @@ class NotConnected(Exception):
     """There is no connection to the server; the text says why. Nothing was executed."""
 
 
-class Connection:
+class McpConnection:
     """From `open` on, until it breaks, until nobody has used it for a while, or until `retire` or `close`.
 
     A connection is entered and left in one task: when it breaks, that task is cancelled. Calls come from other tasks.
@@ -186,9 +186,11 @@ class Pool:
     def __init__(self, idle_seconds: float) -> None:
         self._idle_seconds = idle_seconds
         self._lock = Lock()
-        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Server, Connection]] = WeakKeyDictionary()
+        self._connections: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[Server, McpConnection]] = (
+            WeakKeyDictionary()
+        )
 
-    def connection(self, server: Server, title: str) -> Connection:
+    def connection(self, server: Server, title: str) -> McpConnection:
         """The connection of this event loop to the server, which may just be opening."""
         loop = asyncio.get_running_loop()
         with self._lock:
@@ -197,7 +199,7 @@ class Pool:
             return known
         for ended in [each for each, connection in connections.items() if not connection.is_usable]:
             del connections[ended]
-        connections[server] = Connection(server, title, self._idle_seconds)
+        connections[server] = McpConnection(server, title, self._idle_seconds)
         return connections[server]
 
     async def close(self) -> None:

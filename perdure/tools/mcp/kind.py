@@ -97,7 +97,7 @@ class McpKind(ToolKind):
         return await calls.call_tool(  # type: ignore[no-any-return]
             pool,
             target,
-            calls.ToolCall(
+            calls.McpCall(
                 function=call.name,
                 tool=call.details["tool"],
                 arguments=call.arguments,

@@ -36,7 +36,7 @@ def offerings(tool: Tool, listed: Sequence[types.Tool]) -> list[Offering]:
     meant = [each for name, each in by_name.items() if allowed is None or name in allowed]
     meant = [each for each in meant if _has_object_schema(tool, each)]
     names = function_names([each.name for each in meant], tool.name)
-    return [_offering(tool, each, names[each.name]) for each in meant]
+    return [_offering_of(tool, each, names[each.name]) for each in meant]
 
 
 def function_names(names: Sequence[str], server: str) -> dict[str, str]:
@@ -70,7 +70,7 @@ def _digest_name(written: str, name: str) -> str:
     return re.sub(r"[^A-Za-z0-9_-]", "_", written)[: _LONGEST - 9] + "_" + digest
 
 
-def _offering(tool: Tool, listed: types.Tool, name: str) -> Offering:
+def _offering_of(tool: Tool, listed: types.Tool, name: str) -> Offering:
     known = redactor()
     hints = listed.annotations
     idempotent = hints is not None and bool(hints.idempotent_hint or hints.read_only_hint)

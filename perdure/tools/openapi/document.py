@@ -87,7 +87,7 @@ class Documents:
         self._unreadable: dict[str, str] = {}
         self._registry: Registry[Any] | None = None
 
-    def missing(self) -> list[str]:
+    def missing_uris(self) -> list[str]:
         """URIs of documents that are referred to and were not added yet; [] when there are none.
 
         Raises SpecificationError for too many.

@@ -29,7 +29,7 @@ _HOW = (
 
 
 @dataclass(frozen=True)
-class Named:
+class OperationNames:
     """What an operation may be named by in a filter."""
 
     title: str
@@ -57,7 +57,7 @@ class Selection:
         """The filter that valid `options` have."""
         return cls(*(frozenset(_usual_spelling(each) for each in options.get(name) or ()) for name in _FILTERS))
 
-    def apply(self, found: Sequence[Named]) -> list[int]:
+    def apply(self, found: Sequence[OperationNames]) -> list[int]:
         """The indexes of those that are offered. Raises SpecificationError: a name that nothing has, too many, none."""
         names = sorted({name for each in found for name in each.names})
         tags = sorted({tag for each in found for tag in each.tags})
@@ -78,7 +78,7 @@ class Selection:
             raise SpecificationError(f"no operation is left to offer, of {len(found)} in the specification: {_HOW}")
         return chosen
 
-    def _takes(self, each: Named) -> bool:
+    def _takes(self, each: OperationNames) -> bool:
         if each.names & self.exclude:
             return False
         if not self.operations and not self.tags:
@@ -133,10 +133,12 @@ class Found:
         return f"{self.method} {self.path}"
 
     @property
-    def named(self) -> Named:
+    def filter_names(self) -> OperationNames:
         """What it may be named by. Raises SpecificationError."""
         tags = [tag for tag in as_list(self.value.get("tags"), f"the tags of {self.title}") if isinstance(tag, str)]
-        return Named(self.title, as_text(self.value.get("operationId"), f"the operationId of {self.title}"), tags)
+        return OperationNames(
+            self.title, as_text(self.value.get("operationId"), f"the operationId of {self.title}"), tags
+        )
 
 
 @dataclass(frozen=True)
@@ -162,10 +164,10 @@ def offerings_of(
     here = _Surroundings(documents, variables, source, says_public)
     offerings: list[Offering] = []
     size = 0
-    for index in selection.apply([each.named for each in found]):
+    for index in selection.apply([each.filter_names for each in found]):
         each = found[index]
         try:
-            offering = _offering(each, here, {known.name for known in offerings})
+            offering = _offering_of(each, here, {known.name for known in offerings})
         except SpecificationError as error:
             how = f'To do without it: `options: {{exclude: ["{each.title}"]}}`'
             raise SpecificationError(f"{each.title}: {error}. {how}") from None
@@ -186,7 +188,7 @@ def _operations(documents: Documents) -> Iterator[Found]:
                 yield Found(method.upper(), str(path), value, item, base)
 
 
-def _offering(found: Found, here: _Surroundings, taken: set[str]) -> Offering:
+def _offering_of(found: Found, here: _Surroundings, taken: set[str]) -> Offering:
     documents = here.documents
     _require_path(found.path)
     security = _security(found, here)
@@ -286,7 +288,7 @@ def _accept(found: Found, documents: Documents) -> str:
 
 def _unused_name(found: Found, taken: set[str]) -> str:
     """The operationId, or method and path, as models may write it: letters, digits, `_` and `-`, at most 64."""
-    wanted = found.named.id or found.title
+    wanted = found.filter_names.id or found.title
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_")[:64] or "operation"
     name, number = plain, 1
     while name in taken:

@@ -197,12 +197,12 @@ def _is_given(parameter: Parameter, arguments: Mapping[str, Any]) -> bool:
 
 
 def _path(operation: Operation, values: Mapping[str, tuple[Parameter, Any]]) -> str:
-    def filled(match: re.Match[str]) -> str:
+    def fill_in(match: re.Match[str]) -> str:
         parameter, value = values[match[1]]
         return _path_value(parameter, value)
 
     # The whole of each part: `{a}{b}` with two dots is one that leads upwards, too.
-    path = re.sub(r"\{([^{}]*)\}", filled, operation.path)
+    path = re.sub(r"\{([^{}]*)\}", fill_in, operation.path)
     for part in re.split(r"[/\\]", unquote(path)):
         if part.partition(";")[0] in (".", ".."):  # Some servers take `..;x` for `..`.
             raise Unfit(f"they make the path {path!r:.200}: a part of it must not be '.' or '..'")

@@ -76,9 +76,9 @@ class SchemaWriter:
         self._define(len(json.dumps(schema)))
         once = self._used_once(schema)
         try:
-            whole: JsonObject = self._inlined(schema, once)
-            if kept := self._reached(schema) - once:
-                whole["$defs"] = {name: self._inlined(self._definitions[name], once) for name in sorted(kept)}
+            whole: JsonObject = self._inline(schema, once)
+            if kept := self._reachable_names(schema) - once:
+                whole["$defs"] = {name: self._inline(self._definitions[name], once) for name in sorted(kept)}
             _require_usable(whole)
         except RecursionError:
             raise SpecificationError("a schema is nested too deeply") from None
@@ -104,7 +104,7 @@ class SchemaWriter:
             once |= {name for name, needed in references.items() if needed <= once}
         return once
 
-    def _reached(self, schema: JsonObject) -> set[str]:
+    def _reachable_names(self, schema: JsonObject) -> set[str]:
         """The names of the definitions that the schema leads to."""
         reached: set[str] = set()
         new = set(_references([schema]))
@@ -116,7 +116,7 @@ class SchemaWriter:
     def _reference(self, schema: Mapping[str, Any], base: str, depth: int) -> JsonObject:
         target, uri = self._documents.resolve(schema["$ref"], base)
         if uri not in self._names:
-            self._names[uri] = self._unused(uri)
+            self._names[uri] = self._unused_name(uri)
             self._waiting.append((self._names[uri], target, urldefrag(uri).url))
         beside: JsonObject = {}
         if self._documents.is_30 and isinstance(schema.get("description"), str):
@@ -125,7 +125,7 @@ class SchemaWriter:
             beside = self.convert({name: value for name, value in schema.items() if name != "$ref"}, base, depth + 1)
         return {"$ref": _REFERENCE + self._names[uri], **beside}
 
-    def _unused(self, uri: str) -> str:
+    def _unused_name(self, uri: str) -> str:
         last = urldefrag(uri).fragment.rpartition("/")[2] or "Schema"
         name = plain = re.sub(r"[^A-Za-z0-9_.-]", "_", last)[:64]
         number = 1
@@ -161,19 +161,19 @@ class SchemaWriter:
             schema = self._documents.follow(schema, base)[0]
         return isinstance(schema, Mapping) and schema.get("readOnly") is True
 
-    def _inlined(self, value: Any, once: set[str]) -> Any:
+    def _inline(self, value: Any, once: set[str]) -> Any:
         """The value, in which references to the definitions of these names are replaced by them."""
         if isinstance(value, list):
-            return [self._inlined(each, once) for each in value]
+            return [self._inline(each, once) for each in value]
         if not isinstance(value, dict):
             return value
         name = _referred_name(value)
         if name is None:
-            return {key: self._inlined(each, once) for key, each in value.items()}
-        inner = {key: self._inlined(each, once) for key, each in value.items() if key != "$ref"}
+            return {key: self._inline(each, once) for key, each in value.items()}
+        inner = {key: self._inline(each, once) for key, each in value.items() if key != "$ref"}
         if name not in once:
             return {"$ref": value["$ref"], **inner}
-        target = self._inlined(self._definitions[name], once)
+        target = self._inline(self._definitions[name], once)
         return {**target, **inner} if inner.keys() <= {"description", "default"} else {"allOf": [target], **inner}
 
 

@@ -41,7 +41,7 @@ async def offerings_at(url: str, options: Mapping[str, Any], http: Http, credent
         raise SpecificationError(f"its URL can't be asked: {error}") from None
     fetch = _Fetch(http, credentials)
     documents = await asyncio.to_thread(Documents, url, await fetch.value(url))
-    while missing := documents.missing():
+    while missing := documents.missing_uris():
         for uri in missing:
             await _add(documents, uri, origin, fetch)
     variables = options.get("variables") or {}
@@ -139,7 +139,7 @@ def offerings_in_file(
     roots = roots or [folder.resolve()]
     file = contained_path(path, folder.resolve(), roots)
     documents = Documents(file.as_uri(), _read(file))
-    while missing := documents.missing():
+    while missing := documents.missing_uris():
         for uri in missing:
             try:
                 documents.add(uri, _read(_file_of(uri, roots)))

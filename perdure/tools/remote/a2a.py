@@ -158,7 +158,7 @@ class RemoteCall:
         return AgentLost(self._error_text(what))
 
     def _error_text(self, what: str) -> str:
-        return f"the agent at {self._settings.shown} can't be used: {what}"
+        return f"the agent at {self._settings.address} can't be used: {what}"
 
     @property
     def _task(self) -> Task | None:

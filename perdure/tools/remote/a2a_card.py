@@ -40,7 +40,7 @@ async def fetch_card(settings: RemoteSettings) -> AgentCard:
         why = f"no answer within {seconds:g} seconds ('options.discoveryTimeout')"
     except FAULTS as error:
         why = fault_of(error).text
-    raise ToolOfferError(f"the agent's card at {settings.shown}{WELL_KNOWN}{CARD_PATHS[0]} can't be read: {why}")
+    raise ToolOfferError(f"the agent's card at {settings.address}{WELL_KNOWN}{CARD_PATHS[0]} can't be read: {why}")
 
 
 async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> AgentCard:
@@ -58,7 +58,7 @@ async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> Ag
         document = answer.json()
         if isinstance(document, dict) and form_of(document) != "a2a":
             raise ToolOfferError(
-                f"the agent's card at {settings.shown}{WELL_KNOWN}{path} is one of KAOS, whose protocol is another: "
+                f"the agent's card at {settings.address}{WELL_KNOWN}{path} is one of KAOS, whose protocol is another: "
                 "name the agent in metadata.perdure.agents ({name, url}) instead"
             )
         return parse_agent_card(document)

@@ -61,7 +61,7 @@ async def read_card(http: Http, settings: RemoteSettings) -> Card:
         why = f"no answer within {seconds:g} seconds"
     except (HttpFailure, ValueError) as error:
         why = str(error)
-    raise ToolUnavailable(f"the card of the agent at {settings.shown} can't be read: {one_line(why, 300)}")
+    raise ToolUnavailable(f"the card of the agent at {settings.address} can't be read: {one_line(why, 300)}")
 
 
 async def _first_card(http: Http, settings: RemoteSettings) -> Card:

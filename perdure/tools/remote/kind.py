@@ -113,12 +113,12 @@ class DelegateKind(A2AKind):
         settings, options = _delegation(tool)
         if options.protocol == "openai":
             description = tool.description or f"Hands a task to the agent {settings.agent}."
-            return [_offering(tool, options, description, {"role": DELEGATED})]
+            return [_offering_of(tool, options, description, {"role": DELEGATED})]
         card = await read_card(self._http, settings)
         description = card.description(settings, tool.description)
         if card.form == "a2a" or options.protocol == "a2a":
-            return [_offering(tool, options, description, {"a2a": _part_for_a2a(card, settings)})]
-        return [_offering(tool, options, description, {"role": DELEGATED if card.form == "kaos" else USER})]
+            return [_offering_of(tool, options, description, {"a2a": _part_for_a2a(card, settings)})]
+        return [_offering_of(tool, options, description, {"role": DELEGATED if card.form == "kaos" else USER})]
 
     async def execute(self, call: KindCall) -> ToolResult:
         """Hand over the task, and return the agent's answer, or why there is none. Never raises for what it does."""
@@ -168,7 +168,7 @@ def _delegation(tool: Tool) -> tuple[RemoteSettings, DelegateOptions]:
     return settings, settings.delegation
 
 
-def _offering(tool: Tool, options: DelegateOptions, description: str, details: JsonObject) -> Offering:
+def _offering_of(tool: Tool, options: DelegateOptions, description: str, details: JsonObject) -> Offering:
     by_a2a = "a2a" in details
     return Offering(
         name=tool.name,

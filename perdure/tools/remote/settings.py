@@ -85,7 +85,7 @@ class RemoteSettings:
         return (self.delegation and self.delegation.model) or self.name.removeprefix(DELEGATE)
 
     @property
-    def shown(self) -> str:
+    def address(self) -> str:
         """Where the agent is, as errors may show it."""
         return f"{origin_of(self.endpoint)}{urlsplit(self.endpoint).path}"[:200]
 
