@@ -45,7 +45,7 @@ def _declared_name(function: Callable[..., Any]) -> str:
 
 
 def apply_bindings(tool: Tool | None, arguments: Mapping[str, Any], inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments, in which each bound parameter has the value of its input, whatever the model wrote (§9.6).
+    """Return the arguments, in which each bound parameter has the value of its input, whatever the model wrote (§9.6).
 
     Where that input is absent, the argument stays as it is.
     """
@@ -55,7 +55,7 @@ def apply_bindings(tool: Tool | None, arguments: Mapping[str, Any], inputs: Mapp
 
 
 def bound_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that bindings of the agent's tools refer to, with their defaults: all that its run needs of them.
+    """Inputs that bindings of the agent's tools refer to, with their defaults: all that its run needs of them.
 
     The rendered messages have the others.
     """

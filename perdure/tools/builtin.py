@@ -1,4 +1,4 @@
-"""The tools that perdure itself has (`kind: builtin`), and those that a provider executes (`kind: provider`)."""
+"""Tools that perdure itself has (`kind: builtin`), and those that a provider executes (`kind: provider`)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class BuiltInTool:
     """What the model is offered."""
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """What is wrong with a declaration besides what holds of all of them, a sentence each."""
+        """Return what is wrong with a declaration besides what holds of all of them, a sentence each."""
         return ()
 
     async def execute(self, call: KindCall) -> Any:
@@ -130,7 +130,7 @@ def _page(text: str, offset: int, length: int, limit: int, others: Sequence[str]
 
 
 def _case_folded_text(text: str) -> str:
-    """The text without a difference between upper and lower case, and of the same length."""
+    """Return the text without a difference between upper and lower case, and of the same length."""
     return text.replace("\u0130", "i").lower().replace("\u03c2", "\u03c3")
 
 
@@ -142,7 +142,7 @@ def _match_starts(text: str, sought: str, offset: int) -> Iterator[int]:
 
 
 def _matches_text(text: str, sought: str, offset: int) -> str:
-    """The first places of the text, each with what is around it."""
+    """Return the first places of the text, each with what is around it."""
     found = list(_match_starts(_case_folded_text(text), _case_folded_text(sought), offset))
     if not found:
         return f"[not found in the {len(text):,} characters, from offset {offset:,} on]"

@@ -37,7 +37,7 @@ def call_of(
     resources: Resources,
     limits: SizeLimits,
 ) -> BoundCall:
-    """The handler's code with all its arguments except the context.
+    """Return the handler's code with all its arguments except the context.
 
     Only what the model wrote is checked: it does not know the parameters that are bound to inputs. Raises
     InvalidArguments for what it wrote, UnfitInputError for a bound parameter that the function can't do without, and
@@ -72,7 +72,7 @@ def call_of(
 def kind_call(
     handler: Handler, agent: Agent, arguments: Mapping[str, Any], inputs: Mapping[str, Any]
 ) -> Callable[[ToolContext], KindCall]:
-    """What a kind is told of a call, once its context is known. Raises as `call_of` does."""
+    """Return what a kind is told of a call, once its context is known. Raises as `call_of` does."""
     tool = handler.tool
     assert isinstance(tool, OfferedFunction)
     hidden = tool.bindings or {}
@@ -117,7 +117,7 @@ def _bound_arguments(
 
 
 def _unexpected_arguments(handler: Handler, given: Mapping[str, Any], elsewhere: Container[str]) -> list[str]:
-    """What a function that is called by names does not have; it may have more than is declared."""
+    """Return what a function that is called by names does not have; it may have more than is declared."""
     if handler.function is None or not handler.is_by_name:
         return []
     hidden = handler.tool.bindings or {}

@@ -78,7 +78,7 @@ class ToolContext:
     """What `resource` gives, by type; an exception for one that can't be opened."""
 
     def resource(self, type: type[T]) -> T:
-        """What the tools of this worker share, such as a database (`create_worker(resources={…})`).
+        """Return what the tools of this worker share, such as a database (`create_worker(resources={…})`).
 
         Raises KeyError for a type that the worker has no resource of, and ResourceError for one that can't be opened.
         """
@@ -93,7 +93,7 @@ class ToolContext:
 
     @property
     def logger(self) -> _Adapter:
-        """The logger `perdure.tools`; its records have `run`, `tool`, `call` and `attempt`, and no known secret."""
+        """Logger `perdure.tools`; its records have `run`, `tool`, `call` and `attempt`, and no known secret."""
         return _AboutCall(get_logger("perdure.tools"), log_fields(self.tool, self))
 
     @property
@@ -122,7 +122,7 @@ class ToolContext:
 
 
 def log_fields(name: str, context: ToolContext) -> dict[str, object]:
-    """What a log record about an execution says beside its text."""
+    """Return what a log record about an execution says beside its text."""
     return {
         "run": context.run_id,
         "tool": name,

@@ -29,7 +29,7 @@ _KINDS: dict[str, PropertyKind] = {
 
 
 def property_of(name: str, annotation: Any, adapter: TypeAdapter[Any] | None) -> Property:
-    """The property that describes a parameter of that type; where the type says nothing, one that accepts anything."""
+    """Property that describes a parameter of that type; where the type says nothing, one that accepts anything."""
     schema = adapter.json_schema() if adapter else {}
     described = _property_of(schema, schema.get("$defs", {}), frozenset())
     return described.model_copy(
@@ -38,7 +38,7 @@ def property_of(name: str, annotation: Any, adapter: TypeAdapter[Any] | None) ->
 
 
 def _annotated_text(annotation: Any) -> str | None:
-    """The text of `Annotated[int, "in metres"]`."""
+    """Return the text of `Annotated[int, "in metres"]`."""
     if get_origin(annotation) is not Annotated:
         return None
     return next((extra for extra in get_args(annotation)[1:] if isinstance(extra, str)), None)
@@ -115,7 +115,7 @@ class Docstring(NamedTuple):
 
 
 def docstring_of(function: Callable[..., Any]) -> Docstring:
-    """What the function's docstring says; never raises."""
+    """Return what the function's docstring says; never raises."""
     while isinstance(function, partial):
         function = function.func
     text = inspect.getdoc(function) or ""
@@ -156,7 +156,7 @@ def written_declaration(name: str, function: Function, description: str | None =
 
 
 def completed_declaration(tool: Tool, function: Function, *, without: Container[str] = ()) -> Tool:
-    """The declaration, with the function's own description and parameters where it has none itself.
+    """Return the declaration, with the function's own description and parameters where it has none itself.
 
     Parameters of the function that are in `without` are none of the model's. It is the same object if nothing was
     missing. A tool of another kind, which its function overrides (§9.2), is one of its own parameters where the file
@@ -174,7 +174,7 @@ def completed_declaration(tool: Tool, function: Function, *, without: Container[
 
 
 def has_parameters(tool: Tool) -> bool:
-    """Whether the file itself declares what the model may say."""
+    """Return whether the file itself declares what the model may say."""
     return getattr(tool, "parameters", None) is not None
 
 
@@ -200,13 +200,13 @@ def contradiction(tool: Tool, function: Function, *, without: Container[str] = (
 
 
 def agent_with_tools(agent: Agent, names: Iterable[str]) -> Agent:
-    """The agent, with a function tool for each name that it does not declare yet (§9.2)."""
+    """Return the agent, with a function tool for each name that it does not declare yet (§9.2)."""
     added = [FunctionTool(name=name) for name in names if agent.tool(name) is None]
     return agent.model_copy(update={"tools": [*(agent.tools or []), *added]}) if added else agent
 
 
 def declaration_of(function: Function, without: Container[str] = ()) -> FunctionTool:
-    """The declaration that the function itself makes; parameters that are in `without` are none of the model's."""
+    """Declaration that the function itself makes; parameters that are in `without` are none of the model's."""
     declared = getattr(function, "__tool__", None)
     if not isinstance(declared, FunctionTool):
         try:
@@ -249,7 +249,7 @@ def _kinds(prop: Property) -> set[str]:
 
 
 def declaration_line(name: str, parameters: Sequence[Property]) -> str:
-    """A declaration in one line, such as `pay(claim: string, euros?: float)`."""
+    """Return a declaration in one line, such as `pay(claim: string, euros?: float)`."""
     listed = (f"{prop.name}{'' if prop.required else '?'}: {prop.kind}" for prop in parameters)
     return f"{name}({', '.join(listed)})"
 
@@ -259,7 +259,7 @@ def _name(function: Function) -> str:
 
 
 def place_of(function: Function) -> str:
-    """The module that the function is defined in; for one that was made of a file, the file's name."""
+    """Return the module that the function is defined in; for one that was made of a file, the file's name."""
     module = getattr(function, "__module__", None) or "an unknown module"
     file = getattr(sys.modules.get(module), "__file__", None)
     return Path(file).name if file and module.startswith(FILE_MODULE) else module
@@ -274,7 +274,7 @@ def _property(parameter: Parameter, text: str | None) -> Property:
 
 
 def _plain_default(value: Any) -> Any:
-    """The default as JSON can hold it; None when it has no such form."""
+    """Return the default as JSON can hold it; None when it has no such form."""
     try:
         return to_jsonable_python(value)
     except PydanticSerializationError:

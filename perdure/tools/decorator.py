@@ -37,7 +37,7 @@ class ToolApproval:
 
 
 def read_approval(name: str, approval: Literal["always", "never"] | Check | None, needs_approval: bool) -> ToolApproval:
-    """What the options of `@tool` say. Raises ConfigurationError for another value, and for a contradiction."""
+    """Return what the options of `@tool` say. Raises ConfigurationError for another value, and for a contradiction."""
     if approval in (None, "always", "never"):
         if needs_approval and approval == "never":
             raise ConfigurationError(
@@ -51,19 +51,19 @@ def read_approval(name: str, approval: Literal["always", "never"] | Check | None
 
 
 def approval_check(function: Callable[..., Any] | None) -> Check | None:
-    """The tool function's own function for approvals; None if it has none."""
+    """Return the tool function's own function for approvals; None if it has none."""
     check: Check | None = getattr(function, ATTRIBUTE, None)
     return check
 
 
 def check_call(check: Check, arguments: Mapping[str, Any], context: ToolContext) -> Callable[[], Any]:
-    """The call of such a function."""
+    """Return the call of such a function."""
     name = signature_of(check).context_name
     return partial(check, dict(arguments), **({name: context} if name else {}))
 
 
 def verdict_of(value: Any) -> GuardrailResult:
-    """What it has returned, as a verdict. Raises TypeError for anything but a bool or a text."""
+    """Return what it has returned, as a verdict. Raises TypeError for anything but a bool or a text."""
     if isinstance(value, bool):
         return GuardrailResult(allowed=True, ask="" if value else None)
     if isinstance(value, str):

@@ -61,7 +61,7 @@ class _UnderWay:
         self._is_due = False
 
     def context(self, **more: Any) -> ToolContext:
-        """The context whose functions may be called from any thread, with the fields of `more`."""
+        """Return the context whose functions may be called from any thread, with the fields of `more`."""
         return replace(
             self._given,
             heartbeat=self._heartbeat,
@@ -122,7 +122,7 @@ CLOSE_SECONDS = 5.0
 
 
 class ToolBox:
-    """The tools of a worker, which come before those of the process-wide registries.
+    """Tools of a worker, which come before those of the process-wide registries.
 
     Args:
         tools: A mapping from name to function; or functions, and modules with `@tool` functions.
@@ -155,11 +155,11 @@ class ToolBox:
 
     @property
     def names(self) -> list[str]:
-        """The names of the functions that were given to this box, sorted."""
+        """Names of the functions that were given to this box, sorted."""
         return self._handlers.names
 
     def resolve(self, name: str, agent: Agent) -> Handler:
-        """The handler of a function that the model calls. Raises as `Handlers.of_call` does."""
+        """Return the handler of a function that the model calls. Raises as `Handlers.of_call` does."""
         return self._handlers.of_call(name, agent)
 
     def signature_change(self, handler: Handler, recorded: RecordedSignature | None) -> str | None:
@@ -170,7 +170,7 @@ class ToolBox:
         return signature_change(handler.tool.name, recorded, handler.function, without=shared, bound=bound)
 
     async def inventory(self, asking: Asking, *, may_ask: bool = True) -> ToolInventory:
-        """How each declared tool is to be run; see `take_inventory`, also for what it raises."""
+        """Return how each declared tool is to be run; see `take_inventory`, also for what it raises."""
         return await take_inventory(self._handlers, asking, self._loop, self._resources, may_ask=may_ask)
 
     async def close(self) -> None:
@@ -243,7 +243,7 @@ class ToolBox:
         *,
         timeout: float | None = None,
     ) -> GuardrailResult:
-        """Whether a person must approve a call, by the tool's own function: if so, `ask` has the reason.
+        """Return whether a person must approve a call, by the tool's own function: if so, `ask` has the reason.
 
         One that raises, takes too long or is not there asks a person. Raises ToolNotRegisteredError as `execute` does.
         """
@@ -294,7 +294,7 @@ class ToolBox:
     async def _end_of(
         self, call: BoundCall, name: str, context: ToolContext, finish: Callable[[Any], ToolResult]
     ) -> Ended:
-        """How the call ends: with a ToolResult, or with what the tool raised."""
+        """Return how the call ends: with a ToolResult, or with what the tool raised."""
         title = f"tool {name} of run {context.run_id}" if context.run_id else f"tool {name}"
         opened = await self._resources.values(call.needs)
         with execution_context(context, tool=name, resources=opened or context.resources) as given:

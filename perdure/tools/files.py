@@ -11,7 +11,7 @@ from .kind import Kinds, RunStart
 
 
 def record_tools(agent: Agent, kinds: Kinds | None = None, *, is_child: bool = False) -> tuple[Agent, dict[str, Agent]]:
-    """The agent with what the kinds of its tools record, and the agents of other files that its run records, by path.
+    """Agent with what the kinds of its tools record, and the agents of other files that its run records, by path.
 
     Raises LoadError for a file that is wrong, ConfigurationError for a literal secret in another agent's file and for a
     kind that can't be loaded.

@@ -29,7 +29,7 @@ _PLACEHOLDER = re.compile(r"\{\{\s*([\w.-]*)\s*\}\}")
 
 
 def seconds(value: Any) -> float:
-    """A duration of the file: a number of seconds, or a text such as `30s`, `5m`, `1h30m`, `500ms`.
+    """Return a duration of the file: a number of seconds, or a text such as `30s`, `5m`, `1h30m`, `500ms`.
 
     Raises ValueError for anything else, and for less than a millisecond and more than ten years.
     """
@@ -115,7 +115,7 @@ class WorkflowOptions(CallOptions):
     task_timeout: Annotated[float, BeforeValidator(seconds), Field(le=120)] | None = None
 
     def filled_id(self, arguments: Mapping[str, Any]) -> str | None:
-        """The id with arguments in their places; None when it is to be derived.
+        """Return the id with arguments in their places; None when it is to be derived.
 
         Raises ValueError for an argument that is absent, or no text or number, and for an id that can't be one.
         """
@@ -125,7 +125,7 @@ class WorkflowOptions(CallOptions):
 
 
 def placeholders(id: object) -> list[str]:
-    """The names of the arguments that a workflow's id is made of."""
+    """Return the names of the arguments that a workflow's id is made of."""
     return _PLACEHOLDER.findall(id) if isinstance(id, str) else []
 
 
@@ -175,7 +175,7 @@ class _ForeignKind(ToolKind):
     example: ClassVar[str]
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """What is wrong with the declaration, a sentence each."""
+        """Return what is wrong with the declaration, a sentence each."""
         return list(self._problems(tool))
 
     def _problems(self, tool: Tool) -> Iterator[str]:
@@ -225,7 +225,7 @@ class _ForeignKind(ToolKind):
         )
 
     def execution(self, options: Any) -> Execution:
-        """How the workflow executes a call."""
+        """Return how the workflow executes a call."""
         raise NotImplementedError
 
 
@@ -236,7 +236,7 @@ class ActivityKind(_ForeignKind):
     example = "{activity: TYPE, taskQueue: QUEUE}"
 
     def execution(self, options: ActivityOptions) -> ForeignActivity:
-        """The activity."""
+        """Return the activity."""
         return ForeignActivity(activity=options.activity, task_queue=options.task_queue, options=_fields(options))
 
 
@@ -255,12 +255,12 @@ class WorkflowKind(_ForeignKind):
                 yield f"options.id has {{{{{name}}}}}: expected one of the parameters ({', '.join(names) or 'none'})"
 
     def execution(self, options: WorkflowOptions) -> ChildWorkflow:
-        """The child workflow."""
+        """Return the child workflow."""
         return ChildWorkflow(workflow=options.workflow, task_queue=options.task_queue, options=_fields(options))
 
 
 def _bound_values(tool: Tool, parameters: Sequence[Property], asking: Asking) -> dict[str, Any]:
-    """The values of the bound parameters."""
+    """Return the values of the bound parameters."""
     bindings = tool.bindings or {}
     for prop in parameters:
         binding = bindings.get(prop.name)
@@ -295,7 +295,7 @@ def _parameter_problems(tool: Tool) -> Iterator[str]:
 
 
 def complete_arguments(options: CallOptions, given: Mapping[str, Any]) -> dict[str, Any]:
-    """What the model wrote, checked, with the bound parameters and the defaults of those that it left out.
+    """Return what the model wrote, checked, with the bound parameters and the defaults of those that it left out.
 
     Raises InvalidArguments.
     """
@@ -314,7 +314,7 @@ def _unknown_arguments(parameters: Sequence[Property], arguments: Mapping[str, A
 
 
 def sent_arguments(options: CallOptions, arguments: Mapping[str, Any]) -> list[Any]:
-    """The arguments of the activity or workflow; none at all for a tool without parameters.
+    """Return the arguments of the activity or workflow; none at all for a tool without parameters.
 
     One by one, those in the middle that are absent are null, and those at the end are left out.
     """

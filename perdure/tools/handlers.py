@@ -50,7 +50,7 @@ def add_tool(collected: dict[str, ToolFunction], name: str, function: ToolFuncti
 
 
 def tool_name(function: ToolFunction) -> str:
-    """The name that `@tool` gave, else the function's own. Raises ConfigurationError when there is neither."""
+    """Return the name that `@tool` gave, else the function's own. Raises ConfigurationError when there is neither."""
     declaration = getattr(function, "__tool__", None)
     name: str | None = declaration.name if declaration else getattr(function, "__name__", None)
     if not name or name == "<lambda>":
@@ -61,7 +61,7 @@ def tool_name(function: ToolFunction) -> str:
 
 
 def tools_of_module(module: ModuleType) -> list[ToolFunction]:
-    """The `@tool` functions among a module's names, imported ones included, each once."""
+    """Return the `@tool` functions among a module's names, imported ones included, each once."""
     members = (member for name, member in vars(module).items() if not name.startswith("__"))
     return list({id(member): member for member in members if hasattr(member, "__tool__") and callable(member)}.values())
 
@@ -84,7 +84,7 @@ class Handler(NamedTuple):
 
 
 class Handlers:
-    """The tools and kinds of a worker, which come before those of the process-wide registries.
+    """Tools and kinds of a worker, which come before those of the process-wide registries.
 
     Raises ConfigurationError for two tools of one name, for a function without a name, and for a kind that is none.
     """
@@ -105,11 +105,11 @@ class Handlers:
 
     @property
     def names(self) -> list[str]:
-        """The names of the functions that were given, sorted."""
+        """Names of the functions that were given, sorted."""
         return sorted(self._tools)
 
     def find(self, tool: Tool) -> Handler | None:
-        """The handler of a declared tool; None when there is none.
+        """Return the handler of a declared tool; None when there is none.
 
         Raises ConfigurationError for a kind that can't be loaded.
         """
@@ -118,7 +118,7 @@ class Handlers:
         return self._by_kind(tool, tool.kind)
 
     def of_call(self, name: str, agent: Agent) -> Handler:
-        """The handler of a function that the model calls.
+        """Return the handler of a function that the model calls.
 
         Raises ToolNotRegisteredError when there is none, and for a function that the agent does not offer: its model
         can't call that one, whether it has code or not. Raises ConfigurationError as `find` does.
@@ -175,7 +175,7 @@ def load_objects(source: str) -> dict[str, Any]:
 
 
 def names_in(source: str) -> list[str]:
-    """The names in `module:name1,name2`; none where the source is a module or a file as a whole."""
+    """Return the names in `module:name1,name2`; none where the source is a module or a file as a whole."""
     return _split(source)[1]
 
 
@@ -229,7 +229,7 @@ def _import_error(place: str, error: Exception) -> ConfigurationError:
 
 
 def _error_text(error: Exception) -> str:
-    """The error, and where in the user's code it arose: file, line and the source line."""
+    """Return the error, and where in the user's code it arose: file, line and the source line."""
     text = f"{type(error).__name__}: {error}"
     if isinstance(error, SyntaxError):
         text, file, line = f"{type(error).__name__}: {error.msg}", error.filename, error.lineno

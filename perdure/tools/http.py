@@ -29,7 +29,7 @@ _USER = re.compile(r"://[^/?#]*@")
 
 
 def origin_of(url: str) -> Origin:
-    """The origin of an absolute URL. Raises ValueError for any other one, and for one with a user or odd characters."""
+    """Origin of an absolute URL. Raises ValueError for any other one, and for one with a user or odd characters."""
     if re.search(r"[\s\\\x00-\x1f\x7f]", url):
         raise ValueError("it has a blank, a backslash or a control character")
     if _USER.search(url):
@@ -42,7 +42,7 @@ def origin_of(url: str) -> Origin:
 
 
 def was_refused(status: int, headers: Mapping[str, Any]) -> bool:
-    """Whether a server with this answer has certainly not done what it was asked to.
+    """Return whether a server with this answer has certainly not done what it was asked to.
 
     So says a 4xx, unless the server has not waited for the whole request, and a 503 that names a better time. Any other
     5xx may come from half-done work, or from something between here and the server, which goes on.
@@ -123,7 +123,7 @@ class HttpAnswer:
         return str(self.headers.get("content-type", "")).partition(";")[0].strip().lower()
 
     def json(self) -> Any:
-        """The value of a JSON body. Raises ValueError for any other one, and for one that is nested too deeply."""
+        """Value of a JSON body. Raises ValueError for any other one, and for one that is nested too deeply."""
         try:
             return json.loads(self.body)
         except RecursionError:
@@ -137,7 +137,7 @@ class Http:
         self._clients: WeakKeyDictionary[asyncio.AbstractEventLoop, Any] = WeakKeyDictionary()
 
     async def send(self, request: HttpRequest, *, limit: int) -> HttpAnswer:
-        """The answer to a request, of whose body at most `limit` bytes are read, unpacked.
+        """Return the answer to a request, of whose body at most `limit` bytes are read, unpacked.
 
         Redirects are followed within the server. Raises HttpFailure.
         """
@@ -207,7 +207,7 @@ class Http:
 
 
 def _redirect_request(response: Any, origin: Origin) -> Any:
-    """The request that a redirect asks for. Raises HttpFailure where it leads to another server."""
+    """Return the request that a redirect asks for. Raises HttpFailure where it leads to another server."""
     following = response.next_request
     try:
         target = origin_of(str(following.url)) if following is not None else None
@@ -269,5 +269,5 @@ class _Unpacker:
 
 
 def reason_of(error: BaseException) -> str:
-    """The text of a client's error, on one line; its class if it has none."""
+    """Return the text of a client's error, on one line; its class if it has none."""
     return one_line(str(error), 300) or type(error).__name__

@@ -25,7 +25,7 @@ from .user_loop import UserLoop
 
 
 def with_policy(spec: ToolSpec, policy: ToolPolicy | None, *, is_function: bool) -> ToolSpec:
-    """The tool's spec with what the file says of it.
+    """Return the tool's spec with what the file says of it.
 
     The stricter of file and code wins, except that a file may say of a tool without code of its own that it is
     idempotent or parallel-safe after all: nobody else can know. Raises ConfigurationError for a policy that
@@ -97,7 +97,7 @@ class OfferProblem(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The tool, as people are shown it."""
+        """Tool, as people are shown it."""
         return f"tool {self.tool!r} (kind: {self.kind})"
 
     def __str__(self) -> str:
@@ -201,7 +201,7 @@ def _take_function(handler: Handler, found: ToolInventory, resources: Resources)
 
 
 def _note(handler: Handler) -> str:
-    """Where the function stands for a tool of another kind (§9.2), or the model is not offered it; else ""."""
+    """Return where the function stands for a tool of another kind (§9.2), or the model is not offered it; else ""."""
     tool, function = handler.tool, handler.function
     if isinstance(tool, FunctionTool):
         return ""
@@ -236,7 +236,7 @@ def _take_offerings(handler: Handler, offerings: Sequence[Offering], found: Tool
 
 
 def _free_name(tool: Tool, name: str, taken: set[str]) -> str:
-    """The function's name; one that another tool has already is put behind its own tool's name."""
+    """Return the function's name; one that another tool has already is put behind its own tool's name."""
     for candidate in (name, f"{tool.name}_{name}"):
         if not NAME.fullmatch(candidate):
             text = "expected letters, digits, '_' and '-', at most 64 characters"

@@ -65,7 +65,7 @@ class FunctionAddress(BaseModel):
         return cls(module=module, file=getattr(sys.modules.get(module), "__file__", None), name=name)
 
     def function(self) -> Callable[..., Any]:
-        """The function. Raises what importing its module does, and AttributeError when it is not there."""
+        """Return the function. Raises what importing its module does, and AttributeError when it is not there."""
         module, file = sys.modules.get(self.module), Path(self.file or "")
         if self.file:  # Where it was importable only while it was imported, as files that a worker is given are.
             sys.path.append(str(file.parents[self.module.count(".") + (file.name == "__init__.py")]))
@@ -113,7 +113,7 @@ class ProcessMessage(BaseModel):
 
 
 def is_isolated(function: Callable[..., Any]) -> bool:
-    """Whether the function is declared so."""
+    """Return whether the function is declared so."""
     return bool(getattr(getattr(function, "__tool_spec__", None), "isolated", False))
 
 
@@ -124,7 +124,7 @@ def isolated_call(
     limits: SizeLimits,
     resources: Mapping[str, type],
 ) -> Callable[[ToolContext], Callable[[], Any]]:
-    """The call, once its context is known.
+    """Return the call, once its context is known.
 
     Raises ConfigurationError for a function that needs what only the worker's own process has, and for arguments that
     have no JSON form.
@@ -165,7 +165,7 @@ class _IsolatedCall:
         self._most = _MOST_PER_BYTE * (job.text_bytes + job.media_bytes) + 2**20
 
     async def result(self) -> ToolResult:
-        """What the function gives, or how it failed. Raises OSError where no process can be started."""
+        """Return what the function gives, or how it failed. Raises OSError where no process can be started."""
         reader, process = await self._start()
         words = ProcessWords(f"The process of tool {self._context.tool!r}", _log)
         logging = asyncio.create_task(self._log_words(process, words))

@@ -80,7 +80,7 @@ class RunStart:
     """Whether it is not the run's own agent, but one of `agents`."""
 
     def read(self, path: str) -> str | None:
-        """The text of a file that the declaration names; None when there is no such file, or no folder.
+        """Return the text of a file that the declaration names; None when there is no such file, or no folder.
 
         Raises LoadError for a file outside `roots`, and for one that can't be read as text.
         """
@@ -126,7 +126,7 @@ class ToolKind:
         return ()
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
-        """What is wrong with files that a declaration names, for `perdure validate`; paths start at `folder`."""
+        """Return what is wrong with files that a declaration names, for `perdure validate`; paths start at `folder`."""
         return ()
 
     def record(self, tool: Tool, start: RunStart) -> str | None:
@@ -139,7 +139,7 @@ class ToolKind:
         return None
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """What the model is offered for a declared tool: one function or many.
+        """Return what the model is offered for a declared tool: one function or many.
 
         Raises `ToolOfferError` when that can't be found out: the run fails with its text, unless another worker knows.
         A `ToolUnavailable` lets the run go on without the tool.
@@ -213,7 +213,7 @@ def register_tool(name: str, function: ToolFunction) -> None:
 
 
 def get_tool(name: str) -> ToolFunction | None:
-    """The tool that is registered under the name; None when there is none."""
+    """Return the tool that is registered under the name; None when there is none."""
     return _tools.get(name)
 
 
@@ -228,7 +228,7 @@ def register_tool_handler(kind: str, handler: KindHandler) -> None:
 
 
 def get_tool_handler(kind: str) -> KindHandler | None:
-    """The handler that is registered for the tool kind; None when there is none."""
+    """Return the handler that is registered for the tool kind; None when there is none."""
     return _handlers.get(kind)
 
 
@@ -257,7 +257,7 @@ _log = get_logger("perdure.tools")
 
 
 class Kinds:
-    """The kinds of tools of one worker; each is made once, and closed with the worker.
+    """Kinds of tools of one worker; each is made once, and closed with the worker.
 
     Raises ConfigurationError for a kind that is neither a `ToolKind` nor a handler function.
     """
@@ -272,7 +272,7 @@ class Kinds:
                 )
 
     def get(self, name: str) -> ToolKind | KindHandler | None:
-        """The kind of that name, or a handler function of it; None when nothing here executes such tools.
+        """Return the kind of that name, or a handler function of it; None when nothing here executes such tools.
 
         Raises ConfigurationError for one of an installed package that can't be loaded.
         """
@@ -289,7 +289,7 @@ class Kinds:
         return kind
 
     def recording(self, name: str) -> ToolKind | None:
-        """The kind of that name, if it may have something to record. Raises as `get` does."""
+        """Return the kind of that name, if it may have something to record. Raises as `get` does."""
         known = name in self._given or name not in BUILT_IN or name in RECORDING
         kind = self.get(name) if known and name != "function" else None
         return kind if isinstance(kind, ToolKind) else None

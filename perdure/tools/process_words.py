@@ -21,7 +21,7 @@ _NOT_THE_TOOLS = (f"{Path(__file__).parents[1]}/", "<frozen ")
 
 
 class ProcessWords:
-    """The words of one process, which `title` names in the log."""
+    """Words of one process, which `title` names in the log."""
 
     def __init__(self, title: str, log: logging.Logger) -> None:
         self._title = title
@@ -84,7 +84,7 @@ class ProcessWords:
         return text
 
     def _room(self) -> int:
-        """How many lines of this minute may still be logged."""
+        """Return how many lines of this minute may still be logged."""
         if time.monotonic() - self._minute > 60:
             self._tell_left_out()
             self._minute, self._lines = time.monotonic(), 0

@@ -86,7 +86,7 @@ class AgentFiles:
         return self.found.get(key)
 
     def _read(self, key: str) -> Agent | None:
-        """The agent of a file, as it is recorded; None when there is no such file."""
+        """Return the agent of a file, as it is recorded; None when there is no such file."""
         if self._folder is None:
             return None
         path = contained_path(key, self._folder, self._roots)
@@ -158,7 +158,7 @@ class PromptyKind(ToolKind):
         ]
 
     async def execute(self, call: KindCall) -> PreparedRun:
-        """How the run of the agent begins. Raises what `prepare` raises, and `PayloadTooLargeError`."""
+        """Return how the run of the agent begins. Raises what `prepare` raises, and `PayloadTooLargeError`."""
         assert isinstance(call.tool, PromptyTool)
         child = others_of(call.agent)[key_of(call.tool.path)]
         return await asyncio.to_thread(_prepared_run, call.tool, child, call.arguments, call.context.conversation)
@@ -176,7 +176,7 @@ def _find(tool: PromptyTool, asking: Asking) -> AgentFiles:
 
 
 def _parameters(tool: PromptyTool, child: Agent) -> list[Property]:
-    """What the model may say. Raises LoadError for an input that the agent needs and nobody can give."""
+    """Return what the model may say. Raises LoadError for an input that the agent needs and nobody can give."""
     bound = tool.bindings or {}
     if tool.parameters is not None:
         return [prop for prop in tool.parameters if prop.name not in bound]

@@ -26,7 +26,7 @@ class ResourceError(Exception):
 
 
 class Resources:
-    """The resources of one worker, by their types. Each is opened once, on the event loop of async tools.
+    """Resources of one worker, by their types. Each is opened once, on the event loop of async tools.
 
     Raises ConfigurationError for a key that is no class, and for a factory that can't be called.
     """
@@ -44,16 +44,16 @@ class Resources:
 
     @property
     def types(self) -> tuple[type, ...]:
-        """The types of which there is a resource, in the order in which they were given."""
+        """Types of which there is a resource, in the order in which they were given."""
         return tuple(self._factories)
 
     @property
     def open_ones(self) -> list[str]:
-        """The names of those that were opened."""
+        """Names of those that were opened."""
         return [kind.__name__ for kind in self._kept]
 
     def parameters(self, function: Callable[..., Any]) -> dict[str, type]:
-        """The parameters of a tool function that take a resource, with their types; the model never sees them."""
+        """Parameters of a tool function that take a resource, with their types; the model never sees them."""
         if not self._factories:
             return {}
         annotations = {name: each.annotation for name, each in signature_of(function).parameters.items()}
@@ -64,7 +64,7 @@ class Resources:
         }
 
     async def values(self, types: Collection[type]) -> dict[type, Any]:
-        """The resources of these types; a `ResourceError` in the place of one that can't be opened.
+        """Return the resources of these types; a `ResourceError` in the place of one that can't be opened.
 
         One that could not be opened is tried again the next time.
         """

@@ -42,7 +42,7 @@ MOST_PER_CHARACTER = 4
 
 
 def to_result(value: Any, limits: SizeLimits) -> ToolResult:
-    """The result for a returned value: strings and message parts as they are, structures as JSON, bytes as a file.
+    """Result for a returned value: strings and message parts as they are, structures as JSON, bytes as a file.
 
     A ToolResult stays one, within the limits; a PreparedRun is no result yet. Raises ValueError for what JSON can't
     hold or a part can't be, and other exceptions for parts whose fields were given values of other types.
@@ -138,7 +138,7 @@ _log = get_logger("perdure.tools")
 
 
 def describe(error: BaseException) -> str:
-    """The exception's type and text, such as `KeyError: 'nokey'`. Never raises."""
+    """Return the exception's type and text, such as `KeyError: 'nokey'`. Never raises."""
     kind = type(error).__name__
     try:
         return f"{kind}: {error}" if str(error) else kind
@@ -147,7 +147,7 @@ def describe(error: BaseException) -> str:
 
 
 def with_advice(text: str) -> str:
-    """An error's text, and what to do where it speaks of a client that belongs to another event loop."""
+    """Return an error's text, and what to do where it speaks of a client that belongs to another event loop."""
     if not any(words in text for words in _FOREIGN):
         return text
     return (
@@ -185,7 +185,7 @@ def _execution_text(context: ToolContext) -> str:
 
 
 def _from_own_code(error: BaseException) -> BaseException:
-    """The error, its traceback without the frames that lead to the tool."""
+    """Return the error, its traceback without the frames that lead to the tool."""
     start = error.__traceback__
     while start and start.tb_next and start.tb_frame.f_code.co_filename.startswith(_BELOW):
         start = start.tb_next

@@ -64,7 +64,7 @@ class ToolSignature:
     def fit(
         self, arguments: Mapping[str, Any], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
     ) -> dict[str, Any]:
-        """The keyword arguments to call the function with, converted to the annotated types.
+        """Return the keyword arguments to call the function with, converted to the annotated types.
 
         Those of `elsewhere` are no business of the arguments. Raises InvalidArguments for unknown, missing and unfit
         ones, but UnfitInputError when only parameters are concerned that are `hidden` from the model.
@@ -89,7 +89,7 @@ class ToolSignature:
     def unexpected_arguments(
         self, arguments: Iterable[str], *, hidden: Container[str] = (), elsewhere: Container[str] = ()
     ) -> list[str]:
-        """The names of arguments that the function does not have, a sentence for each; for `fit`'s other parameters."""
+        """Names of arguments that the function does not have, a sentence for each; for `fit`'s other parameters."""
         if self.takes_anything:
             return []
         own = [name for name in self.parameters if name not in elsewhere]
@@ -103,7 +103,7 @@ def _missing_arguments(arguments: Mapping[str, Any], parameters: Mapping[str, Pa
 
 
 def signature_of(function: Callable[..., Any]) -> ToolSignature:
-    """The signature of a tool function; one that takes anything for a function that can't be inspected."""
+    """Return the signature of a tool function; one that takes anything for a function that can't be inspected."""
     try:
         return _remembered(function)
     except TypeError:  # a callable object that can't be a key
@@ -143,7 +143,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def _hints(function: Callable[..., Any]) -> dict[str, Any]:
-    """The annotations, evaluated, without those whose names can't be resolved (a class local to a function)."""
+    """Return the annotations, evaluated, without those whose names can't be resolved (a class local to a function)."""
     while isinstance(function, partial):
         function = function.func
     target = function if inspect.isroutine(function) else type(function).__call__
@@ -185,7 +185,7 @@ def _problem(name: str, detail: Any) -> str:
 
 
 def pydantic_annotation(annotation: Any) -> Any:
-    """The annotation with each `typing.TypedDict` in it replaced by its equal from `typing_extensions`.
+    """Return the annotation with each `typing.TypedDict` in it replaced by its equal from `typing_extensions`.
 
     Before Python 3.12, pydantic reads no others.
     """

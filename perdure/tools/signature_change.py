@@ -37,7 +37,7 @@ class ParameterSchema(NamedTuple):
 
 
 def parameter_schemas(function: Function) -> Mapping[str, ParameterSchema]:
-    """What each of the function's parameters takes, by name; nothing for a function that can't be inspected."""
+    """Return what each of the function's parameters takes, by name; nothing for a function that can't be inspected."""
     try:
         return _remembered(function)
     except TypeError:  # a callable object that can't be a key
@@ -125,7 +125,7 @@ Function = Callable[..., Any]
 
 
 def recorded_signature(function: Function, *, without: Iterable[str] = ()) -> RecordedSignature:
-    """What the function takes now, for the inventory of a run; `without` as in `completed`."""
+    """Return what the function takes now, for the inventory of a run; `without` as in `completed_declaration`."""
     try:
         return _remembered_signature(function, frozenset(without))
     except TypeError:  # a callable object that can't be a key
@@ -154,7 +154,7 @@ def signature_change(
     without: Iterable[str] = (),
     bound: Container[str] = (),
 ) -> str | None:
-    """Why calls that fit the recorded signature need not fit the function, with both; None if all of them do.
+    """Return why calls that fit the recorded signature need not fit the function, with both; None if all of them do.
 
     `bound` has the parameters that inputs of the run fill in.
     """
@@ -208,7 +208,7 @@ def _narrower_kinds(now: Property, then: Property) -> str:
 
 
 def _takes(now: Property, then: Property) -> bool:
-    """Whether every value that fits `then` fits `now`."""
+    """Return whether every value that fits `then` fits `now`."""
     if then.nullable and not now.nullable:
         return False
     if then.kind == "union":

@@ -26,7 +26,7 @@ class Ended(NamedTuple):
     raised: BaseException | None = None
 
     def result(self) -> Any:
-        """The value.
+        """Return the value.
 
         Raises the Exception that the code raised, and anything else, such as its KeyboardInterrupt or CancelledError,
         as a RuntimeError: whoever catches a CancelledError is cancelled itself.
@@ -39,7 +39,7 @@ class Ended(NamedTuple):
 
 
 async def end_in_thread(call: Callable[[], Any], name: str) -> Ended:
-    """How `call` ends, in a daemon thread of that name, with the caller's context variables.
+    """Return how `call` ends, in a daemon thread of that name, with the caller's context variables.
 
     The thread is the call's own. In a pool, a function that hangs would occupy a place for good, and keep the process
     from ending. When the caller is cancelled or runs out of time, the function goes on, and its end is ignored.
@@ -139,7 +139,7 @@ class Watchdog:
                     del self._pulses[loop]
 
     def what_blocks(self, loop: asyncio.AbstractEventLoop) -> Blocker | None:
-        """What a loop is at now that does not answer; None for one that is not watched."""
+        """Return what a loop is at now that does not answer; None for one that is not watched."""
         with self._lock:
             pulse = self._pulses.get(loop)
         return pulse.blocker() if pulse is not None else None
@@ -170,7 +170,7 @@ class Watchdog:
 
 
 class _Pulse:
-    """The signs of life of one loop."""
+    """Signs of life of one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, purpose: str) -> None:
         self.watchers = 0
@@ -200,7 +200,7 @@ class _Pulse:
                 self._report()
 
     def blocker(self) -> Blocker | None:
-        """What the loop is at; None when its thread has ended."""
+        """Return what the loop is at; None when its thread has ended."""
         frame = sys._current_frames().get(self._thread_id)
         if frame is None:
             return None
@@ -245,7 +245,7 @@ class _Pulse:
 
 
 def _own_frames(innermost: FrameType) -> list[FrameType]:
-    """The frames of the user's own code in what the loop is at, the innermost one first; [] while it imports."""
+    """Return the frames of the user's own code in what the loop is at, the innermost one first; [] while it imports."""
     own, frame = [], cast("FrameType | None", innermost)
     while frame is not None and frame.f_code.co_name != "_run_once":
         if frame.f_code.co_filename.startswith(_IMPORT):

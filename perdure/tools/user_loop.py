@@ -53,7 +53,7 @@ class UserLoop:
         self._lock = Lock()
 
     def get(self) -> asyncio.AbstractEventLoop:
-        """The loop, running. Raises RuntimeError when it is a given one that is not running."""
+        """Return the loop, running. Raises RuntimeError when it is a given one that is not running."""
         if self._given is not None:
             if not self._given.is_running():
                 raise RuntimeError("the event loop that was passed as tool_loop is not running: keep it running")
@@ -64,7 +64,7 @@ class UserLoop:
             return self._own.loop
 
     async def end_of(self, call: Call, title: str, *, is_async: bool, finish: Finish = None) -> Ended:
-        """How the call ends, and then `finish` with its value; `title` names it in a thread list and in the log.
+        """Return how the call ends, and then `finish` with its value; `title` names it in a thread list and in the log.
 
         Raises what `get` raises, and CancelledError when the caller is cancelled.
         """
@@ -216,7 +216,7 @@ class _Execution:
         self._task.cancel()
 
     async def end_within(self, seconds: float) -> Ended | None:
-        """How it ends, even if `done` was cancelled; None when it goes on for longer."""
+        """Return how it ends, even if `done` was cancelled; None when it goes on for longer."""
         if self.done.cancelled():
             self.done = self._caller.create_future()
         await asyncio.wait([self.done], timeout=seconds)

@@ -28,7 +28,7 @@ Keyword = Callable[[Any, Any, Any, Mapping[str, Any]], Iterator[ValidationError]
 
 
 def strangers_errors(schema: Mapping[str, Any], value: Any) -> list[ValidationError]:
-    """What is wrong with the value. References lead nowhere outside the schema.
+    """Return what is wrong with the value. References lead nowhere outside the schema.
 
     Raises ValueError where the check would take too long, `Unresolvable` for a reference that leads nowhere, and other
     exceptions for what is no JSON Schema.
@@ -79,7 +79,7 @@ _SCALARS: dict[str, tuple[type, ...]] = {
 
 
 def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> list[str]:
-    """What is wrong with `arguments`, a sentence for each field, five at most; [] when nothing is."""
+    """Return what is wrong with `arguments`, a sentence for each field, five at most; [] when nothing is."""
     if all(_is_plainly_right(prop, arguments) for prop in parameters):
         return []
     validator = Draft202012Validator(object_schema(parameters, LENIENT))
@@ -125,7 +125,7 @@ def call_problems(tool: Tool, spec: ToolSpec, arguments: Mapping[str, Any]) -> l
 
 
 def schema_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
-    """The arguments, and what is wrong with them by a JSON Schema that comes from others; [] when nothing is.
+    """Return the arguments, and what is wrong with them by a JSON Schema that comes from others; [] when nothing is.
 
     Nulls that mean "not given" are left out where the schema does not take them. References lead nowhere else, and what
     may take for ever, such as a stranger's patterns, is left to whoever has written it: see `strangers_errors`.
@@ -157,14 +157,14 @@ def _path(error: ValidationError) -> list[str]:
 
 
 def _is_plainly_right(prop: Property, arguments: Mapping[str, Any]) -> bool:
-    """Whether a parameter is right at a glance, as most are; where it is not, the schema decides."""
+    """Return whether a parameter is right at a glance, as most are; where it is not, the schema decides."""
     if prop.name not in arguments:
         return not prop.required
     return type(arguments[prop.name]) in _SCALARS.get(prop.kind, ()) and not prop.enum_values
 
 
 def without_absent(parameters: Sequence[Property], arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments without the nulls that mean "not given", which strict schemas make models write (§7.1)."""
+    """Return the arguments without the nulls that mean "not given", which strict schemas make models write (§7.1)."""
     optional = {prop.name for prop in parameters if not prop.required and not prop.nullable}
     return {name: value for name, value in arguments.items() if value is not None or name not in optional}
 

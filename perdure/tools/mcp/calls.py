@@ -36,7 +36,7 @@ _MAX_MEDIA_TYPE = 200
 
 
 def result_of(answer: types.CallToolResult, name: str) -> ToolResult:
-    """The result for an answer; structured content is used when the answer has no text."""
+    """Return the result for an answer; structured content is used when the answer has no text."""
     parts = [part for block in answer.content for part in _parts(block)]
     if answer.structured_content is not None and not any(
         isinstance(block, types.TextContent) for block in answer.content
@@ -77,7 +77,7 @@ def _media(data: str, media_type: str, what: str) -> Part:
 
 
 def _link(link: types.ResourceLink) -> str:
-    """A link as text: the model reads what it points to with another tool, if the server has one."""
+    """Return a link as text: the model reads what it points to with another tool, if the server has one."""
     about = ", ".join(filter(None, [link.mime_type, f"{link.size:,} bytes" if link.size is not None else ""]))
     described = f": {link.description}" if link.description else ""
     return valid_text(f"[Resource {link.title or link.name}, {link.uri}{f' ({about})' if about else ''}{described}]")
@@ -179,7 +179,7 @@ class McpCall:
 
 
 async def call_tool(pool: Pool, target: Target, call: McpCall) -> ToolResult:
-    """The result of the call. When the connection breaks, a call that did no harm is tried once more on a new one.
+    """Result of the call. When the connection breaks, a call that did no harm is tried once more on a new one.
 
     Raises CancelledError when it is cancelled; the server is told.
     """
@@ -261,7 +261,7 @@ def _is_lost(error: mcp.MCPError) -> bool:
 
 
 async def _loss(connection: McpConnection, error: mcp.MCPError) -> Fault | None:
-    """What is known of a connection that broke in mid-call; None for an error that is the server's answer."""
+    """Return what is known of a connection that broke in mid-call; None for an error that is the server's answer."""
     fault = fault_of(error)
     if fault is None:
         if error.code != types.CONNECTION_CLOSED:

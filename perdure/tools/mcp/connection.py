@@ -56,13 +56,13 @@ class McpConnection:
         return not self._is_retired and not self._ending.is_set() and not self._owner.done()
 
     async def why_ended(self) -> str:
-        """Why it broke, as far as that is known within a second; "" for nothing."""
+        """Return why it broke, as far as that is known within a second; "" for nothing."""
         if self._process is not None and self._ending.is_set():
             await asyncio.wait([self._owner], timeout=1)
         return self._process.end if self._process else ""
 
     async def client(self, seconds: float) -> mcp.Client:
-        """The client, as soon as it is connected. Raises NotConnected when it is not within that time."""
+        """Return the client, as soon as it is connected. Raises NotConnected when it is not within that time."""
         done, _ = await asyncio.wait([self._opened], timeout=seconds)
         if not done:
             self.close()
@@ -191,7 +191,7 @@ class Pool:
         )
 
     def connection(self, server: Server, title: str) -> McpConnection:
-        """The connection of this event loop to the server, which may just be opening."""
+        """Return the connection of this event loop to the server, which may just be opening."""
         loop = asyncio.get_running_loop()
         with self._lock:
             connections = self._connections.setdefault(loop, {})

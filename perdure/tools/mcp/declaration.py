@@ -37,7 +37,7 @@ class Server:
     cwd: str | None = None
 
     def __str__(self) -> str:
-        """Where it is, without what may be a secret."""
+        """Return where it is, without what may be a secret."""
         if self.command:
             return one_line(f"{self.command} …" if self.args else self.command, 200)
         url = urlsplit(self.endpoint)
@@ -48,7 +48,7 @@ class Server:
 
 
 def server_of(tool: Tool) -> Server:
-    """The server that a declaration without `problems_of` means, references to the environment resolved."""
+    """Return the server that a declaration without `problems_of` means, references to the environment resolved."""
     options = options_of(tool)
     if command := options.get("command"):
         return Server(
@@ -65,28 +65,28 @@ def server_of(tool: Tool) -> Server:
 
 
 def reference_of(tool: Tool) -> str:
-    """The name under which the worker's owner has registered the server; "" for one that the file describes."""
+    """Return the name under which the worker's owner has registered the server; "" for one that the file describes."""
     connection: Connection | None = getattr(tool, "connection", None)
     return (connection.name or "") if connection is not None and connection.kind == "reference" else ""
 
 
 def title_of(tool: Tool) -> str:
-    """What messages and the names of its functions call the server."""
+    """Return what messages and the names of its functions call the server."""
     return getattr(tool, "server_name", None) or tool.name
 
 
 def discovery_seconds(tool: Tool) -> float:
-    """How long the server may take until it is connected and has listed its tools."""
+    """Return how long the server may take until it is connected and has listed its tools."""
     return float(options_of(tool).get("discoveryTimeout") or DISCOVERY_SECONDS)
 
 
 def options_of(tool: Tool) -> Mapping[str, Any]:
-    """The declaration's `options`; empty when there are none."""
+    """Return the declaration's `options`; empty when there are none."""
     return getattr(tool, "options", None) or {}
 
 
 def problems_of(tool: Tool) -> Iterator[str]:
-    """What is wrong with a declaration, a sentence each."""
+    """Yield what is wrong with a declaration, a sentence each."""
     if not isinstance(tool, McpTool | CustomTool):
         yield f"expected kind: mcp, not {tool.kind!r}"
         return

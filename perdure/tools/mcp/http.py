@@ -30,7 +30,7 @@ _SESSION = "mcp-session-id"
 
 
 def fault_of(error: MCPError) -> Fault | None:
-    """The fault that an error was made of here; None for an error that the server has sent."""
+    """Return the fault that an error was made of here; None for an error that the server has sent."""
     data = error.data
     if isinstance(data, dict) and data.get("mark") == _MARK:
         return Fault(error.message, *data["fault"])
@@ -48,7 +48,7 @@ class HostClient(httpx2.AsyncClient):
         )
 
     async def send(self, request: httpx2.Request, **options: Any) -> httpx2.Response:
-        """The response; an answer with a JSON-RPC error instead of one that can't be used."""
+        """Return the response; an answer with a JSON-RPC error instead of one that can't be used."""
         await request.aread()  # A redirected request has to be read once more.
         try:
             async with asyncio.timeout(None if _may_take_long(request) else NOTICE_SECONDS):
@@ -112,7 +112,7 @@ def _tls_context() -> SSLContext:
 
 
 def _request_id(request: httpx2.Request) -> Any:
-    """The id of the JSON-RPC request that is sent; None for anything else."""
+    """Return the id of the JSON-RPC request that is sent; None for anything else."""
     if request.method != "POST":
         return None
     message = from_json(request.content)
@@ -120,7 +120,7 @@ def _request_id(request: httpx2.Request) -> Any:
 
 
 def _may_take_long(request: httpx2.Request) -> bool:
-    """Whether an answer may take its time: a call's, or a stream of events."""
+    """Return whether an answer may take its time: a call's, or a stream of events."""
     return request.method == "GET" or _request_id(request) is not None
 
 

@@ -1,4 +1,4 @@
-"""The tools of MCP servers: found out once for each run, and called over connections that the worker's runs share."""
+"""Tools of MCP servers: found out once for each run, and called over connections that the worker's runs share."""
 
 from __future__ import annotations
 
@@ -34,12 +34,12 @@ def register_mcp_server(name: str, server: Mapping[str, Any]) -> None:
 
 
 def registered_server(name: str) -> Server | None:
-    """The server that this process has registered under the name, or None."""
+    """Return the server that this process has registered under the name, or None."""
     return _servers.get(name)
 
 
 def named_server(name: str, fields: Mapping[str, Any]) -> Server:
-    """The server that an owner describes. Raises ConfigurationError for what is none."""
+    """Return the server that an owner describes. Raises ConfigurationError for what is none."""
     connection = {key: value for key, value in fields.items() if key in _OF_CONNECTION}
     options = {key: value for key, value in fields.items() if key not in _OF_CONNECTION}
     tool = McpTool(name=name, connection=Connection.model_validate(connection), options=options)
@@ -79,11 +79,11 @@ class McpKind(ToolKind):
         self._pool: Pool | None = None
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """What is wrong with a declaration, a sentence each."""
+        """Return what is wrong with a declaration, a sentence each."""
         return list(problems_of(tool))
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """The server's tools, as the declaration allows. Raises ToolOfferError: see `list_tools` and `offerings`."""
+        """Server's tools, as the declaration allows. Raises ToolOfferError: see `list_tools` and `offerings`."""
         if problems := self.problems(tool):
             raise ToolOfferError(f"Tool {tool.name!r}: {'; '.join(problems)}")
         target, pool, calls = await self._target_and_pool(tool)

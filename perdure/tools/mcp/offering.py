@@ -24,7 +24,7 @@ _log = get_logger("perdure.tools.mcp")
 
 
 def offerings(tool: Tool, listed: Sequence[types.Tool]) -> list[Offering]:
-    """What the model is offered of the tools that a server has listed, in that order.
+    """Return what the model is offered of the tools that a server has listed, in that order.
 
     Raises ToolOfferError when the declaration names tools that the server does not have.
     """
@@ -40,7 +40,7 @@ def offerings(tool: Tool, listed: Sequence[types.Tool]) -> list[Offering]:
 
 
 def function_names(names: Sequence[str], server: str) -> dict[str, str]:
-    """A function name for each tool's name: the same if it can be one, else the nearest that is free, or `SERVER_TOOL`.
+    """Function name for each tool's name: the same if it can be one, else the nearest that is free, or `SERVER_TOOL`.
 
     Depends on the names alone. No two tools get one name.
     """
@@ -60,7 +60,7 @@ def function_names(names: Sequence[str], server: str) -> dict[str, str]:
 
 
 def _valid_name(name: str) -> str:
-    """The name with `_` for what can't be in a function's name; a long one ends in a digest of all of it."""
+    """Return the name with `_` for what can't be in a function's name; a long one ends in a digest of all of it."""
     written = re.sub(r"[^A-Za-z0-9_-]", "_", name)
     return written if 0 < len(written) <= _LONGEST else _digest_name(written or "tool", name)
 
@@ -92,7 +92,7 @@ def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def needs_approval(mode: McpApprovalMode | None, name: str) -> bool:
-    """Whether a person must approve each call of a tool.
+    """Return whether a person must approve each call of a tool.
 
     With `specify`, a tool that is in neither list needs an approval if there is a list of those that need none.
     """

@@ -47,7 +47,7 @@ class Arguments:
         self.key_header: str | None = None
 
     def schema(self) -> JsonObject:
-        """The JSON Schema of all the arguments. Raises SpecificationError."""
+        """Return the JSON Schema of all the arguments. Raises SpecificationError."""
         schema: JsonObject = {"type": "object", "properties": self._properties}
         if self._required:
             schema["required"] = self._required
@@ -180,7 +180,7 @@ def _place(value: Mapping[str, Any]) -> str:
 
 
 def _chosen_media(content: Mapping[str, Any]) -> tuple[str, Any]:
-    """The media type that the body is sent in, and what the specification says of it."""
+    """Return the media type that the body is sent in, and what the specification says of it."""
     if not content:
         raise SpecificationError("the request body has no content")
     known = {name.partition(";")[0].strip().lower(): content[name] for name in sorted(content, key=_JSON.__ne__)}

@@ -30,7 +30,7 @@ class SpecificationError(ValueError):
 
 
 def read_document(text: str, name: str) -> Any:
-    """The value of a JSON or YAML text; `name` is what messages call it. Raises SpecificationError."""
+    """Return the value of a JSON or YAML text; `name` is what messages call it. Raises SpecificationError."""
     from ...prompty.asset_file import read_yaml
 
     try:
@@ -53,7 +53,7 @@ def _json_value(text: str) -> Any:
 
 
 def values_in(content: Any) -> int:
-    """How many values a document has."""
+    """Return how many values a document has."""
     count, row = 0, [content]
     while row:
         value = row.pop()
@@ -112,7 +112,7 @@ class Documents:
         self._unreadable[uri] = why
 
     def resolve(self, reference: str, base: str) -> tuple[Any, str]:
-        """What a `$ref` in the document `base` means, and the URI that it has. Raises SpecificationError."""
+        """Return what a `$ref` in the document `base` means, and the URI that it has. Raises SpecificationError."""
         uri = urljoin(base, reference)
         document = urldefrag(uri).url
         if document in self._unreadable:
@@ -126,7 +126,7 @@ class Documents:
             raise SpecificationError(f"`$ref: {reference}` leads nowhere") from None
 
     def follow(self, value: Any, base: str) -> tuple[Any, str]:
-        """The value without a `$ref` in its place, and the URI of its document. Raises SpecificationError."""
+        """Return the value without a `$ref` in its place, and the URI of its document. Raises SpecificationError."""
         for _ in range(_MAX_REFERENCES):
             reference = value.get("$ref") if isinstance(value, Mapping) else None
             if not isinstance(reference, str):
@@ -137,7 +137,7 @@ class Documents:
 
 
 def _referred_uris(content: Any, base: str) -> Iterator[str]:
-    """The URIs of the documents that a document refers to, itself left out."""
+    """Yield the URIs of the documents that a document refers to, itself left out."""
     row = [content]
     while row:
         value = row.pop()
@@ -160,7 +160,7 @@ def _document_uri(reference: str, base: str) -> Iterator[str]:
 
 
 def as_map(value: Any, what: str) -> Mapping[str, Any]:
-    """The value, {} for None. Raises SpecificationError for one that is no map."""
+    """Return the value, {} for None. Raises SpecificationError for one that is no map."""
     if value is None:
         return {}
     if not isinstance(value, Mapping):
@@ -169,7 +169,7 @@ def as_map(value: Any, what: str) -> Mapping[str, Any]:
 
 
 def as_list(value: Any, what: str) -> list[Any]:
-    """The value, [] for None. Raises SpecificationError for one that is no list."""
+    """Return the value, [] for None. Raises SpecificationError for one that is no list."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -178,7 +178,7 @@ def as_list(value: Any, what: str) -> list[Any]:
 
 
 def as_text(value: Any, what: str, default: str = "") -> str:
-    """The value, `default` for None. Raises SpecificationError for one that is no string."""
+    """Return the value, `default` for None. Raises SpecificationError for one that is no string."""
     if value is None:
         return default
     if not isinstance(value, str):

@@ -55,7 +55,7 @@ class OpenApiKind(ToolKind):
         self._tokens = Tokens(self._http)
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """What is wrong with the declaration, a sentence each."""
+        """Return what is wrong with the declaration, a sentence each."""
         if not isinstance(tool, OpenApiTool):
             return ()
         found = list(option_problems(tool.options))
@@ -72,7 +72,7 @@ class OpenApiKind(ToolKind):
         return found
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
-        """What is wrong with the specification, where that is a file."""
+        """Return what is wrong with the specification, where that is a file."""
         path = tool.specification if isinstance(tool, OpenApiTool) and not tool.recorded else None
         if not path or is_url(path) or self.problems(tool):
             return ()
@@ -85,11 +85,11 @@ class OpenApiKind(ToolKind):
         return ()
 
     def record(self, tool: Tool, start: RunStart) -> str | None:
-        """What a specification in a file offers. Raises LoadError."""
+        """Return what a specification in a file offers. Raises LoadError."""
         return recorded_file(tool, start) if isinstance(tool, OpenApiTool) else None
 
     async def offer(self, tool: Tool, asking: Asking) -> Sequence[Offering]:
-        """A function for each operation. Raises ToolOfferError."""
+        """Return a function for each operation. Raises ToolOfferError."""
         assert isinstance(tool, OpenApiTool)
         try:
             if problems := self.problems(tool):
@@ -167,7 +167,7 @@ class OpenApiKind(ToolKind):
         return Keys.of(connection)
 
     async def _keys_for(self, specification: str, connection: Connection | None) -> Credentials:
-        """The tool's key for the specification itself, where that is on the server that the connection names."""
+        """Return the tool's key for the specification itself, where that is on the server that the connection names."""
         endpoint = connection.endpoint if connection else None
         if not endpoint or origin_of(endpoint) != origin_of(specification):
             return Credentials()
@@ -177,7 +177,7 @@ class OpenApiKind(ToolKind):
 
 
 def _checked_base(operation: Operation, connection: Connection | None, limits: WorkerLimits) -> str:
-    """The server of an operation. Raises SpecificationError for one that may not be called."""
+    """Return the server of an operation. Raises SpecificationError for one that may not be called."""
     endpoint = connection.endpoint if connection else None
     base = base_url(endpoint, operation.server, operation.source)
     has_key = connection is not None and bool(Keys.of(connection) or connection.kind == "oauth")
@@ -201,7 +201,7 @@ def _failure_text(operation: Operation, error: HttpFailure) -> str:
 
 
 def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Iterable[str]) -> ToolResult:
-    """The result of a call: the body of a success, and what an error says. Keys that were sent are not in it."""
+    """Return the result of a call: the body of a success, and what an error says. Keys that were sent are not in it."""
     clean = _secret_remover(secrets)
     if not answer.is_success:
         text = clean(_refusal(answer, operation))
@@ -221,7 +221,7 @@ def _result_of(answer: HttpAnswer, operation: Operation, name: str, secrets: Ite
 
 
 def _failure(name: str, text: str, *, kind: str, outcome_unknown: bool = False) -> ToolResult:
-    """A result that tells the model what went wrong, in the words of all tools."""
+    """Return a result that tells the model what went wrong, in the words of all tools."""
     text = f"Error: Tool '{name}' failed: {text}"
     return ToolResult.failure(text, kind=kind, outcome_unknown=outcome_unknown)
 
@@ -235,7 +235,7 @@ def _refusal(answer: HttpAnswer, operation: Operation) -> str:
 
 
 def _text_without_body(answer: HttpAnswer) -> str:
-    """What an answer without a body says."""
+    """Return what an answer without a body says."""
     location = answer.headers.get("location")
     said = f"{answer.status} {answer.reason}".strip()
     return f"{said}, location: {location[:1000]}" if location else said
@@ -273,7 +273,7 @@ def _is_json(text: str) -> bool:
 
 
 def _secret_remover(secrets: Iterable[str]) -> Callable[[str], str]:
-    """A function that takes the keys out of a text."""
+    """Return a function that takes the keys out of a text."""
     known = sorted({each for each in secrets if len(each) >= _SHORTEST_SECRET}, key=len, reverse=True)
 
     def clean(text: str) -> str:

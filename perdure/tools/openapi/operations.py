@@ -54,11 +54,11 @@ class Selection:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> Selection:
-        """The filter that valid `options` have."""
+        """Return the filter that valid `options` have."""
         return cls(*(frozenset(_usual_spelling(each) for each in options.get(name) or ()) for name in _FILTERS))
 
     def apply(self, found: Sequence[OperationNames]) -> list[int]:
-        """The indexes of those that are offered. Raises SpecificationError: a name that nothing has, too many, none."""
+        """Indexes of those that are offered. Raises SpecificationError: a name that nothing has, too many, none."""
         names = sorted({name for each in found for name in each.names})
         tags = sorted({tag for each in found for tag in each.tags})
         for asked, known, what in (
@@ -93,7 +93,7 @@ def _usual_spelling(name: str) -> str:
 
 
 def option_problems(options: Any) -> Iterator[str]:
-    """What is wrong with the tool's `options`."""
+    """Yield what is wrong with the tool's `options`."""
     if options is None:
         return
     if not isinstance(options, Mapping):
@@ -155,7 +155,7 @@ class _Surroundings:
 def offerings_of(
     documents: Documents, selection: Selection, variables: Mapping[str, str], source: str | None
 ) -> list[Offering]:
-    """The functions of a specification, in its order; `source` is its URL, None for a file.
+    """Return the functions of a specification, in its order; `source` is its URL, None for a file.
 
     Raises SpecificationError, which names the operation.
     """
@@ -276,7 +276,7 @@ def _scheme(id: str, schemes: Mapping[str, Any], documents: Documents) -> Scheme
 
 
 def _accept(found: Found, documents: Documents) -> str:
-    """The media types of the answers that mean success, JSON first."""
+    """Return the media types of the answers that mean success, JSON first."""
     media: dict[str, None] = {}
     for status, written in as_map(found.value.get("responses"), "responses").items():
         if str(status).startswith(("2", "default")):
@@ -287,7 +287,7 @@ def _accept(found: Found, documents: Documents) -> str:
 
 
 def _unused_name(found: Found, taken: set[str]) -> str:
-    """The operationId, or method and path, as models may write it: letters, digits, `_` and `-`, at most 64."""
+    """Return the operationId, or method and path, as models may write it: letters, digits, `_` and `-`, at most 64."""
     wanted = found.filter_names.id or found.title
     plain = re.sub(r"[^A-Za-z0-9_-]+", "_", wanted).strip("_")[:64] or "operation"
     name, number = plain, 1

@@ -23,17 +23,17 @@ _BETWEEN = {"spaceDelimited": "%20", "pipeDelimited": "%7C"}
 
 
 def quote_all(text: str) -> str:
-    """The text with every character but letters, digits and `-._~` as %XX of UTF-8."""
+    """Return the text with every character but letters, digits and `-._~` as %XX of UTF-8."""
     return quote(text, safe="")
 
 
 def quote_but_reserved(text: str) -> str:
-    """The same, except that most characters that mean something in a URL stay."""
+    """Return the same, except that most characters that mean something in a URL stay."""
     return quote(text, safe=_RESERVED)
 
 
 def text_of(value: Any) -> str:
-    """A value as text: a string as it is, true and false, numbers and structures as in JSON, null as nothing."""
+    """Return a value as text: a string as it is, true and false, numbers and structures as in JSON, null as nothing."""
     if isinstance(value, str):
         return value
     return "" if value is None else json.dumps(value, ensure_ascii=False, separators=(",", ":"))
@@ -101,7 +101,7 @@ class Unfit(ValueError):
 
 
 def content_of(body: Body, arguments: Mapping[str, Any]) -> Content:
-    """The body that the arguments make; none where an optional one has no arguments. Raises Unfit."""
+    """Return the body that the arguments make; none where an optional one has no arguments. Raises Unfit."""
     value: Any
     if body.argument is None:
         value = {name: arguments[name] for name in body.properties if name in arguments}
@@ -169,7 +169,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f]")
 def request_of(
     operation: Operation, base: str, arguments: Mapping[str, Any], credentials: Credentials, idempotency_key: str
 ) -> HttpRequest:
-    """The request of a call to the server at `base`. Raises Unfit for an argument that can't be sent."""
+    """Return the request of a call to the server at `base`. Raises Unfit for an argument that can't be sent."""
     given = [(each, arguments[each.argument]) for each in operation.parameters if _is_given(each, arguments)]
     url = base + _path(operation, {each.name: (each, value) for each, value in given if each.place == "path"})
     pairs = [pair for each, value in given if each.place == "query" for pair in _query(each, value)]
@@ -210,7 +210,7 @@ def _path(operation: Operation, values: Mapping[str, tuple[Parameter, Any]]) -> 
 
 
 def quote_template(path: str) -> str:
-    """The path with what a URL can't have as %XX; what is quoted already stays."""
+    """Return the path with what a URL can't have as %XX; what is quoted already stays."""
     return re.sub(r"[^!-~]|[\"<>^`{|}]", lambda match: quote_all(match[0]), path)
 
 

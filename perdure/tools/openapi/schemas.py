@@ -54,7 +54,7 @@ class SchemaWriter:
         self._waiting: deque[tuple[str, Any, str]] = deque()
 
     def convert(self, schema: Any, base: str, depth: int = 0) -> JsonObject:
-        """The schema in the document `base`, in which references are to definitions. Raises SpecificationError."""
+        """Schema in the document `base`, in which references are to definitions. Raises SpecificationError."""
         if isinstance(schema, bool):
             return {} if schema else {"not": {}}
         if depth > _MAX_DEPTH:
@@ -68,11 +68,11 @@ class SchemaWriter:
         return _modern(converted, schema) if self._documents.is_30 else converted
 
     def follow(self, schema: Any, base: str) -> tuple[Any, str]:
-        """The schema without a `$ref` in its place, and the URI of its document. Raises SpecificationError."""
+        """Return the schema without a `$ref` in its place, and the URI of its document. Raises SpecificationError."""
         return self._documents.follow(schema, base)
 
     def complete(self, schema: JsonObject) -> JsonObject:
-        """The schema, with the definitions that it needs in it. Raises SpecificationError for what is no schema."""
+        """Schema, with the definitions that it needs in it. Raises SpecificationError for what is no schema."""
         self._define(len(json.dumps(schema)))
         once = self._used_once(schema)
         try:
@@ -96,7 +96,7 @@ class SchemaWriter:
             size += more
 
     def _used_once(self, schema: JsonObject) -> set[str]:
-        """The names of the definitions that can stand where they are referred to, without nesting deeply."""
+        """Return the names of the definitions that can stand where they are referred to, without nesting deeply."""
         counts = Counter(_references([schema, *self._definitions.values()]))
         references = {name: set(_references([each])) for name, each in self._definitions.items() if counts[name] == 1}
         once: set[str] = set()
@@ -105,7 +105,7 @@ class SchemaWriter:
         return once
 
     def _reachable_names(self, schema: JsonObject) -> set[str]:
-        """The names of the definitions that the schema leads to."""
+        """Return the names of the definitions that the schema leads to."""
         reached: set[str] = set()
         new = set(_references([schema]))
         while new:
@@ -162,7 +162,7 @@ class SchemaWriter:
         return isinstance(schema, Mapping) and schema.get("readOnly") is True
 
     def _inline(self, value: Any, once: set[str]) -> Any:
-        """The value, in which references to the definitions of these names are replaced by them."""
+        """Return the value, in which references to the definitions of these names are replaced by them."""
         if isinstance(value, list):
             return [self._inline(each, once) for each in value]
         if not isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The keys that a call is sent with: from the tool's connection, in the way that the specification says."""
+"""Keys that a call is sent with: from the tool's connection, in the way that the specification says."""
 
 from __future__ import annotations
 
@@ -59,14 +59,14 @@ class Keys:
         return bool(self.key or self.by_scheme)
 
     def for_scheme(self, scheme: Scheme, *, is_alone: bool) -> str | None:
-        """The key for a scheme; None when there is none."""
+        """Return the key for a scheme; None when there is none."""
         if scheme.kind == "unknown":
             return None
         return self.by_scheme.get(scheme.id) or (self.key if is_alone or self.by_scheme else None)
 
 
 def credentials_for(operation: Operation, keys: Keys) -> Credentials:
-    """What the operation is sent with: the first alternative of the specification for which there are keys.
+    """Return what the operation is sent with: the first alternative of the specification for which there are keys.
 
     Raises SpecificationError when there are keys, but for none of the alternatives.
     """
@@ -118,7 +118,7 @@ _Key = tuple[str, ...]
 
 
 class Tokens:
-    """The tokens of one worker, by the connection that they were got with."""
+    """Tokens of one worker, by the connection that they were got with."""
 
     def __init__(self, http: Http) -> None:
         self._http = http
@@ -126,7 +126,7 @@ class Tokens:
         self._locks: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
 
     async def token(self, connection: Connection) -> str:
-        """A token for a connection of `kind: oauth`. Raises SpecificationError and HttpFailure."""
+        """Return a token for a connection of `kind: oauth`. Raises SpecificationError and HttpFailure."""
         key = _key(connection)
         async with self._locks.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
             token, expires = self._known.get(key, ("", 0.0))
@@ -192,7 +192,7 @@ _VARIABLE = re.compile(r"\{([^{}]*)\}")
 
 
 def server_url(server: Any, chosen: Mapping[str, str]) -> str:
-    """The URL of a server object, with the defaults of its variables, or those of their values that were chosen.
+    """Return the URL of a server object, with the defaults of its variables, or those of their values that were chosen.
 
     Raises SpecificationError.
     """
@@ -215,7 +215,7 @@ def server_url(server: Any, chosen: Mapping[str, str]) -> str:
 
 
 def base_url(endpoint: str | None, server: str, source: str | None) -> str:
-    """Where the operation's path is appended: the connection's endpoint, else the specification's server.
+    """Return where the operation's path is appended: the connection's endpoint, else the specification's server.
 
     Raises SpecificationError.
     """

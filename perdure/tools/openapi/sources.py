@@ -30,7 +30,7 @@ ACCEPT = b"application/json, application/yaml;q=0.9, */*;q=0.5"
 
 
 async def offerings_at(url: str, options: Mapping[str, Any], http: Http, credentials: Credentials) -> list[Offering]:
-    """What the specification at the URL offers; `credentials` are sent with each request.
+    """Return what the specification at the URL offers; `credentials` are sent with each request.
 
     Raises SpecificationError and HttpFailure.
     """
@@ -57,7 +57,7 @@ class _Fetch:
         self._left = MAX_BYTES
 
     async def value(self, url: str) -> Any:
-        """What the document at the URL says. Raises SpecificationError and HttpFailure."""
+        """Return what the document at the URL says. Raises SpecificationError and HttpFailure."""
         answer = await self._http.send(HttpRequest("GET", url, self._headers), limit=self._left)
         self._left -= len(answer.body)
         if answer.status != 200:
@@ -85,7 +85,7 @@ _MAX_LEVELS = 100
 
 
 def as_text(offered: Sequence[Offering], agent: Agent | None = None) -> str:
-    """The functions as JSON. What looks like a secret in a specification, such as an example key, is not in it."""
+    """Functions as JSON. What looks like a secret in a specification, such as an example key, is not in it."""
     known = redactor(agent)
 
     def clean(place: Place, text: str) -> str:
@@ -97,7 +97,7 @@ def as_text(offered: Sequence[Offering], agent: Agent | None = None) -> str:
 
 
 def from_text(text: str) -> list[Offering]:
-    """The functions that `as_text` has written. Raises SpecificationError for any other text."""
+    """Return the functions that `as_text` has written. Raises SpecificationError for any other text."""
     try:
         operations: list[JsonObject] = json.loads(text)["operations"]
         if not deeper_than(operations, _MAX_LEVELS):
@@ -108,12 +108,12 @@ def from_text(text: str) -> list[Offering]:
 
 
 def is_url(specification: str) -> bool:
-    """Whether it is the URL of a specification, rather than a path."""
+    """Return whether it is the URL of a specification, rather than a path."""
     return specification.lower().startswith(("http://", "https://"))
 
 
 def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
-    """What the specification of a tool offers, if that is a file; None for one that only a worker may have.
+    """Return what the specification of a tool offers, if that is a file; None for one that only a worker may have.
 
     Raises LoadError for a file that is wrong, and for one outside the folders that the agent was loaded with.
     """
@@ -132,7 +132,7 @@ def recorded_file(tool: OpenApiTool, start: RunStart) -> str | None:
 def offerings_in_file(
     path: str, folder: Path, options: Mapping[str, Any], roots: Sequence[Path] = ()
 ) -> list[Offering]:
-    """What the specification at a path that starts at a folder offers; it lies there, or in one of `roots`.
+    """Return what the specification at a path that starts at a folder offers; it lies there, or in one of `roots`.
 
     Raises LoadError and SpecificationError.
     """
@@ -152,7 +152,7 @@ def offerings_in_file(
 
 
 def mistakes_in_file(path: str, folder: Path) -> list[str]:
-    """What the specification at a path in a folder has against the schema of OpenAPI documents.
+    """Return what the specification at a path in a folder has against the schema of OpenAPI documents.
 
     Raises SpecificationError for a file that can't be read, and ImportError without the extra `openapi`.
     """

@@ -68,7 +68,7 @@ class TaskNews:
             self._beat(self.task)
 
     def _is_about_this(self, event: StreamResponse) -> bool:
-        """Whether the event is of the task that is followed; before there is one, any is."""
+        """Return whether the event is of the task that is followed; before there is one, any is."""
         ids = {event.task.id, event.status_update.task_id, event.artifact_update.task_id}
         return self.task is None or ids <= {"", self.task.id}
 
@@ -111,7 +111,7 @@ class RemoteCall:
         self._wait = FIRST_WAIT
 
     async def result(self) -> ToolResult:
-        """What the agent answers. Raises AgentError when it can't be had.
+        """Return what the agent answers. Raises AgentError when it can't be had.
 
         Cancelled, it cancels the remote task too, unless another attempt of this call goes on with it.
         """
@@ -180,7 +180,7 @@ class RemoteCall:
             await self._look()
 
     async def _sent_before(self) -> str | None:
-        """The id of the task whose history has this call's message.
+        """Return the id of the task whose history has this call's message.
 
         One that has failed counts only if the file does not want failed executions repeated.
         """
@@ -276,13 +276,13 @@ class RemoteCall:
 
 
 def _is_of(message: Message, key: str) -> bool:
-    """Whether an attempt of the call with that key has sent the message."""
+    """Return whether an attempt of the call with that key has sent the message."""
     return message.message_id.partition("#")[0] == key
 
 
 @asynccontextmanager
 async def remote_call(call: KindCall) -> AsyncIterator[RemoteCall]:
-    """The call, with a connection of its own for as long as the block runs.
+    """Call, with a connection of its own for as long as the block runs.
 
     The official client would read at most 5 s with an HTTP client of its own. Raises ValueError for a card that it
     can't use.

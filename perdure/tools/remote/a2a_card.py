@@ -28,7 +28,7 @@ _NOT_FOR_KEYS = frozenset({"host", "content-length", "content-type", "transfer-e
 
 
 async def fetch_card(settings: RemoteSettings) -> AgentCard:
-    """The card at the endpoint's well-known path.
+    """Return the card at the endpoint's well-known path.
 
     Raises ToolOfferError when it can't be had in time, or says nothing that perdure can call.
     """
@@ -44,7 +44,7 @@ async def fetch_card(settings: RemoteSettings) -> AgentCard:
 
 
 async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> AgentCard:
-    """The card, wherever it is. Raises ToolOfferError for one of another protocol, and one of `FAULTS`."""
+    """Return the card, wherever it is. Raises ToolOfferError for one of another protocol, and one of `FAULTS`."""
     missing: httpx.HTTPStatusError | None = None
     for path in CARD_PATHS:
         answer = await client.get(f"{settings.endpoint}{WELL_KNOWN}{path}", timeout=ANSWER_SECONDS)
@@ -67,7 +67,7 @@ async def _first_card(client: httpx.AsyncClient, settings: RemoteSettings) -> Ag
 
 
 def parsed_card(document: Mapping[str, Any]) -> AgentCard:
-    """A card of this version of A2A, or of an earlier one. Raises ToolOfferError for what is no card."""
+    """Return a card of this version of A2A, or of an earlier one. Raises ToolOfferError for what is no card."""
     try:
         return parse_agent_card(deepcopy(dict(document)))
     except NONSENSE as error:
@@ -75,7 +75,7 @@ def parsed_card(document: Mapping[str, Any]) -> AgentCard:
 
 
 def callable_part(card: AgentCard, settings: RemoteSettings) -> JsonObject:
-    """What a call needs of the card, to be recorded: one interface, whether it streams, how requests are let in.
+    """Return what a call needs of the card, to be recorded: one interface, whether it streams, how requests are let in.
 
     Raises ToolOfferError for a card that points at no address that perdure may call.
     """
@@ -86,12 +86,12 @@ def callable_part(card: AgentCard, settings: RemoteSettings) -> JsonObject:
 
 
 def card_of(details: JsonObject) -> AgentCard:
-    """The card that `callable_part` has recorded."""
+    """Return the card that `callable_part` has recorded."""
     return ParseDict(details["card"], AgentCard(), ignore_unknown_fields=True)
 
 
 def description_of_card(card: AgentCard, description: str | None) -> str:
-    """What the model is told of the agent: what the file says, else the card; and the agent's skills."""
+    """Return what the model is told of the agent: what the file says, else the card; and the agent's skills."""
     skills = [(skill.name, skill.description) for skill in card.skills]
     return description_of(description or card.description or f"Asks the agent {card.name!r}.", skills)
 
@@ -120,7 +120,7 @@ def _way(scheme: SecurityScheme) -> dict[str, str]:
 
 
 def _interface(card: AgentCard, settings: RemoteSettings) -> AgentInterface:
-    """The first interface that perdure speaks and may call."""
+    """Return the first interface that perdure speaks and may call."""
     spoken = [
         each
         for each in card.supported_interfaces

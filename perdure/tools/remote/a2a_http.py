@@ -28,7 +28,7 @@ class RefusedError(httpx.TransportError):
 
 
 def http_client(settings: RemoteSettings, credentials: Mapping[str, str]) -> httpx.AsyncClient:
-    """A client for one agent. Its time-outs hold for connecting alone: who asks says how long an answer may take."""
+    """Client for one agent. Its time-outs hold for connecting alone: who asks says how long an answer may take."""
     guard = _Guard(settings, credentials)
     return httpx.AsyncClient(
         verify=_tls(),
@@ -67,7 +67,7 @@ class _Guard:
 
 
 def refusal_of_url(url: str, endpoint: str) -> str:
-    """Why a request does not go to `url`, and what to do if it should."""
+    """Return why a request does not go to `url`, and what to do if it should."""
     shown = bare(url)
     if url.startswith("http:") and endpoint.startswith("https:"):
         return f"{shown} is not encrypted, although the endpoint {bare(endpoint)} is"
@@ -78,7 +78,7 @@ def refusal_of_url(url: str, endpoint: str) -> str:
 
 
 def bare(url: str) -> str:
-    """A URL as errors may show it: without user, query and fragment, and not too long."""
+    """Return a URL as errors may show it: without user, query and fragment, and not too long."""
     try:
         shown = str(httpx.URL(url).copy_with(userinfo=b"", query=None, fragment=None))
     except httpx.InvalidURL:
@@ -125,7 +125,7 @@ class AgentLost(AgentError, OutcomeUnknown):
 
 
 def fault_of(error: BaseException) -> Fault:
-    """What one of `FAULTS` means."""
+    """Return what one of `FAULTS` means."""
     cause = error.__cause__ if isinstance(error, A2AClientError) and error.__cause__ is not None else error
     match cause:
         case RefusedError():

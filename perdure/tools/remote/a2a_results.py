@@ -33,19 +33,19 @@ _ERRORS = {
 
 
 def state_name(task: Task) -> str:
-    """The task's state as people write it: `working`, `input-required`."""
+    """Return the task's state as people write it: `working`, `input-required`."""
     state = task.status.state
     known = state in TaskState.values()
     return TaskState.Name(state).removeprefix("TASK_STATE_").lower().replace("_", "-") if known else f"state {state}"
 
 
 def is_at_rest(task: Task) -> bool:
-    """Whether the task goes no further by itself."""
+    """Return whether the task goes no further by itself."""
     return task.status.state in ENDED | ASKING
 
 
 def has_failed(task: Task) -> bool:
-    """Whether the task has ended without being completed."""
+    """Return whether the task has ended without being completed."""
     return task.status.state in ENDED and task.status.state != TaskState.TASK_STATE_COMPLETED
 
 
@@ -61,14 +61,14 @@ def add_artifact(task: Task, event: TaskArtifactUpdateEvent) -> None:
 
 
 def result_of_message(message: Message) -> ToolResult:
-    """The result of an agent that answers at once, without a task. Raises as `result_of`."""
+    """Return the result of an agent that answers at once, without a task. Raises as `result_of`."""
     if not message.parts:
         raise ValueError("a message without content")
     return ToolResult(parts=list(_parts(message.parts)))
 
 
 def result_of(task: Task, settings: RemoteSettings) -> ToolResult:
-    """The result of a task at rest: all that it has made, and what the agent says last.
+    """Return the result of a task at rest: all that it has made, and what the agent says last.
 
     Where it asks for something, the model is told how to answer if a further call can.
     Raises ValueError, or an error of protobuf's JSON format, for what can't be expressed.
@@ -106,7 +106,7 @@ def _last_words(task: Task) -> list[ResultPart]:
 
 
 def _parts(parts: Iterable[Part]) -> Iterator[ResultPart]:
-    """The parts of one message or artifact; texts that follow each other are pieces of one text."""
+    """Yield the parts of one message or artifact; texts that follow each other are pieces of one text."""
     pieces: list[str] = []
     for part in parts:
         if part.WhichOneof("content") == "text":
@@ -137,7 +137,7 @@ def _part(part: Part) -> ResultPart:
 
 
 def _with_integers(data: Any) -> Any:
-    """The data with whole numbers as such: the protocol's types know only floating-point ones."""
+    """Return the data with whole numbers as such: the protocol's types know only floating-point ones."""
     match data:
         case dict():
             return {key: _with_integers(value) for key, value in data.items()}

@@ -22,7 +22,7 @@ Form = Literal["a2a", "kaos", "kaos-tasks"]
 
 
 def form_of(document: Mapping[str, Any]) -> Form:
-    """The form of a card."""
+    """Return the form of a card."""
     if isinstance(document.get("capabilities"), list):
         return "kaos"
     if "supportedProtocols" in document and not any(key in document for key in _TRANSPORTS):
@@ -31,7 +31,7 @@ def form_of(document: Mapping[str, Any]) -> Form:
 
 
 def description_of(text: str, skills: Iterable[tuple[str, str]]) -> str:
-    """The description of an agent for the model, with the names and descriptions of its skills."""
+    """Return the description of an agent for the model, with the names and descriptions of its skills."""
     lines = [f"- {name}: {description}" for name, description in skills]
     return cut_middle("\n".join([text, "", "Its skills:", *lines] if lines else [text]), MAX_DESCRIPTION_BYTES)
 
@@ -44,7 +44,7 @@ class Card:
     document: Mapping[str, Any]
 
     def description(self, settings: RemoteSettings, description: str | None) -> str:
-        """What the model is told of the agent: what the file says, else the card; and the agent's skills."""
+        """Return what the model is told of the agent: what the file says, else the card; and the agent's skills."""
         text = description or _text(self.document.get("description")) or f"Hands a task to the agent {settings.agent}."
         skills = self.document.get("skills")
         known = [each for each in skills if isinstance(each, Mapping)] if isinstance(skills, list) else []

@@ -21,7 +21,7 @@ _REFUSED = (400, 422)
 async def answer_of(
     http: Http, settings: RemoteSettings, task: str, before: Sequence[Message], *, role: str, traceparent: str = ""
 ) -> str:
-    """What the agent answers. A server that refuses the role of the task gets it once more as a user's.
+    """Return what the agent answers. A server that refuses the role of the task gets it once more as a user's.
 
     Raises HttpFailure.
     """
@@ -50,7 +50,7 @@ async def _post(
 
 
 def _content(answer: HttpAnswer) -> str:
-    """The text of the first choice. Raises HttpFailure for an answer without one."""
+    """Return the text of the first choice. Raises HttpFailure for an answer without one."""
     try:
         content = answer.json()["choices"][0]["message"]["content"]
     except (ValueError, LookupError, TypeError):

@@ -1,4 +1,4 @@
-"""The kinds of tool `a2a` and `delegate`: each offers one function for a remote agent."""
+"""Kinds of tool `a2a` and `delegate`: each offers one function for a remote agent."""
 
 from __future__ import annotations
 

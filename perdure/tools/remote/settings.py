@@ -76,12 +76,12 @@ class RemoteSettings:
 
     @property
     def delegation(self) -> DelegateOptions | None:
-        """The options of a tool that delegates, whose calls are tasks: no further call can add to one."""
+        """Options of a tool that delegates, whose calls are tasks: no further call can add to one."""
         return self.options if isinstance(self.options, DelegateOptions) else None
 
     @property
     def agent(self) -> str:
-        """The agent's name, for people and for itself."""
+        """Agent's name, for people and for itself."""
         return (self.delegation and self.delegation.model) or self.name.removeprefix(DELEGATE)
 
     @property
@@ -96,7 +96,7 @@ class RemoteSettings:
 
     @property
     def cards(self) -> list[str]:
-        """The URLs at which the card may be, the likeliest first."""
+        """URLs at which the card may be, the likeliest first."""
         if self.card:
             return [self.card]
         below = self.endpoint.removesuffix("/v1")
@@ -114,15 +114,15 @@ class RemoteSettings:
         return any(each is not None and asked[1:] == each[1:] for each in allowed)
 
     def credentials(self, schemes: Mapping[str, str]) -> dict[str, str]:
-        """The headers that let a request in. `schemes` is what `way_in` has read from the card."""
+        """Return the headers that let a request in. `schemes` is what `way_in` has read from the card."""
         return {**self.options.headers, **self._key_header(schemes)}
 
     def failure_text(self, why: str) -> str:
-        """What the model reads of a call that has failed."""
+        """Return what the model reads of a call that has failed."""
         return f"{DELEGATION_FAILED}{why}]" if self.delegation else f"Error: {why}"
 
     def headers(self) -> list[tuple[str, bytes]]:
-        """The headers of a request that no card has a say in; one of the file's own comes before the key's."""
+        """Return the headers of a request that no card has a say in; one of the file's own comes before the key's."""
         own = self.options.headers
         key = {} if any(name.lower() == "authorization" for name in own) else self._key_header({})
         return [(name, value.encode()) for name, value in {**own, **key}.items()]
@@ -138,7 +138,7 @@ class RemoteSettings:
 
 
 def remote_settings(tool: Tool) -> RemoteSettings:
-    """The settings of a declared tool that has no problems. Raises ValueError for one that has."""
+    """Return the settings of a declared tool that has no problems. Raises ValueError for one that has."""
     if found := remote_problems(tool):
         raise ValueError("; ".join(found))
     assert isinstance(tool, CustomTool)
@@ -170,7 +170,7 @@ def _options_of(tool: Tool) -> type[Options]:
 
 
 def _places(tool: CustomTool) -> tuple[str, str]:
-    """The agent's base URL, and that of its card where the file names it."""
+    """Return the agent's base URL, and that of its card where the file names it."""
     url = (tool.connection.endpoint if tool.connection else None) or ""
     if tool.kind != REMOTE:
         return url.rstrip("/"), ""
