@@ -5,6 +5,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
+# Where Python may write no bytecode, each process that the tests start would compile the package anew.
+unexport PYTHONDONTWRITEBYTECODE
+
 EXAMPLE := examples/code_reader
 ROOT ?= perdure
 QUESTION ?= Which errors does this code define, and where is each of them raised?
