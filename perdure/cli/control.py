@@ -27,9 +27,9 @@ def steer(
 
 
 async def _steer(id: str, text: str, as_json: bool) -> None:
-    async with open_run(id) as (session, handle):
+    async with open_run(id) as (server, handle):
         run_id = handle.id
-        if await session.has_ended(run_id):
+        if await server.has_ended(run_id):
             raise Failure(
                 f"run {run_id} has ended and reads no more messages: {command_line('result', run_id)} shows how"
                 + (f'. Say it to the session: perdure chat --session {shell_word(id)} -m "…"' if id != run_id else "")
@@ -53,9 +53,9 @@ def cancel(
 
 
 async def _cancel(id: str, reason: str, as_json: bool) -> None:
-    async with open_run(id) as (session, handle):
+    async with open_run(id) as (server, handle):
         run_id = handle.id
-        if await session.has_ended(run_id):
+        if await server.has_ended(run_id):
             raise Failure(
                 f"run {run_id} has already ended: {command_line('result', run_id)} shows how"
                 + (f". Close its session: perdure chat --session {shell_word(id)} --close" if id != run_id else "")

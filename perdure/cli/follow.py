@@ -22,7 +22,7 @@ from .problems import DONE, FAILED, INTERRUPTED
 from .progress import Progress
 from .recorded_run import read_recorded
 from .run_options import option_name
-from .server_connection import Session
+from .server_connection import ServerConnection
 from .terminal import Terminal, open_terminal
 from .view import View
 from .worker_inside import mention_missing_worker, resume_command
@@ -45,7 +45,7 @@ _LAST_EVENTS_SECONDS = 5.0
 
 
 async def follow(
-    session: Session,
+    server: ServerConnection,
     handle: RunHandle,
     *,
     quiet: bool,
@@ -61,11 +61,11 @@ async def follow(
 
     Raises `Detached` when the person at the terminal wants to wait no longer.
     """
-    shown = Progress(handle.id) if quiet else await _shown_on(session, handle)
+    shown = Progress(handle.id) if quiet else await _shown_on(server, handle)
     try:
         async with AsyncExitStack() as stack:
             stack.enter_context(waiting_shown())
-            mention = mention_missing_worker(session, handle.id, helps=helps, only_missing=quiet and not tells_busy)
+            mention = mention_missing_worker(server, handle.id, helps=helps, only_missing=quiet and not tells_busy)
             await stack.enter_async_context(alongside(mention))
             if quiet:
                 result = await handle.result()
@@ -74,7 +74,7 @@ async def follow(
     except RunError as error:
         shown.end_line()
         code = _print_failure(handle, error, as_json=as_json)
-        await say_how_to_go_on(session.client, handle.id, error)
+        await say_how_to_go_on(server.client, handle.id, error)
         return code
     finally:
         shown.end_line()
@@ -85,12 +85,12 @@ async def follow(
     return DONE
 
 
-async def _shown_on(session: Session, handle: RunHandle) -> Shown:
+async def _shown_on(server: ServerConnection, handle: RunHandle) -> Shown:
     """What shows the run: lines in a pipe, more on a terminal."""
     if not sys.stderr.isatty():
         return Progress(handle.id)
-    link = await session.client.get_workflow_handle(handle.id).describe()
-    model = (await read_input(session.client, handle.id, link.run_id)).agent.model
+    link = await server.client.get_workflow_handle(handle.id).describe()
+    model = (await read_input(server.client, handle.id, link.run_id)).agent.model
     return View(handle.id, model.id if model else "")
 
 
@@ -193,29 +193,29 @@ async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
 
 
 async def follow_to_the_end(
-    session: Session, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False
+    server: ServerConnection, handle: RunHandle, *, quiet: bool, as_json: bool, helps: bool = False
 ) -> int:
     """Show what the run does until it ends; interrupted, say how to go on. `follow` explains the arguments.
 
     Returns the exit code; whoever detaches is told the same as who interrupts.
     """
     try:
-        code = await follow(session, handle, quiet=quiet, as_json=as_json, helps=helps)
+        code = await follow(server, handle, quiet=quiet, as_json=as_json, helps=helps)
     except asyncio.CancelledError:
-        _say_how_to_go_on(handle, inside=session.works)
+        _say_how_to_go_on(handle, inside=server.works)
         raise
     except Detached:
-        _say_how_to_go_on(handle, inside=session.works)
+        _say_how_to_go_on(handle, inside=server.works)
         return INTERRUPTED
     if not quiet:
-        _say_where_to_look(session, handle, code)
+        _say_where_to_look(server, handle, code)
     return code
 
 
-def _say_where_to_look(session: Session, handle: RunHandle, code: int) -> None:
+def _say_where_to_look(server: ServerConnection, handle: RunHandle, code: int) -> None:
     if code == DONE:
         say(f"What it did: {command_line('show', handle.id)}", "faint")
-    if (url := session.ui_url(handle.id)) and not session.ends_here:
+    if (url := server.ui_url(handle.id)) and not server.ends_here:
         say(f"Temporal UI: {url}", "faint")
 
 

@@ -20,7 +20,7 @@ from .problems import UsageProblem
 from .recorded_run import find_run, read_recorded
 from .run import perform
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
-from .server_connection import Session
+from .server_connection import ServerConnection
 from .start import Beginning, CodeSources, RunRequest, consent_to, hooks_of, memo_for, shared_queue
 from .user_code import UserCode, load_code
 
@@ -76,7 +76,7 @@ def fork(
 
 
 async def _begin(
-    request: RunRequest, session: Session, *, at: int, steer: str | None, model: str | None, agent: Agent | None
+    request: RunRequest, server: ServerConnection, *, at: int, steer: str | None, model: str | None, agent: Agent | None
 ) -> Beginning:
     run_id = request.agent_or_text
     if run_id.endswith(".jsonl"):
@@ -84,19 +84,19 @@ async def _begin(
             f"{run_id!r} is an export, expected the id of a run on the server. What takes an export: "
             f"{command_line('rerun', run_id)}"
         )
-    run_id = (await find_run(session, run_id)).id
-    recorded = await read_recorded(session.client, run_id)
+    run_id = (await find_run(server, run_id)).id
+    recorded = await read_recorded(server.client, run_id)
     memo = memo_for(recorded, request.sources)
     if agent is not None:
         memo = replace(memo, scripted=None)  # the model of that file answers
     if request.detach and memo.scripted:
         raise UsageProblem("--detach: the model of this run is scripted, and ends with this command")
     given = read_given(agent, request.inputs, request.inputs_json)
-    await consent_to(session, request, recorded, recorded.input.agent if agent is None else None, memo)
+    await consent_to(server, request, recorded, recorded.input.agent if agent is None else None, memo)
     code = request.sources.load() if request.sources else load_code(memo)
     fields = run_options({**request.fields, **hooks_of(code)}).model_dump(exclude_unset=True)
     try:
-        fork = await fork_of(Chain(session.client, run_id), at, Changes(steer, model, agent, fields, given))
+        fork = await fork_of(Chain(server.client, run_id), at, Changes(steer, model, agent, fields, given))
     except ValueError as error:
         raise UsageProblem(f"--{error}") from error
     queue = shared_queue(fork.task_queue, run_id)

@@ -25,7 +25,7 @@ from .command import execute
 from .completion import Filters, Status, explained, word_of
 from .console import answer, describe_seconds, in_columns, say
 from .problems import UsageProblem
-from .server_connection import CommandMemo, Session, open_session, read_memo
+from .server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
 
 
 def key_of(run: WorkflowExecution) -> str | None:
@@ -43,9 +43,11 @@ def mention_unread(keys: Sequence[str | None]) -> None:
         )
 
 
-async def tell_encrypted(session: Session, run_id: str, error: EncryptionError, *, as_json: bool = False) -> None:
+async def tell_encrypted(
+    server: ServerConnection, run_id: str, error: EncryptionError, *, as_json: bool = False
+) -> None:
     """Print what is clear of a run that can't be decrypted, and say which key is missing."""
-    run = await session.client.get_workflow_handle(run_id).describe()
+    run = await server.client.get_workflow_handle(run_id).describe()
     attributes = {pair.key.name: pair.value for pair in run.typed_search_attributes}
     shown: dict[str, Any] = {
         "id": run.id,
@@ -111,9 +113,9 @@ async def _list_sessions(limit: int, filters: Filters, as_json: bool) -> None:
     from .ls_sessions import list_sessions  # reads runs, for which most lists need no models
 
     query = filters.query()
-    async with open_session() as session:
+    async with connect_to_server() as server:
         with _query_explained(filters):
-            await list_sessions(session, query, limit, as_json=as_json)
+            await list_sessions(server, query, limit, as_json=as_json)
 
 
 async def _list_waiting(limit: int, filters: Filters, as_json: bool) -> None:
@@ -122,22 +124,22 @@ async def _list_waiting(limit: int, filters: Filters, as_json: bool) -> None:
     if filters.status not in (None, "running", "waiting"):
         raise UsageProblem(f"--waiting and --status {filters.status} exclude each other: a run that waits is running")
     query = replace(filters, status="running").query()
-    async with open_session() as session:
+    async with connect_to_server() as server:
         with _query_explained(filters):
-            await list_waiting(session, query, limit, as_json=as_json)
+            await list_waiting(server, query, limit, as_json=as_json)
 
 
 async def _list(limit: int, filters: Filters, as_json: bool) -> None:
     query = filters.query()
-    async with open_session() as session:
+    async with connect_to_server() as server:
         with _query_explained(filters):
-            runs = [run async for run in session.client.list_workflows(query, limit=limit)]
+            runs = [run async for run in server.client.list_workflows(query, limit=limit)]
         names = [await _agent_in_memo(run) for run in runs]
         memos = [await read_memo(run) for run in runs]
-        now = await _server_time(session, runs)
+        now = await _server_time(server, runs)
         rows = [row_of(run, name, memo, now) for run, name, memo in zip(runs, names, memos, strict=True)]
-        await _note_missing_workers(session, rows, now)
-        place = session.place
+        await _note_missing_workers(server, rows, now)
+        place = server.place
     mention_unread([key_of(run) for run, name in zip(runs, names, strict=True) if name is None])
     if as_json:
         answer(rows)
@@ -168,9 +170,9 @@ async def _agent_in_memo(run: WorkflowExecution) -> str | None:
         return None
 
 
-async def _server_time(session: Session, found: Collection[WorkflowExecution]) -> datetime:
+async def _server_time(server: ServerConnection, found: Collection[WorkflowExecution]) -> datetime:
     """By which ages are told; asked only when there is one to tell."""
-    return datetime.fromtimestamp(await server_time(session.client), UTC) if found else datetime.now(UTC)
+    return datetime.fromtimestamp(await server_time(server.client), UTC) if found else datetime.now(UTC)
 
 
 def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: datetime) -> dict[str, Any]:
@@ -195,10 +197,10 @@ def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: da
     }
 
 
-async def _note_missing_workers(session: Session, rows: list[dict[str, Any]], now: datetime) -> None:
+async def _note_missing_workers(server: ServerConnection, rows: list[dict[str, Any]], now: datetime) -> None:
     """Into the rows of open runs: the task queue, if no worker polls it. Each queue is asked about once."""
     queues = {row["taskQueue"] for row in rows if row["status"] == "running"}
-    polled = {queue: await session.is_polled(queue, now=now.timestamp()) for queue in queues}
+    polled = {queue: await server.is_polled(queue, now=now.timestamp()) for queue in queues}
     for row in rows:
         is_missed = row["status"] == "running" and not polled[row["taskQueue"]]
         row["queueWithoutWorker"] = row["taskQueue"] if is_missed else None

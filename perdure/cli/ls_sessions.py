@@ -19,10 +19,10 @@ from ..text import one_line, visible
 from .ask_person import local_time, times
 from .console import answer, describe_call, describe_seconds, in_columns, say
 from .problems import explain
-from .server_connection import Session, run_under_way
+from .server_connection import ServerConnection, run_under_way
 
 
-async def list_sessions(server: Session, query: str, limit: int, *, as_json: bool) -> None:
+async def list_sessions(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
     """Print the sessions that the query finds, the newest first. Raises `RPCError`."""
     found = [each async for each in server.client.list_workflows(query, limit=limit)]
     now = await server_time(server.client) if found else 0.0
@@ -101,17 +101,17 @@ AT_ONCE = 20
 """So many runs are asked at the same time."""
 
 
-async def list_waiting(session: Session, query: str, limit: int, *, as_json: bool) -> None:
+async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_json: bool) -> None:
     """Print the calls that wait, by run, those of the newest run first; `query` says which open runs are asked.
 
     Raises `RPCError`, also for a query that the server does not take.
     """
-    rows = await _rows(session.client, query, limit)
+    rows = await _rows(server.client, query, limit)
     if as_json:
         answer(rows)
         return
     if not rows:
-        say(f"No run on {session.place} waits for a person.")
+        say(f"No run on {server.place} waits for a person.")
     for row in rows:
         if "error" in row:
             answer(f"{row['id']}  can't be read: {one_line(row['error'], 200)}")

@@ -23,7 +23,7 @@ from .follow import follow_to_the_end
 from .ls import tell_encrypted
 from .problems import DONE, FAILED
 from .recorded_run import open_run, read_recorded
-from .server_connection import CommandMemo, Session, read_memo
+from .server_connection import CommandMemo, ServerConnection, read_memo
 from .show import failure_of
 from .worker_inside import waiting_text
 
@@ -35,17 +35,17 @@ def status(id: options.RunId, as_json: options.AsJson = False) -> None:
 
 async def _status(id: str, as_json: bool) -> None:
     memo = CommandMemo()
-    async with open_run(id) as (session, handle):
+    async with open_run(id) as (server, handle):
         run_id = handle.id
         try:
             found, fork = await handle.status(), await handle.fork_of()
-            failure = await failure_of(Chain(session.client, run_id)) if found.status == "failed" else {}
+            failure = await failure_of(Chain(server.client, run_id)) if found.status == "failed" else {}
         except EncryptionError as error:
-            await tell_encrypted(session, run_id, error, as_json=as_json)
+            await tell_encrypted(server, run_id, error, as_json=as_json)
             return
-        standing = await session_of(session.client, None, id).status() if id != run_id else None
+        standing = await session_of(server.client, None, id).status() if id != run_id else None
         if found.queue_without_worker:
-            memo = await read_memo(await session.client.get_workflow_handle(run_id).describe())
+            memo = await read_memo(await server.client.get_workflow_handle(run_id).describe())
     if as_json:
         of = {"fork_of": fork.model_dump(mode="json", by_alias=True)} if fork else {}
         among = {"session": {"id": id, **standing.model_dump(mode="json", by_alias=True)}} if standing else {}
@@ -104,10 +104,10 @@ def result(
 
 
 async def _result(run_id: str, *, as_json: bool, is_watched: bool) -> int:
-    async with open_run(run_id) as (session, handle):
+    async with open_run(run_id) as (server, handle):
         if is_watched:
-            return await follow_to_the_end(session, handle, quiet=False, as_json=as_json)
-        return await follow_run(session, handle, quiet=True, as_json=as_json, tells_busy=True)
+            return await follow_to_the_end(server, handle, quiet=False, as_json=as_json)
+        return await follow_run(server, handle, quiet=True, as_json=as_json, tells_busy=True)
 
 
 async def _tool_result(run_id: str, call_id: str, iteration: int | None, *, as_json: bool) -> int:
@@ -161,18 +161,18 @@ def watch(id: options.RunId, as_json: options.AsJson = False) -> None:
 
 
 async def _watch(run_id: str, as_json: bool) -> int:
-    async with open_run(run_id) as (session, handle):
+    async with open_run(run_id) as (server, handle):
         if as_json:
             return await _write_events(handle)
-        await _announce(session, handle)
-        return await follow_to_the_end(session, handle, quiet=False, as_json=False)
+        await _announce(server, handle)
+        return await follow_to_the_end(server, handle, quiet=False, as_json=False)
 
 
-async def _announce(session: Session, handle: RunHandle) -> None:
-    recorded = await read_recorded(session.client, handle.id)
+async def _announce(server: ServerConnection, handle: RunHandle) -> None:
+    recorded = await read_recorded(server.client, handle.id)
     agent, model = recorded.input.agent, recorded.input.agent.model
     named = f"model {model.id} of {model.provider_key}" if model else "no model declared"
-    say(f"Run {handle.id}: agent {agent.name or 'without a name'}, {named}, {session.place}", "strong")
+    say(f"Run {handle.id}: agent {agent.name or 'without a name'}, {named}, {server.place}", "strong")
 
 
 async def _write_events(handle: RunHandle) -> int:

@@ -19,40 +19,40 @@ from ..protocol.run import RunInput
 from ..text import counted
 from .console import say
 from .problems import Failure
-from .server_connection import CommandMemo, Session, open_session, read_memo, run_under_way
+from .server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo, run_under_way
 
 
 @asynccontextmanager
-async def open_run(run_id: str) -> AsyncIterator[tuple[Session, RunHandle]]:
-    """The server and the run that `find_run` finds. Raises as that and `open_session` do."""
-    async with open_session() as session:
-        yield session, await find_run(session, run_id)
+async def open_run(run_id: str) -> AsyncIterator[tuple[ServerConnection, RunHandle]]:
+    """The server and the run that `find_run` finds. Raises as that and `connect_to_server` do."""
+    async with connect_to_server() as server:
+        yield server, await find_run(server, run_id)
 
 
-async def find_run(session: Session, run_id: str) -> RunHandle:
+async def find_run(server: ServerConnection, run_id: str) -> RunHandle:
     """The run of that id; for a session's, the run under way or the last one, which is said. Raises `Failure`."""
     try:
-        described = await session.client.get_workflow_handle(run_id).describe()
+        described = await server.client.get_workflow_handle(run_id).describe()
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
         raise Failure(
-            f"there is no run {run_id!r} in the namespace {session.client.namespace!r} of {session.place}. "
-            f"Expected an id that `perdure ls` lists. {await _how_long_runs_are_kept(session)}"
+            f"there is no run {run_id!r} in the namespace {server.client.namespace!r} of {server.place}. "
+            f"Expected an id that `perdure ls` lists. {await _how_long_runs_are_kept(server)}"
         ) from error
     if described.workflow_type == SESSION_WORKFLOW:
-        return get_run(session.client, await last_turn(session.client, described))
+        return get_run(server.client, await last_turn(server.client, described))
     if described.workflow_type != WORKFLOW:
         raise Failure(not_a_run(run_id, described.workflow_type))
-    return get_run(session.client, run_id)
+    return get_run(server.client, run_id)
 
 
-async def _how_long_runs_are_kept(session: Session) -> str:
+async def _how_long_runs_are_kept(server: ServerConnection) -> str:
     try:
-        days = await days_kept(session.client)
+        days = await days_kept(server.client)
     except RPCError:
         return "Runs that ended long ago are removed."
-    setting = f" ({VARIABLE})" if session.embedded else ""
+    setting = f" ({VARIABLE})" if server.embedded else ""
     return f"Runs are removed {counted(days, 'day')} after their end{setting}."
 
 

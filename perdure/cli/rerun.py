@@ -79,9 +79,9 @@ async def _recording(run: str) -> tuple[Recording, bool]:
         return read_recording(run), False
     if run.endswith(".jsonl"):
         raise UsageProblem(f"there is no file {run!r}, expected one that `perdure export ID -o {run}` has written")
-    async with open_run(run) as (session, handle):
+    async with open_run(run) as (server, handle):
         lines = [line async for line in handle.export(children=False)]
-        return recording_of(lines, run), session.embedded is not None
+        return recording_of(lines, run), server.embedded is not None
 
 
 def _report(found: Comparison) -> Iterator[str]:

@@ -43,9 +43,9 @@ def resume(
 
 
 async def _resume(run_id: str, sources: CodeSources, *, yes: bool, quiet: bool, as_json: bool) -> int:
-    async with open_run(run_id) as (session, handle):
+    async with open_run(run_id) as (server, handle):
         run_id = handle.id
-        recorded = await read_recorded(session.client, run_id)
+        recorded = await read_recorded(server.client, run_id)
         if recorded.has_ended:
             raise Failure(
                 f"run {run_id} has ended: {command_line('result', run_id)} shows how. "
@@ -55,7 +55,7 @@ async def _resume(run_id: str, sources: CodeSources, *, yes: bool, quiet: bool, 
             f"Run {run_id}",
             recorded.input.agent,
             None if sources else recorded.memo,
-            is_own=session.embedded is not None,
+            is_own=server.embedded is not None,
             yes=yes,
             quiet=quiet,
         )
@@ -63,11 +63,11 @@ async def _resume(run_id: str, sources: CodeSources, *, yes: bool, quiet: bool, 
         queue = recorded.description.task_queue
         with ExitStack() as stack:
             _serve_script(recorded, stack)
-            async with worker_inside(session, task_queue=queue, code=code, mock=recorded.memo.mock):
+            async with worker_inside(server, task_queue=queue, code=code, mock=recorded.memo.mock):
                 if not quiet:
                     tools = ", ".join(code.tools) or "none"
-                    say(f"Run {run_id}: {session.place}, worker in this process, tools: {tools}", "strong")
-                return await follow_to_the_end(session, handle, quiet=quiet, as_json=as_json)
+                    say(f"Run {run_id}: {server.place}, worker in this process, tools: {tools}", "strong")
+                return await follow_to_the_end(server, handle, quiet=quiet, as_json=as_json)
 
 
 def _load(recorded: ExistingRun, sources: CodeSources) -> UserCode:

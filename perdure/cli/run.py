@@ -24,12 +24,12 @@ from .follow import follow_to_the_end
 from .problems import DONE, UsageProblem
 from .recorded_run import find_run
 from .run_options import CommandWithRunOptions, chosen_fields
-from .server_connection import Session, open_session
+from .server_connection import ServerConnection, connect_to_server
 from .start import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
 from .user_code import UserCode, require_mocks
 from .worker_inside import DEFAULT_QUEUE, resume_command, worker_command, worker_inside
 
-Begin = Callable[[Session], Awaitable[Beginning]]
+Begin = Callable[[ServerConnection], Awaitable[Beginning]]
 """Finds out what a run begins with, once there is a server."""
 
 
@@ -113,20 +113,20 @@ def _from_file(request: RunRequest) -> Beginning | None:
 async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
     """Start the run and, unless it is detached, follow it; returns the exit code. Raises what `beginning` raises."""
     async with AsyncExitStack() as stack:
-        session = await stack.enter_async_context(open_session())
-        begin = beginning if isinstance(beginning, Beginning) else await beginning(session)
+        server = await stack.enter_async_context(connect_to_server())
+        begin = beginning if isinstance(beginning, Beginning) else await beginning(server)
         run_id = request.id or readable_id(begin.agent.name or Path(request.agent_or_text).stem)
         agent = stack.enter_context(scripted_agent(begin.agent, begin.script))
         wanted = request.task_queue or begin.task_queue
-        inside = await _needs_worker_inside(session, request, begin, wanted)
+        inside = await _needs_worker_inside(server, request, begin, wanted)
         queue = wanted or (f"{DEFAULT_QUEUE}-{run_id}" if inside else DEFAULT_QUEUE)
         if inside:
             await stack.enter_async_context(
-                worker_inside(session, task_queue=queue, code=begin.code, mock=begin.memo.mock)
+                worker_inside(server, task_queue=queue, code=begin.code, mock=begin.memo.mock)
             )
         with telling_if_interrupted(run_id):
             handle = await start_run(
-                session.client,
+                server.client,
                 agent,
                 begin.inputs,
                 messages=begin.messages,
@@ -136,10 +136,10 @@ async def perform(request: RunRequest, beginning: Beginning | Begin) -> int:
                 **begin.start_options(queue, request.served),
             )
         if request.detach:
-            return await _report_detached(session, handle, queue, begin.code, request)
+            return await _report_detached(server, handle, queue, begin.code, request)
         if not request.quiet:
-            _announce(session, handle, _describe_model(agent, begin))
-        return await follow_to_the_end(session, handle, quiet=request.quiet, as_json=request.as_json, helps=True)
+            _announce(server, handle, _describe_model(agent, begin))
+        return await follow_to_the_end(server, handle, quiet=request.quiet, as_json=request.as_json, helps=True)
 
 
 @contextmanager
@@ -153,25 +153,27 @@ def telling_if_interrupted(run_id: str) -> Iterator[None]:
         raise
 
 
-async def _after(request: RunRequest, session: Session) -> Beginning:
+async def _after(request: RunRequest, server: ServerConnection) -> Beginning:
     assert request.continued is not None
-    handle = await find_run(session, request.continued)
-    return await begin_after(session, handle, request)
+    handle = await find_run(server, request.continued)
+    return await begin_after(server, handle, request)
 
 
-async def _needs_worker_inside(session: Session, request: RunRequest, begin: Beginning, queue: str | None) -> bool:
+async def _needs_worker_inside(
+    server: ServerConnection, request: RunRequest, begin: Beginning, queue: str | None
+) -> bool:
     """Whether the run needs a worker in this process: for code or a script of this command, or for lack of another."""
     if request.detach:
         return False
     if begin.code or begin.script or begin.memo.mock:
         return True
-    return session.embedded is not None and not await session.is_polled(queue or DEFAULT_QUEUE)
+    return server.embedded is not None and not await server.is_polled(queue or DEFAULT_QUEUE)
 
 
-def _announce(session: Session, handle: RunHandle, model: str) -> None:
-    worker = "worker in this process" if session.works else "workers elsewhere"
-    say(f"Run {handle.id}: {model}, {session.place}, {worker}", "strong")
-    if session.ends_here and (url := session.ui_url(handle.id)):
+def _announce(server: ServerConnection, handle: RunHandle, model: str) -> None:
+    worker = "worker in this process" if server.works else "workers elsewhere"
+    say(f"Run {handle.id}: {model}, {server.place}, {worker}", "strong")
+    if server.ends_here and (url := server.ui_url(handle.id)):
         say(f"Temporal UI, until this command ends: {url}", "faint")
 
 
@@ -183,15 +185,17 @@ def _describe_model(agent: Agent, begin: Beginning) -> str:
     return f"model {agent.model.id} of {agent.model.provider_key}" if agent.model else "no model declared"
 
 
-async def _report_detached(session: Session, handle: RunHandle, queue: str, code: UserCode, request: RunRequest) -> int:
-    url = None if session.ends_here else session.ui_url(handle.id)
+async def _report_detached(
+    server: ServerConnection, handle: RunHandle, queue: str, code: UserCode, request: RunRequest
+) -> int:
+    url = None if server.ends_here else server.ui_url(handle.id)
     answer({"id": handle.id, "taskQueue": queue, "uiUrl": url} if request.as_json else handle.id)
     if request.quiet:
         return DONE
     say(f"Run {handle.id} is started: {command_line('result', handle.id)} waits for its answer.")
     if url:
         say(f"Temporal UI: {url}")
-    if not await session.is_polled(queue):
+    if not await server.is_polled(queue):
         resume = f"{resume_command(handle.id)}, or " if code else ""
         command = worker_command(queue, code or None)
         say(f"No worker polls the task queue {queue!r} yet. Start one: {resume}{command}", "strong")

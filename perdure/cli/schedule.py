@@ -27,7 +27,7 @@ from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
-from .server_connection import open_session
+from .server_connection import connect_to_server
 from .worker_inside import DEFAULT_QUEUE, worker_command
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
@@ -82,10 +82,10 @@ def create(
 
 
 async def _create(name: str, agent: Any, inputs: dict[str, Any], how: dict[str, Any], as_json: bool) -> None:
-    async with open_session() as session:
-        made = await create_schedule(session.client, name, agent, inputs, **how)
-        is_polled = await session.is_polled(made.task_queue)
-        embedded = session.embedded is not None
+    async with connect_to_server() as server:
+        made = await create_schedule(server.client, name, agent, inputs, **how)
+        is_polled = await server.is_polled(made.task_queue)
+        embedded = server.embedded is not None
     _show(made, as_json)
     if not is_polled:
         say(f"Its runs need a worker: {worker_command(made.task_queue)}", "strong")
@@ -100,8 +100,8 @@ def list_(as_json: options.AsJson = False) -> None:
 
 
 async def _list(as_json: bool) -> None:
-    async with open_session() as session:
-        found = await list_schedules(session.client)
+    async with connect_to_server() as server:
+        found = await list_schedules(server.client)
     if as_json:
         answer([_as_json(each) for each in found])
         return
@@ -118,8 +118,8 @@ def show(name: Name, as_json: options.AsJson = False) -> None:
 
 
 async def _read(name: str, as_json: bool) -> None:
-    async with open_session() as session:
-        found = await get_schedule(session.client, name)
+    async with connect_to_server() as server:
+        found = await get_schedule(server.client, name)
     _show(found, as_json)
 
 
@@ -150,8 +150,8 @@ def delete(name: Name) -> None:
 
 
 async def _do(change: Callable[[Client], Awaitable[None]], told: str) -> None:
-    async with open_session() as session:
-        await change(session.client)
+    async with connect_to_server() as server:
+        await change(server.client)
     say(told)
 
 

@@ -27,7 +27,7 @@ def run_under_way(session: WorkflowExecutionDescription) -> str | None:
 
 
 @dataclass
-class Session:
+class ServerConnection:
     """A connected server."""
 
     client: Client
@@ -79,18 +79,18 @@ class Session:
 
 
 @asynccontextmanager
-async def open_session() -> AsyncIterator[Session]:
+async def connect_to_server() -> AsyncIterator[ServerConnection]:
     """A connection to the server. Raises `ConfigurationError`, which says what to type, when there is none.
 
     An embedded server that this command has started ends after it, unless another process uses it.
     """
     if environment_names_a_server():
-        yield Session(await connect(), None)
+        yield ServerConnection(await connect(), None)
         return
     server = LocalServer()
     await server.start()
     try:
-        yield Session(await server.connect(), server)
+        yield ServerConnection(await server.connect(), server)
     finally:
         server.leave()
 

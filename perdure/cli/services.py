@@ -15,7 +15,7 @@ from .console import answer, say
 from .encryption import codec_for_ui
 from .problems import FAILED
 from .run_options import chosen
-from .server_connection import Session, open_session
+from .server_connection import ServerConnection, connect_to_server
 from .worker import named_code, supervise, worker_arguments
 from .worker_inside import DEFAULT_QUEUE
 
@@ -91,18 +91,18 @@ def setup(as_json: options.AsJson = False) -> None:
 
 
 async def _set_up(as_json: bool) -> int:
-    async with open_session() as session:
-        found = await set_up_namespace(session.client)
-        _tell(session, found, as_json)
+    async with connect_to_server() as server:
+        found = await set_up_namespace(server.client)
+        _tell(server, found, as_json)
     return FAILED if found.mismatched else 0
 
 
-def _tell(session: Session, found: Registration, as_json: bool) -> None:
-    namespace = session.client.namespace
+def _tell(server: ServerConnection, found: Registration, as_json: bool) -> None:
+    namespace = server.client.namespace
     expected = {key.name: type_name(int(key.indexed_value_type)) for key in ALL}
     wrong = [{"name": name, "type": type, "expected": expected[name]} for name, type in found.mismatched.items()]
     if as_json:
-        place = {"address": session.client.service_client.config.target_host, "namespace": namespace}
+        place = {"address": server.client.service_client.config.target_host, "namespace": namespace}
         answer({**place, "existing": found.existing, "added": found.added, "mismatched": wrong})
     else:
         for name, type in expected.items():

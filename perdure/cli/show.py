@@ -37,7 +37,7 @@ from .console import (
 )
 from .ls import tell_encrypted
 from .recorded_run import open_run
-from .server_connection import Session
+from .server_connection import ServerConnection
 
 _MARKS = {"success": "✓", "open": "…"}
 _WORDS = {"error": "failed", "timeout": "timed out", "cancelled": "cancelled", "denied": "denied"}
@@ -236,13 +236,13 @@ def show(
 
 
 async def _show(run_id: str, messages: bool, as_json: bool) -> None:
-    async with open_run(run_id) as (session, handle):
+    async with open_run(run_id) as (server, handle):
         run_id = handle.id
         try:
             with waiting_shown():
-                found = await summary(session, handle, messages=messages)
+                found = await summary(server, handle, messages=messages)
         except EncryptionError as error:
-            await tell_encrypted(session, run_id, error, as_json=as_json)
+            await tell_encrypted(server, run_id, error, as_json=as_json)
             return
     if as_json:
         answer(found)
@@ -251,16 +251,16 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
         answer(line)
 
 
-async def summary(session: Session, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
+async def summary(server: ServerConnection, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
     """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages.
 
     Raises `RPCError` when there is no such run.
     """
-    chain = Chain(session.client, handle.id)
+    chain = Chain(server.client, handle.id)
     described = await chain.describe()
     status = await handle.status()
     found = await survey(chain)
-    now = 0.0 if described.close_time else await server_time(session.client)
+    now = 0.0 if described.close_time else await server_time(server.client)
     told = {"messages": [each.model_dump(mode="json", by_alias=True) for each in found.messages]} if messages else {}
     return {
         "id": handle.id,

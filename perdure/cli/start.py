@@ -20,7 +20,7 @@ from .consent import require_consent
 from .problems import Failure, UsageProblem
 from .recorded_run import ExistingRun, read_recorded
 from .run_options import run_options
-from .server_connection import CommandMemo, Session
+from .server_connection import CommandMemo, ServerConnection
 from .user_code import UserCode, command_memo, load_code, load_user_code
 
 
@@ -123,21 +123,21 @@ def _load(request: RunRequest, code: UserCode) -> Agent:
     )
 
 
-async def begin_after(session: Session, handle: RunHandle, request: RunRequest) -> Beginning:
+async def begin_after(server: ServerConnection, handle: RunHandle, request: RunRequest) -> Beginning:
     """A run that goes on where the given one ended, with what the user says next.
 
     Agent, options and code are those of that run, unless the command names others. Raises `Failure` while the run is
     under way, and `UsageProblem`.
     """
     sources = request.sources
-    recorded = await read_recorded(session.client, handle.id)
+    recorded = await read_recorded(server.client, handle.id)
     if not recorded.has_ended:
         raise Failure(
             f"run {handle.id} is still under way, expected one that has ended. Send it a message instead: "
             f'perdure steer {shell_word(handle.id)} "…"'
         )
     memo = memo_for(recorded, sources)
-    await consent_to(session, request, recorded, recorded.input.agent, memo)
+    await consent_to(server, request, recorded, recorded.input.agent, memo)
     code = sources.load() if sources else load_code(memo)
     return Beginning(
         agent=recorded.input.agent,
@@ -151,15 +151,15 @@ async def begin_after(session: Session, handle: RunHandle, request: RunRequest) 
 
 
 async def consent_to(
-    session: Session, request: RunRequest, recorded: ExistingRun, agent: Agent | None, memo: CommandMemo
+    server: ServerConnection, request: RunRequest, recorded: ExistingRun, agent: Agent | None, memo: CommandMemo
 ) -> None:
     """Raises as `require_consent` does where a recorded run's code or agent would act here, and nobody wants that."""
-    works_here = bool(request.sources) or memo.has_code or session.embedded is not None
+    works_here = bool(request.sources) or memo.has_code or server.embedded is not None
     await require_consent(
         f"What goes on from run {recorded.description.id}",
         agent if works_here and not request.detach else None,
         None if request.sources else memo,
-        is_own=session.embedded is not None,
+        is_own=server.embedded is not None,
         yes=request.yes,
         quiet=request.quiet,
     )

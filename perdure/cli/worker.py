@@ -26,7 +26,7 @@ from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
 from .run_options import chosen
-from .server_connection import open_session
+from .server_connection import connect_to_server
 from .user_code import UserCode, load_user_code, say_mocks
 from .worker_inside import DEFAULT_QUEUE
 
@@ -150,12 +150,12 @@ async def _work(
     as_json: bool,
 ) -> None:
     tune_process()
-    async with open_session() as session:
-        await register_search_attributes(session.client)
+    async with connect_to_server() as server:
+        await register_search_attributes(server.client)
         async with (
             collector_provider(say) as traces,
             create_worker(
-                session.client,
+                server.client,
                 task_queue=task_queue,
                 tools=code.tools,
                 registered_tools=not code.names_its_tools,
@@ -172,7 +172,7 @@ async def _work(
             fresh_file(health_file, running),
         ):
             tools = ", ".join(code.tools) or "none"
-            say(f"Worker on {session.place}, task queue {task_queue!r}, tools: {tools}{_shown(rates)}", "strong")
+            say(f"Worker on {server.place}, task queue {task_queue!r}, tools: {tools}{_shown(rates)}", "strong")
             if as_json:
                 answer({"taskQueue": task_queue, "tools": list(code.tools), "rates": rates})
             await end()

@@ -15,7 +15,7 @@ from ..client.reading.watch import is_away
 from ..commands import command_line, shell_word
 from ..worker_limits import OPEN
 from .console import say
-from .server_connection import CommandMemo, Session, read_memo
+from .server_connection import CommandMemo, ServerConnection, read_memo
 from .user_code import UserCode
 
 DEFAULT_QUEUE = "perdure"
@@ -25,14 +25,14 @@ _UNBEGUN = 2
 
 @asynccontextmanager
 async def worker_inside(
-    session: Session, *, task_queue: str, code: UserCode, mock: bool = False
+    server: ServerConnection, *, task_queue: str, code: UserCode, mock: bool = False
 ) -> AsyncIterator[None]:
     """Run a worker in this process, with a connection of its own, while the block runs."""
     # Most commands that may run a worker don't, and it takes long to import.
     from ..trace.environment import collector_provider
     from ..worker import create_worker
 
-    client = await session.connect_again()
+    client = await server.connect_again()
     async with (
         collector_provider(say) as traces,
         create_worker(
@@ -49,12 +49,12 @@ async def worker_inside(
             tracer_provider=traces,
         ),
     ):
-        session.works = True
+        server.works = True
         yield
 
 
 async def mention_missing_worker(
-    session: Session, run_id: str, *, helps: bool = False, only_missing: bool = False
+    server: ServerConnection, run_id: str, *, helps: bool = False, only_missing: bool = False
 ) -> None:
     """Say how to start a worker whenever nobody takes up what the run waits with; each time once.
 
@@ -66,14 +66,14 @@ async def mention_missing_worker(
     said = False
     while True:
         await asyncio.sleep(PATIENCE_SECONDS)
-        if (run := await _described(session.client, run_id)) is None:
+        if (run := await _described(server.client, run_id)) is None:
             continue
-        waits = has_waited(run) and not session.works
-        is_polled = waits and await session.is_polled(run.task_queue)
-        if waits and not is_polled and helps and session.embedded and run.history_length <= _UNBEGUN:
+        waits = has_waited(run) and not server.works
+        is_polled = waits and await server.is_polled(run.task_queue)
+        if waits and not is_polled and helps and server.embedded and run.history_length <= _UNBEGUN:
             if not only_missing:
                 say(f"No worker polls the task queue {run.task_queue!r} any more: this command executes run {run_id}")
-            async with worker_inside(session, task_queue=run.task_queue, code=UserCode()):
+            async with worker_inside(server, task_queue=run.task_queue, code=UserCode()):
                 await asyncio.Event().wait()
         if waits and not said and not (is_polled and only_missing):
             memo = await read_memo(run)

@@ -11,7 +11,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.common import SearchAttributePair, TypedSearchAttributes
 
-from perdure.cli.server_connection import Session
+from perdure.cli.server_connection import ServerConnection
 from perdure.cli.worker_inside import mention_missing_worker
 from perdure.protocol.names import WORKFLOW
 from perdure.protocol.search_attributes import STATUS
@@ -95,7 +95,7 @@ async def test_a_queue_whose_workers_are_busy_is_told_from_one_without(
 
 async def told_meanwhile(client: Client, run_id: str, capsys: pytest.CaptureFixture[str]) -> str:
     """What a command that is quiet, and one that is not, say of a run whose workers are busy."""
-    session, told = Session(client, None), ""
+    session, told = ServerConnection(client, None), ""
     quiet = asyncio.create_task(mention_missing_worker(session, run_id, only_missing=True))
     loud = asyncio.create_task(mention_missing_worker(session, run_id))
 

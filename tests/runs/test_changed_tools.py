@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from perdure.cli.server_connection import Session
+from perdure.cli.server_connection import ServerConnection
 from perdure.cli.show import in_lines, summary
 from perdure.client import RunHandle
 from perdure.errors import ToolNotRegisteredError
@@ -100,7 +100,7 @@ async def test_a_call_that_no_worker_has_begun_with_is_shown_as_never_executed(
     async with stage.worker({"pay": with_cents}):
         with pytest.raises(ToolNotRegisteredError) as failed:
             await run.result()
-    lines = list(in_lines(await summary(Session(stage.client, None), run, messages=False)))
+    lines = list(in_lines(await summary(ServerConnection(stage.client, None), run, messages=False)))
     assert paid == []
     assert '✗ pay(claim="c7", euros=12.5) never executed: no worker had it' in lines[-1]
     assert "attempt" not in lines[-1]

@@ -8,7 +8,7 @@ from datetime import timedelta
 
 import pytest
 
-from perdure.cli.server_connection import Session
+from perdure.cli.server_connection import ServerConnection
 from perdure.cli.show import in_lines, summary
 from perdure.guardrails import GuardrailResult, Guardrails
 from perdure.messages import Message
@@ -80,7 +80,7 @@ async def test_in_a_tool_that_must_not_run_twice(
         "Error: Tool 'pay' failed: its worker was lost while it ran; whether it took effect is not known"
     )
     assert result.messages[3].metadata["status"] == "error"
-    lines = list(in_lines(await summary(Session(stage.client, None), run, messages=False)))
+    lines = list(in_lines(await summary(ServerConnection(stage.client, None), run, messages=False)))
     assert any("✗ pay() failed, its outcome is not known, " in line for line in lines), lines
     logged = f"Run {run.id} does not know the outcome of the call call_pay of tool 'pay', which may have taken effect"
     assert [record.levelname for record in caplog.records if record.getMessage().startswith(logged)] == ["WARNING"]

@@ -100,7 +100,7 @@ async def _held(request: ChatRequest, messages: list[str], *, close: bool, as_js
         said = given(messages) if messages or close else lines_of_stdin()
         code = await say_all(found, said, quiet=request.quiet, as_json=as_json)
         if close:
-            await found.conversation.close()
+            await found.session.close()
         if not request.quiet:
             _say_where_it_is(found.id, found.command, closed=close)
         return code

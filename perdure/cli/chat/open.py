@@ -13,8 +13,8 @@ from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
 from ...agents import Agent
-from ...client import Session as Conversation
-from ...client import session
+from ...client import Session
+from ...client import session as session_of
 from ...client.connection import environment_names_a_server
 from ...client.starting import StartOptions, readable_id
 from ...commands import command_line, shell_word
@@ -26,7 +26,7 @@ from ..agent_file import load_checked, read_given, script_at, scripted_agent
 from ..consent import require_consent
 from ..problems import Failure, UsageProblem
 from ..run_options import run_options
-from ..server_connection import CommandMemo, Session, open_session, read_memo
+from ..server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
 from ..start import CodeSources, hooks_of
 from ..user_code import UserCode, command_memo, load_code, say_mocks
 from ..worker_inside import DEFAULT_QUEUE, worker_inside
@@ -62,8 +62,8 @@ class ChatRequest:
 class Opened:
     """A session, to talk to."""
 
-    server: Session
-    conversation: Conversation
+    server: ServerConnection
+    session: Session
     is_old: bool
     """Whether it was there before."""
     inside: bool
@@ -72,7 +72,7 @@ class Opened:
     @property
     def id(self) -> str:
         """The session's id."""
-        return self.conversation.id
+        return self.session.id
 
     @property
     def command(self) -> str:
@@ -90,7 +90,7 @@ async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
     """Within it, the session can be talked to. Raises as `load_checked` does, `UsageProblem`, `Failure`, `IsClosed`."""
     new = _Given.by(request) if request.agent else None
     async with AsyncExitStack() as stack:
-        server = await stack.enter_async_context(open_session())
+        server = await stack.enter_async_context(connect_to_server())
         found = await find_session(server, request.session) if request.session else None
         _require_agent(request, found)
         memo = new.memo if new and (new.memo.has_code or not found) else found.memo if found else CommandMemo()
@@ -107,7 +107,7 @@ async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
         agent = _scripted(new, memo, found, stack)
         if inside:
             await stack.enter_async_context(worker_inside(server, task_queue=queue, code=code, mock=memo.mock))
-        conversation = session(
+        session = session_of(
             server.client,
             agent,
             id,
@@ -121,7 +121,7 @@ async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
             priority=request.served.get("priority"),
             memo=memo.as_memo(queue),
         )
-        yield Opened(server, conversation, found is not None, inside)
+        yield Opened(server, session, found is not None, inside)
 
 
 @dataclass(frozen=True)
@@ -194,7 +194,9 @@ def _new_queue(id: str, *, inside: bool) -> str:
     return f"{DEFAULT_QUEUE}-{id}" if inside else DEFAULT_QUEUE
 
 
-async def _has_no_other_worker(server: Session, request: ChatRequest, found: FoundSession | None, id: str) -> bool:
+async def _has_no_other_worker(
+    server: ServerConnection, request: ChatRequest, found: FoundSession | None, id: str
+) -> bool:
     """Whether only this command can execute the session's runs, on the embedded server."""
     if server.embedded is None:
         return False
@@ -246,7 +248,7 @@ class FoundSession:
         return (connection and connection.endpoint) or ""
 
 
-async def find_session(server: Session, id: str) -> FoundSession | None:
+async def find_session(server: ServerConnection, id: str) -> FoundSession | None:
     """The latest session of that id; None when there is none. Raises `Failure` for the id of something else."""
     try:
         found = await server.client.get_workflow_handle(id).describe()

@@ -42,12 +42,12 @@ async def _sent(opened: Opened, text: str) -> RunHandle:
     id = uuid.uuid4().hex
     while True:
         try:
-            return await opened.conversation.send(text, while_busy="queue", message_id=id, by=this_user())
+            return await opened.session.send(text, while_busy="queue", message_id=id, by=this_user())
         except SessionError as error:
             if error.kind != "unconfirmed":
                 raise
             say(
-                f"session {opened.conversation.id!r}: this is unconfirmed, because {error.reason}. "
+                f"session {opened.session.id!r}: this is unconfirmed, because {error.reason}. "
                 "It is sent again, and counts once; Ctrl-C ends this",
                 "bad",
             )

@@ -11,7 +11,7 @@ from typing import NamedTuple
 from rich.text import Text
 from temporalio.client import Client, WorkflowExecutionDescription
 
-from ...client import Session as Conversation
+from ...client import Session
 from ...client.connection import server_time
 from ...commands import command_line
 from ...errors import SessionError
@@ -29,9 +29,9 @@ from .screen import Screen, open_screen, write
 from .turns import Following, last_part, opening, whole
 
 
-async def runs_table(client: Client, conversation: Conversation) -> list[str]:
+async def runs_table(client: Client, session: Session) -> list[str]:
     """The runs as aligned lines, oldest first. Raises `RPCError`, and `RunNotFound` when there is no such session."""
-    ids = [run.id for run in await conversation.runs()]
+    ids = [run.id for run in await session.runs()]
     now = await server_time(client)
     return in_columns([_cells(await client.get_workflow_handle(id).describe(), now) for id in ids])
 
@@ -48,9 +48,9 @@ _COMMAND = re.compile(r"/([a-z]+)(?:\s+(.*))?", re.DOTALL)
 class Commands:
     """Does what is typed: sends messages, and carries out commands."""
 
-    def __init__(self, client: Client, conversation: Conversation, following: Following, screen: Screen) -> None:
+    def __init__(self, client: Client, session: Session, following: Following, screen: Screen) -> None:
         self._client = client
-        self._conversation = conversation
+        self._session = session
         self._following = following
         self._screen = screen
         self.unconfirmed: dict[str, str] = {}
@@ -86,7 +86,7 @@ class Commands:
             self._screen.show_below([Text("    sending …", style="dim")])
         id = self.unconfirmed.setdefault(text, uuid.uuid4().hex)
         try:
-            handle = await self._conversation.send(text, while_busy=while_busy, message_id=id, by=this_user())
+            handle = await self._session.send(text, while_busy=while_busy, message_id=id, by=this_user())
         except SessionError as error:
             if error.kind != "unconfirmed":
                 self.unconfirmed.pop(text)
@@ -107,19 +107,19 @@ class Commands:
 
     async def messages(self, _: str) -> None:
         """Show the whole conversation."""
-        for each in whole(await self._conversation.messages()):
+        for each in whole(await self._session.messages()):
             self._screen.write(each.text, each.style)
 
     async def runs(self, _: str) -> None:
         """Show the turns."""
-        for line in await runs_table(self._client, self._conversation):
+        for line in await runs_table(self._client, self._session):
             self._screen.write(f"    {line}")
 
     async def close(self, _: str) -> None:
         """Close the session."""
         self._following.is_closing = True
-        await self._conversation.close()
-        say(f"    Session {self._conversation.id} takes no more messages, and ends after what it has to do.", "faint")
+        await self._session.close()
+        say(f"    Session {self._session.id} takes no more messages, and ends after what it has to do.", "faint")
 
     async def quit(self, _: str) -> None:
         """Leave."""
@@ -162,11 +162,11 @@ async def talk(opened: Opened, *, on_stdout: bool) -> int:
     With `on_stdout`, which is no terminal then, the answers are written there too.
     """
     keep_stdout_for_answers()
-    following = Following(opened.server, opened.conversation, on_stdout=on_stdout)
+    following = Following(opened.server, opened.session, on_stdout=on_stdout)
     said: Sequence[Message] = []
     if opened.is_old:
         under_way = await following.skip_what_is_over()
-        said = before(await opened.conversation.messages(), under_way)
+        said = before(await opened.session.messages(), under_way)
     typed = [message.text for message in said if message.role == "user"]
     _announce(opened, said)
     for each in last_part(said):
@@ -195,7 +195,7 @@ async def _until_left(opened: Opened, following: Following, screen: Screen, unse
 
     Raises what goes wrong with what is shown, or done, meanwhile.
     """
-    commands = Commands(opened.server.client, opened.conversation, following, screen)
+    commands = Commands(opened.server.client, opened.session, following, screen)
     waits = (following.follow(screen), _do_what_is_typed(commands, screen), *_leaving(following, screen))
     tasks = [asyncio.ensure_future(each) for each in waits]
     try:

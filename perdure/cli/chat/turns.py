@@ -11,8 +11,7 @@ from typing import NamedTuple
 from rich.text import Text
 from temporalio.service import RPCError
 
-from ...client import RunHandle
-from ...client import Session as Conversation
+from ...client import RunHandle, Session
 from ...client.reading.watch import RETRY_SECONDS, is_away
 from ...client.sessions.reading import Turn, turns
 from ...commands import command_line
@@ -28,7 +27,7 @@ from ..ask_person import Detached, Menu
 from ..console import answer, describe_spending, say, short_call, to_json
 from ..follow import alongside, shown_to_the_end
 from ..problems import explain
-from ..server_connection import Session, run_under_way
+from ..server_connection import ServerConnection, run_under_way
 from ..terminal import Terminal
 from ..under_way import FlowingText
 from ..view import WRITERS, Line, View, Writers, Written
@@ -183,10 +182,10 @@ _HINT = "what you type now, the agent reads meanwhile; /queue TEXT waits for the
 class Following:
     """Follows one session for one terminal."""
 
-    def __init__(self, server: Session, conversation: Conversation, *, on_stdout: bool = False) -> None:
+    def __init__(self, server: ServerConnection, session: Session, *, on_stdout: bool = False) -> None:
         self._on_stdout = on_stdout
         self._server = server
-        self._conversation = conversation
+        self._session = session
         self._screen: Screen | None = None
         self._menu: Menu | None = None
         self._begun = asyncio.Event()
@@ -210,7 +209,7 @@ class Following:
     async def skip_what_is_over(self) -> RunInput | None:
         """Show no run that has ended; returns what the one under way has begun with, if there is one."""
         self.begun()
-        described = await self._server.client.get_workflow_handle(self._conversation.id).describe()
+        described = await self._server.client.get_workflow_handle(self._session.id).describe()
         under_way = run_under_way(described)
         async for turn in self._turns(wait=False):
             if turn.run_id == under_way:
@@ -244,15 +243,15 @@ class Following:
             if turn.first_run_id not in self._over:
                 await self._show(turn, screen)
                 self._over.add(turn.first_run_id)
-        if not await self._server.has_ended(self._conversation.id):
+        if not await self._server.has_ended(self._session.id):
             self._begun.set()  # a new session of that id has begun meanwhile
         elif self.is_closing:
             self.left.set()
         elif not self._begun.is_set():
-            screen.write(f"    Session {self._conversation.id} is closed. The next message begins a new one.", "dim")
+            screen.write(f"    Session {self._session.id} is closed. The next message begins a new one.", "dim")
 
     async def _turns(self, *, wait: bool) -> AsyncIterator[Turn]:
-        client, id = self._server.client, self._conversation.id
+        client, id = self._server.client, self._session.id
         link = (await client.get_workflow_handle(id).describe()).run_id
         async for turn in turns(client, id, link, wait=wait):
             yield turn

@@ -9,7 +9,7 @@ from pathlib import Path
 from temporalio.client import Client
 
 from perdure import load
-from perdure.cli.server_connection import Session
+from perdure.cli.server_connection import ServerConnection
 from perdure.cli.show import in_lines, summary
 from perdure.client import RunHandle
 from perdure.client.reading.survey import survey
@@ -38,7 +38,7 @@ def pay(amount: int) -> str:
 
 
 async def lines_of(client: Client, run: RunHandle, *, messages: bool = False) -> list[str]:
-    return list(in_lines(await summary(Session(client, None), run, messages=messages)))
+    return list(in_lines(await summary(ServerConnection(client, None), run, messages=messages)))
 
 
 async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scripted) -> None:
@@ -67,7 +67,7 @@ async def test_tools_tries_and_what_persons_decide(stage: Stage, scripted: Scrip
     assert any(line.startswith('waits    pay({"amount": 8}) since') for line in waiting)
     assert waiting[-1].endswith("… pay(amount=7) waits for a person; … pay(amount=8) waits for a person")
 
-    second_json = (await summary(Session(stage.client, None), run, messages=False))["iterations"][1]
+    second_json = (await summary(ServerConnection(stage.client, None), run, messages=False))["iterations"][1]
     assert [tool["arguments"] for tool in second_json["tools"]] == [{"amount": 7}, {"amount": 8}]
     assert datetime.fromisoformat(second_json["started"]).tzinfo
     lines = await lines_of(stage.client, run, messages=True)
