@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from ..commands import decision_command, denial_command
 from ..events import RunEvent
 from ..text import counted, format_usd, one_line
 from .console import (
+    Tone,
     describe_call,
     describe_decision,
     describe_fallback,
@@ -49,15 +51,21 @@ class Progress:
             self._show_progress(event)
         elif event.type == "tool_result" and self._failure and event.data.get("result") == self._failure:
             self._failure = None  # it was said as the error of the call
-        elif write := _WRITERS.get(event.type):
+        elif event.type in _LINES:
+            tone, text = _LINES[event.type]
             self._failure = event.data.get("message") if event.type == "error" else None
             self.end_line()
-            write(event, event.run_id or self._run_id)
+            say(text(event.data), tone)
 
     def show_request(self, event: RunEvent) -> None:
         """Write what waits for a person, and what to type in another terminal."""
         self.end_line()
-        _show_request(event, event.run_id or self._run_id)
+        waiting, *commands = request_lines(
+            event, self._run_id, describe_call(event.data["name"], event.data.get("arguments"))
+        )
+        say(f"  {waiting}", "strong")
+        for command in commands:
+            say(f"    {command}")
 
     def _show_progress(self, event: RunEvent) -> None:
         """At most one line a second for each call."""
@@ -74,88 +82,52 @@ class Progress:
             self._mid_line = False
 
 
-def _call_of(event: RunEvent) -> str:
-    return describe_call(event.data["name"], event.data.get("arguments"))
+def request_lines(event: RunEvent, run_id: str, call: str) -> tuple[str, str, str]:
+    """What waits for a person in the run, and the two commands that decide; `call` describes the tool call."""
+    kind, data = event.data.get("kind", "approval"), event.data
+    reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
+    named = (event.run_id or run_id, str(event.call_id), data.get("digest"))
+    return (
+        f"{call} waits for {'an answer' if kind == 'question' else 'approval'}{reason}. In another terminal:",
+        decision_command(*named, kind=kind),
+        denial_command(*named),
+    )
 
 
-def _show_call(event: RunEvent, run_id: str) -> None:
-    say(f"  {_call_of(event)}", "call")
-
-
-def _show_result(event: RunEvent, run_id: str) -> None:
-    text = str(event.data.get("result", ""))
+def _result(data: Mapping[str, Any]) -> str:
+    text = str(data.get("result", ""))
     lines = text.count("\n") + 1
-    say(f"    → {one_line(text, 90)}" + (f" ({counted(lines, 'line')})" if lines > 1 else ""), "faint")
+    return f"    → {one_line(text, 90)}" + (f" ({counted(lines, 'line')})" if lines > 1 else "")
 
 
-def _show_step(event: RunEvent, run_id: str) -> None:
-    say(f"    {describe_step(event.data)}", "faint")
-
-
-def _show_called(event: RunEvent, run_id: str) -> None:
-    say(f"    run {event.data['run_id']}", "faint")
-
-
-def _show_usage(event: RunEvent, run_id: str) -> None:
-    usage = event.data.get("usage") or {}
-    cost = format_usd(event.data.get("costUsd"))
+def _usage(data: Mapping[str, Any]) -> str:
+    usage, cost = data.get("usage") or {}, format_usd(data.get("costUsd"))
     tokens = f"{usage.get('input_tokens', 0)} tokens in, {usage.get('output_tokens', 0)} out"
-    say(f"  model: {tokens}{', ' + cost if cost else ''}", "faint")
+    return f"  model: {tokens}{', ' + cost if cost else ''}"
 
 
-def _show_warning(event: RunEvent, run_id: str) -> None:
-    say(f"  {describe_warning(event.data)}", "strong")
+def _message(data: Mapping[str, Any]) -> str:
+    return f"  {data.get('message', '')}"
 
 
-def _show_fallback(event: RunEvent, run_id: str) -> None:
-    say(f"  {describe_fallback(event.data)}", "strong")
-
-
-def _show_provider_tool(event: RunEvent, run_id: str) -> None:
-    say(f"  {describe_provider_tool(event.data)}", "faint")
-
-
-def _show_message(event: RunEvent, run_id: str) -> None:
-    say(f"  {event.data.get('message', '')}", "bad" if event.type == "error" else "faint")
-
-
-def _show_compaction(event: RunEvent, run_id: str) -> None:
-    say(f"  context trimmed: {counted(event.data.get('removed', 0), 'message')} summarised", "faint")
-
-
-def _show_request(event: RunEvent, run_id: str) -> None:
-    kind = event.data.get("kind", "approval")
-    reason = f" ({one_line(event.data['reason'])})" if event.data.get("reason") else ""
-    what = "an answer" if kind == "question" else "approval"
-    say(f"  {_call_of(event)} waits for {what}{reason}. In another terminal:", "strong")
-    named = (run_id, str(event.call_id), event.data.get("digest"))
-    say(f"    {decision_command(*named, kind=kind)}")
-    say(f"    {denial_command(*named)}")
-
-
-def _show_approval(event: RunEvent, run_id: str) -> None:
-    say(f"  {describe_decision(event.data)}", "strong")
-
-
-def _show_reset(event: RunEvent, run_id: str) -> None:
-    say("  the model begins its text anew", "faint")
-
-
-_WRITERS: dict[str, Callable[[RunEvent, str], None]] = {
-    "llm_complete": _show_usage,
-    "cost_warning": _show_warning,
-    "model_fallback": _show_fallback,
-    "provider_tool": _show_provider_tool,
-    "text_reset": _show_reset,
-    "tool_call_start": _show_call,
-    "progress": _show_step,
-    "child_started": _show_called,
-    "tool_result": _show_result,
-    "status": _show_message,
-    "error": _show_message,
-    "compaction_complete": _show_compaction,
-    "compaction_failed": _show_message,
-    "permission_completed": _show_approval,
+_LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
+    "llm_complete": ("faint", _usage),
+    "cost_warning": ("strong", lambda data: f"  {describe_warning(data)}"),
+    "model_fallback": ("strong", lambda data: f"  {describe_fallback(data)}"),
+    "provider_tool": ("faint", lambda data: f"  {describe_provider_tool(data)}"),
+    "text_reset": ("faint", lambda data: "  the model begins its text anew"),
+    "tool_call_start": ("call", lambda data: f"  {describe_call(data['name'], data.get('arguments'))}"),
+    "progress": ("faint", lambda data: f"    {describe_step(data)}"),
+    "child_started": ("faint", lambda data: f"    run {data['run_id']}"),
+    "tool_result": ("faint", _result),
+    "status": ("faint", _message),
+    "error": ("bad", _message),
+    "compaction_complete": (
+        "faint",
+        lambda data: f"  context trimmed: {counted(data.get('removed', 0), 'message')} summarised",
+    ),
+    "compaction_failed": ("faint", _message),
+    "permission_completed": ("strong", lambda data: f"  {describe_decision(data)}"),
 }
 _SHOWN_OF_CALLED = ("tool_call_start", "child_started", "error", "permission_completed")
 """What is shown of the runs of other agents, which may go on at the same time."""

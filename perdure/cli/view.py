@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeAlias
+from typing import NamedTuple
 
 from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from ..commands import decision_command, denial_command
+from ..conversation import Append
 from ..events import RunEvent
+from ..messages import Message
 from ..text import counted, format_usd, one_line, visible
 from .console import (
     describe_decision,
@@ -23,7 +24,9 @@ from .console import (
     describe_usage,
     describe_warning,
     short_call,
+    to_json,
 )
+from .progress import request_lines
 from .terminal import VisibleConsole
 from .under_way import Doing, FlowingText, UnderWay, indent, key_of
 
@@ -35,14 +38,34 @@ class Line(NamedTuple):
     is_cut: bool = True
 
 
-class Written:
+class Style(NamedTuple):
+    """How a run is shown: as a list of iterations, or as a turn of a conversation, where the text is what matters."""
+
+    has_heads: bool = True
+    """Whether each iteration has a head, with its model and figures."""
+    kept_lines: int = 2
+    """Lines of the terminal that what is under way leaves to the rest."""
+    show_below: Callable[[list[Text]], None] | None = None
+    """Shows what is under way; None for a live display of the view's own."""
+    is_shown: Callable[[str], bool] | None = None
+    """Whether a message that the run has read is on the terminal already; None shows no messages."""
+
+
+ITERATIONS = Style()
+
+
+class EventLines:
     """Makes lines of events; what begins and ends is noted in `under_way`."""
 
-    def __init__(self, run_id: str, model: str, under_way: UnderWay, flow: FlowingText) -> None:
+    def __init__(
+        self, run_id: str, model: str, under_way: UnderWay, flow: FlowingText, style: Style = ITERATIONS
+    ) -> None:
         self._run_id = run_id
         self._model = model
         self._under_way = under_way
         self._flow = flow
+        self._style = style
+        self._has_begun = False
         self._headed: tuple[str | None, int] = (None, 0)
         """The run and the iteration that the last head was about."""
         self._names: dict[str | None, str] = {}
@@ -51,19 +74,46 @@ class Written:
         self._denied: set[tuple[str | None, int, str | None]] = set()
         self.last_text = ""
         """What the model has written since it was last called."""
+        self._writers: dict[str, Callable[[RunEvent], Iterator[Line] | None]] = {
+            "llm_start": self._model_called,
+            "token": self._text,
+            "thinking": self._text,
+            "text_reset": self._begins_anew,
+            "llm_complete": self._model_answered,
+            "messages_updated": self._messages_read,
+            "cost_warning": lambda event: _note(describe_warning(event.data)),
+            "model_fallback": lambda event: _note(describe_fallback(event.data)),
+            "provider_tool": lambda event: _note(describe_provider_tool(event.data), "dim", is_cut=True),
+            "tool_call_start": self._tool_called,
+            "tool_progress": under_way.progress,
+            "progress": under_way.step,
+            "child_started": self._child_started,
+            "tool_result": self._tool_answered,
+            "status": self._status,
+            "error": self._failure,
+            "compaction_complete": self._compacted,
+            "compaction_failed": self._failure,
+            "permission_requested": under_way.asked,
+            "permission_completed": self._decided,
+            "done": self._ended,
+            "cancelled": self._ended,
+            "failed": self._ended,
+        }
 
     def lines(self, event: RunEvent) -> Iterator[Line]:
         """What stays on the terminal because of this event."""
-        write = self.writers().get(event.type)
+        write = self._writers.get(event.type)
         if write is None:
             return
         if event.type not in ("token", "thinking", "tool_progress"):
             yield from self.rest()
-        yield from write(self, event)
+        yield from write(event) or ()
 
-    def writers(self) -> Writers:
-        """What makes the lines, by type of event; the others have none."""
-        return WRITERS
+    def text(self, text: str) -> Iterator[Line]:
+        """The lines of a text that is complete."""
+        for line in text.split("\n"):
+            yield from (Line(part) for part in self._flow.add(line, ""))
+            yield from self.rest()
 
     def rest(self) -> Iterator[Line]:
         """The end of the text that was flowing."""
@@ -73,13 +123,12 @@ class Written:
         """The line of text that is not complete yet."""
         return self._flow.partial()
 
-    def _model_called(self, event: RunEvent) -> Iterator[Line]:
+    def _model_called(self, event: RunEvent) -> None:
         if event.run_id is None:
             self.last_text = ""
         name = self._names.get(event.run_id) or self._model
         what = f"iteration {event.iteration}" + (f": {name}" if name else "")
         self._under_way.began((event.run_id, event.iteration, None), what, event.time)
-        yield from ()
 
     def _text(self, event: RunEvent) -> Iterator[Line]:
         if event.run_id is not None:
@@ -87,10 +136,6 @@ class Written:
         if call := self._under_way.of((None, event.iteration, None)):
             call.state = ""
         yield from self._head(event)
-        yield from self._flowing(event)
-
-    def _flowing(self, event: RunEvent) -> Iterator[Line]:
-        """The lines that are complete with this piece of text."""
         text, is_thought = str(event.data.get("token", "")), event.type == "thinking"
         if not is_thought:
             self.last_text += text
@@ -108,7 +153,7 @@ class Written:
 
     def _head(self, event: RunEvent, figures: str = "") -> Iterator[Line]:
         """The head of an iteration, once."""
-        if self._headed == (event.run_id, event.iteration):
+        if not self._style.has_heads or self._headed == (event.run_id, event.iteration):
             return
         self._headed = (event.run_id, event.iteration)
         depth = self._under_way.depth(event.run_id)
@@ -117,10 +162,19 @@ class Written:
         head.append(visible(self._names.get(event.run_id) or self._model or "model"), style="bold")
         yield Line(head.append(f"  {figures}", style="dim"))
 
-    def _tool_called(self, event: RunEvent) -> Iterator[Line]:
+    def _messages_read(self, event: RunEvent) -> Iterator[Line]:
+        """What the run has read that was typed elsewhere."""
+        if event.run_id is not None or self._style.is_shown is None:
+            return
+        read = [each for change in event.operations if isinstance(change, Append) for each in change.messages]
+        for message in read if self._has_begun else ():
+            if message.role == "user" and not self._style.is_shown(message.text):
+                yield Line(Text(visible(typed_text(message)), style="bold"), is_cut=False)
+        self._has_begun = True
+
+    def _tool_called(self, event: RunEvent) -> None:
         what = short_call(event.data["name"], event.data.get("arguments"))
         self._under_way.began(key_of(event), what, event.time)
-        yield from ()
 
     def _child_started(self, event: RunEvent) -> Iterator[Line]:
         self._under_way.called(event)
@@ -175,15 +229,6 @@ class Written:
         text = visible(str(event.data.get("message", "")))
         return Line(Text(f"{indent(self._under_way.depth(event.run_id))}{text}", style=style), is_cut=False)
 
-    def _cost_warning(self, event: RunEvent) -> Iterator[Line]:
-        yield Line(Text(f"    {describe_warning(event.data)}", style="yellow"), is_cut=False)
-
-    def _model_replaced(self, event: RunEvent) -> Iterator[Line]:
-        yield Line(Text(f"    {visible(describe_fallback(event.data))}", style="yellow"), is_cut=False)
-
-    def _provider_tool(self, event: RunEvent) -> Iterator[Line]:
-        yield Line(Text(f"    {visible(describe_provider_tool(event.data))}", style="dim"))
-
     def _compacted(self, event: RunEvent) -> Iterator[Line]:
         removed = counted(event.data.get("removed", 0), "message")
         yield Line(Text(f"    context trimmed: {removed} summarised", style="dim"))
@@ -193,20 +238,12 @@ class Written:
             self.last_text = ""
         yield Line(Text("    the model begins its text anew", style="dim"))
 
-    def _asked(self, event: RunEvent) -> Iterator[Line]:
-        self._under_way.asked(event)
-        yield from ()
-
     def request(self, event: RunEvent) -> Iterator[Line]:
         """What to type in another terminal, where nobody can be asked here."""
-        run_id, kind = event.run_id or self._run_id, event.data.get("kind", "approval")
-        what = "an answer" if kind == "question" else "approval"
-        reason = f" ({visible(one_line(event.data['reason']))})" if event.data.get("reason") else ""
-        call = visible(short_call(event.data["name"], event.data.get("arguments"), 2000))
-        yield Line(Text(f"    {call} waits for {what}{reason}. In another terminal:", style="bold"), is_cut=False)
-        named = (run_id, str(event.call_id), event.data.get("digest"))
-        yield Line(Text(f"      {visible(decision_command(*named, kind=kind))}"), is_cut=False)
-        yield Line(Text(f"      {visible(denial_command(*named))}"), is_cut=False)
+        call = short_call(event.data["name"], event.data.get("arguments"), 2000)
+        waiting, *commands = request_lines(event, self._run_id, call)
+        yield Line(Text(f"    {visible(waiting)}", style="bold"), is_cut=False)
+        yield from (Line(Text(f"      {visible(command)}"), is_cut=False) for command in commands)
 
     def _decided(self, event: RunEvent) -> Iterator[Line]:
         self._under_way.decided(event)
@@ -215,18 +252,19 @@ class Written:
         depth = self._under_way.depth(event.run_id)
         yield Line(Text(f"{indent(depth)}{visible(describe_decision(event.data))}", style="bold"), is_cut=False)
 
-    def _progress(self, event: RunEvent) -> Iterator[Line]:
-        self._under_way.progress(event)
-        yield from ()
-
-    def _step(self, event: RunEvent) -> Iterator[Line]:
-        self._under_way.step(event)
-        yield from ()
-
-    def _ended(self, event: RunEvent) -> Iterator[Line]:
+    def _ended(self, event: RunEvent) -> None:
         if event.run_id is None:
             self._under_way.end_all()
-        yield from ()
+
+
+def _note(text: str, style: str = "yellow", *, is_cut: bool = False) -> Iterator[Line]:
+    yield Line(Text(f"    {visible(text)}", style=style), is_cut)
+
+
+def typed_text(message: Message) -> str:
+    """A user's message as a terminal shows it."""
+    first, *others = message.text.split("\n")
+    return "\n".join([f"> {first}", *(f"  {other}" for other in others)])
 
 
 def _took(doing: Doing | None, event: RunEvent) -> str:
@@ -234,33 +272,6 @@ def _took(doing: Doing | None, event: RunEvent) -> str:
         return ""
     return describe_seconds(event.time - doing.since - doing.waited)
 
-
-Writers: TypeAlias = Mapping[str, Callable[[Any, "RunEvent"], Iterator[Line]]]
-
-WRITERS: Writers = {
-    "llm_start": Written._model_called,
-    "token": Written._text,
-    "thinking": Written._text,
-    "text_reset": Written._begins_anew,
-    "llm_complete": Written._model_answered,
-    "cost_warning": Written._cost_warning,
-    "model_fallback": Written._model_replaced,
-    "provider_tool": Written._provider_tool,
-    "tool_call_start": Written._tool_called,
-    "tool_progress": Written._progress,
-    "progress": Written._step,
-    "child_started": Written._child_started,
-    "tool_result": Written._tool_answered,
-    "status": Written._status,
-    "error": Written._failure,
-    "compaction_complete": Written._compacted,
-    "compaction_failed": Written._failure,
-    "permission_requested": Written._asked,
-    "permission_completed": Written._decided,
-    "done": Written._ended,
-    "cancelled": Written._ended,
-    "failed": Written._ended,
-}
 
 _FRAMES = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 _FRAME_SECONDS = 0.2
@@ -272,46 +283,52 @@ class View:
     Args:
         run_id: The run that is watched.
         model: What its iterations are headed by; "" when that is not known.
+        style: How it is shown.
     """
 
-    def __init__(self, run_id: str, model: str = "") -> None:
+    def __init__(self, run_id: str, model: str = "", style: Style = ITERATIONS) -> None:
         self._console = VisibleConsole()
         self._under_way = UnderWay()
-        self._written = self._writer(run_id, model)
+        self._style = style
+        self._lines_of = EventLines(run_id, model, self._under_way, FlowingText(self._console), style)
         self._live: Live | None = None
         self._held: list[Line] = []
         self._pauses = 0
         self.shown = 0
         """How many events were shown."""
 
-    def _writer(self, run_id: str, model: str) -> Written:
-        return Written(run_id, model, self._under_way, FlowingText(self._console))
-
     def show(self, event: RunEvent) -> None:
         """Show the event, or what it changes."""
         self.shown += 1
-        for line in self._written.lines(event):
+        for line in self._lines_of.lines(event):
             self._print(line)
         self._refresh()
 
     def show_request(self, event: RunEvent) -> None:
         """Show what waits for a person, and what to type in another terminal."""
-        for line in self._written.request(event):
+        for line in self._lines_of.request(event):
             self._print(line)
         self._refresh()
 
     @property
     def streamed(self) -> str:
         """What the model has written since it was last called, for all to see; "" where text is not streamed."""
-        return self._written.last_text.strip()
+        return self._lines_of.last_text.strip()
 
     def has_shown(self, output: object) -> bool:
         """Whether this is the text that was shown last."""
         return isinstance(output, str) and output.strip() == self.streamed
 
+    def show_output(self, output: object) -> None:
+        """Show the run's output, unless it was shown while it was written."""
+        if not self.has_shown(output):
+            self.end_line()
+            for line in self._lines_of.text(output if isinstance(output, str) else to_json(output)):
+                self._print(line)
+
     def end_line(self) -> None:
         """Show what is left; nothing is under way any more."""
-        for line in self._written.rest():
+        for line in self._lines_of.rest():
             self._print(line)
         self._stop()
 
@@ -346,34 +363,35 @@ class View:
             self._console.print(line.text, no_wrap=line.is_cut, overflow="ellipsis" if line.is_cut else "fold")
 
     def _refresh(self) -> None:
+        if self._style.show_below:
+            self._style.show_below([] if self._pauses else self._lines())
+            return
         if self._pauses or not self._console.is_terminal or self._console.is_dumb_terminal:
             return
         if not self._lines():
             self._stop()
         elif self._live is None:
-            self._live = Live(get_renderable=self._below, console=self._console, auto_refresh=False, transient=True)
+            self._live = Live(
+                get_renderable=lambda: Group(*self._lines()), console=self._console, auto_refresh=False, transient=True
+            )
             self._live.start(refresh=True)
         else:
             self._live.refresh()
 
     def _stop(self) -> None:
+        if self._style.show_below:
+            self._style.show_below([])
         if self._live is not None:
             live, self._live = self._live, None
             live.stop()
-
-    def _below(self) -> Group:
-        return Group(*self._lines())
 
     def _lines(self) -> list[Text]:
         """What is under way, in as many lines as the terminal has room for."""
         now = time.time()
         frame = _FRAMES[int(now / _FRAME_SECONDS) % len(_FRAMES)]
-        lines = [*self._written.partial(), *self._under_way.lines(now, frame)]
-        room = self._room()
+        lines = [*self._lines_of.partial(), *self._under_way.lines(now, frame)]
+        room = max(self._console.height - self._style.kept_lines, 1)
         if len(lines) <= room:
             return lines
         more = Text(f"    … and {len(lines) - room + 1} more", style="dim")
         return [*lines[: room - 1], more]
-
-    def _room(self) -> int:
-        return max(self._console.height - 2, 1)

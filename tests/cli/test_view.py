@@ -10,7 +10,7 @@ from rich.console import Console
 
 from perdure.cli.console import short_call
 from perdure.cli.under_way import FlowingText, UnderWay
-from perdure.cli.view import Written
+from perdure.cli.view import EventLines
 from perdure.events import RunEvent
 
 EVIL = "\x1b[2J\x1b]0;owned\x07\r\u202e"
@@ -27,12 +27,12 @@ def event(type: Any, time: float = 0.0, *, iteration: int = 1, call: str | None 
 
 def written(*events: RunEvent, width: int = 200) -> list[str]:
     """The lines that stay, after all these events."""
-    lines = Written("r", "some-model", UnderWay(), FlowingText(console(width)))
+    lines = EventLines("r", "some-model", UnderWay(), FlowingText(console(width)))
     return [line.text.plain for each in events for line in lines.lines(each)]
 
 
 def test_what_was_streamed_begins_anew_with_a_retry() -> None:
-    lines = Written("r", "some-model", UnderWay(), FlowingText(console()))
+    lines = EventLines("r", "some-model", UnderWay(), FlowingText(console()))
     for each in (event("llm_start"), event("token", token="Hal"), event("text_reset"), event("token", token="Hi")):
         list(lines.lines(each))
     assert lines.last_text == "Hi"

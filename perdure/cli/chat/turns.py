@@ -4,33 +4,29 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack
 from typing import NamedTuple
 
-from rich.text import Text
 from temporalio.service import RPCError
 
 from ...client import RunHandle, Session
 from ...client.reading.watch import RETRY_SECONDS, is_away
 from ...client.sessions.reading import Turn, turns
 from ...commands import command_line
-from ...conversation import Append
 from ...errors import RunError
-from ...events import RunEvent
 from ...history.link import read_input
 from ...messages import Message
 from ...protocol.outcome import RunResult
 from ...protocol.run import RunInput
-from ...text import counted, one_line, visible
+from ...text import counted, one_line
 from ..ask_person import Detached, Menu
-from ..console import answer, describe_spending, say, short_call, to_json
+from ..console import answer, describe_spending, say, short_call
 from ..follow import alongside, shown_to_the_end
 from ..problems import explain
 from ..server_connection import ServerConnection, run_under_way
 from ..terminal import Terminal
-from ..under_way import FlowingText
-from ..view import WRITERS, Line, View, Writers, Written
+from ..view import Style, View, typed_text
 from ..worker_inside import mention_missing_worker
 from .screen import Screen
 
@@ -64,15 +60,9 @@ def whole(messages: Sequence[Message], lines: int | None = None) -> Iterator[Sai
             yield from _said(message, lines)
 
 
-def typed(message: Message) -> str:
-    """What a person has said, as a terminal shows it."""
-    first, *others = message.text.split("\n")
-    return "\n".join([f"> {first}", *(f"  {other}" for other in others)])
-
-
 def _said(message: Message, lines: int | None) -> Iterator[Said]:
     if message.role == "user":
-        yield Said(_folded(typed(message), lines), "bold")
+        yield Said(_folded(typed_text(message), lines), "bold")
     elif message.role == "tool":
         yield Said(f"      → {one_line(message.text, 300)}", "dim")
     elif message.text.strip():
@@ -91,90 +81,9 @@ def _folded(text: str, lines: int | None) -> str:
     return "\n".join([*all_lines[: lines - 1], f"    … {counted(len(all_lines) - lines + 1, 'more line')}"])
 
 
-_ROOM = 8
+_KEPT_LINES = 8
 """Lines of the terminal that are left to what is over, and to what is being typed."""
 
-
-class TurnView(View):
-    """Shows one event after another above the line to type in.
-
-    Args:
-        run_id: The run that is the turn.
-        model: The name of its model; "" when that is not known.
-        below: Shows what is under way.
-        is_shown: Whether a message that the run has read was typed here, and is shown already.
-    """
-
-    def __init__(
-        self, run_id: str, model: str, below: Callable[[list[Text]], None], is_shown: Callable[[str], bool]
-    ) -> None:
-        super().__init__(run_id, model)
-        self._show_below = below
-        self._turn.is_shown = is_shown
-
-    def _writer(self, run_id: str, model: str) -> WrittenTurn:
-        self._turn = WrittenTurn(run_id, model, self._under_way, FlowingText(self._console))
-        return self._turn
-
-    def show_output(self, output: object) -> None:
-        """Show the turn's output, unless it was shown while it was written."""
-        if not self.has_shown(output):
-            self.end_line()
-            text = output if isinstance(output, str) else to_json(output)
-            for line in text.split("\n"):
-                for part in (*self._turn.flow.add(line, ""), *self._turn.flow.end()):
-                    self._print(Line(part))
-
-    def _refresh(self) -> None:
-        self._show_below([] if self._pauses else self._lines())
-
-    def _stop(self) -> None:
-        self._show_below([])
-
-    def _room(self) -> int:
-        return max(self._console.height - _ROOM, 1)
-
-
-class WrittenTurn(Written):
-    """The lines of a turn: without heads of iterations, for the text is what matters."""
-
-    @property
-    def flow(self) -> FlowingText:
-        """The text on its way to the terminal."""
-        return self._flow
-
-    is_shown: Callable[[str], bool] = staticmethod(lambda text: False)
-    """Whether a message that the run has read is on the terminal already."""
-    _has_begun = False
-
-    def writers(self) -> Writers:
-        """With others where a conversation looks different."""
-        return _WRITERS
-
-    def _said_more(self, event: RunEvent) -> Iterator[Line]:
-        if event.run_id is None:
-            yield from self._flowing(event)
-
-    def _read(self, event: RunEvent) -> Iterator[Line]:
-        """What the run has read that was typed elsewhere."""
-        if event.run_id is not None:
-            return
-        said = [each for change in event.operations if isinstance(change, Append) for each in change.messages]
-        for message in said if self._has_begun else ():
-            if message.role == "user" and not self.is_shown(message.text):
-                yield Line(Text(visible(typed(message)), style="bold"), is_cut=False)
-        self._has_begun = True
-
-    def _head(self, event: RunEvent, figures: str = "") -> Iterator[Line]:
-        yield from ()
-
-
-_WRITERS: Writers = {
-    **WRITERS,
-    "token": WrittenTurn._said_more,
-    "thinking": WrittenTurn._said_more,
-    "messages_updated": WrittenTurn._read,
-}
 
 _HINT = "what you type now, the agent reads meanwhile; /queue TEXT waits for the next turn"
 
@@ -264,9 +173,15 @@ class Following:
         input = await self._input(turn)
         for message in opening(input):
             if not self._is_shown(message.text):
-                screen.write(typed(message), "bold")
+                screen.write(typed_text(message), "bold")
         model = input.agent.model.id if input.agent.model else ""
-        view = TurnView(handle.id, model, lambda lines: screen.show_below(lines, _HINT), self._is_shown)
+        style = Style(
+            has_heads=False,
+            kept_lines=_KEPT_LINES,
+            show_below=lambda lines: screen.show_below(lines, _HINT),
+            is_shown=self._is_shown,
+        )
+        view = View(handle.id, model, style)
         terminal = Terminal(view, screen)
         self.current, self.unfinished, self._menu = handle, handle.id, Menu(handle, terminal)
         try:
@@ -286,7 +201,7 @@ class Following:
         self.shown[text] -= 1
         return True
 
-    async def _until_end(self, handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> None:
+    async def _until_end(self, handle: RunHandle, view: View, terminal: Terminal, menu: Menu) -> None:
         async with AsyncExitStack() as stack:
             await stack.enter_async_context(alongside(view.animate()))
             await stack.enter_async_context(alongside(mention_missing_worker(self._server, handle.id)))
@@ -310,7 +225,7 @@ class Following:
             answer(result.output, exact=True)
 
 
-async def _shown(handle: RunHandle, view: TurnView, terminal: Terminal, menu: Menu) -> RunResult:
+async def _shown(handle: RunHandle, view: View, terminal: Terminal, menu: Menu) -> RunResult:
     """The result, after all that the turn has done: nothing is held back for a menu any more."""
     try:
         return await shown_to_the_end(handle, view, terminal, menu)
@@ -332,7 +247,7 @@ def opening(input: RunInput) -> list[Message]:
     return said if input.beginning else said[-1:]
 
 
-def _show_result(handle: RunHandle, result: RunResult, view: TurnView) -> None:
+def _show_result(handle: RunHandle, result: RunResult, view: View) -> None:
     view.show_output(result.output)
     view.end_line()
     say(f"    {handle.id}: {describe_spending(result)}", "faint")
