@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from json import JSONDecodeError
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from ..agents import Agent
@@ -20,13 +20,14 @@ from ..media import described_content
 from ..prompty.check.check import Problem, check
 from ..prompty.load import load
 from ..prompty.migration import FIRST_FORMAT
-from ..testing import Script, ScriptedModel
-from ..testing.server import read_script, with_script
 from ..text import did_you_mean
 from .console import say
 from .problems import Failure, UsageProblem
 from .surroundings import further_checks
 from .user_code import load_named
+
+if TYPE_CHECKING:  # Only --scripted needs what tests need.
+    from ..testing import Script, ScriptedModel
 
 
 def load_agent(path: Path) -> Agent:
@@ -96,18 +97,25 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
     if source is None:
         yield agent
         return
+    from ..testing import ScriptedModel
+    from ..testing.server import with_script
+
     with ScriptedModel(_load_script(source)) as model:
         yield with_script(agent, model)
 
 
 def script_at(endpoint: str, source: str) -> ScriptedModel:
     """The scripted model at the port that `endpoint` names. Raises `UsageProblem` when there is no such script."""
+    from ..testing import ScriptedModel
+
     return ScriptedModel(_load_script(source), port=urlsplit(endpoint).port or 0)
 
 
 def _load_script(source: str) -> Script:
     """`module:function` or `file.py:function` is a program, `file.json` a list of replies."""
     if source.endswith(".json"):
+        from ..testing.server import read_script
+
         try:
             return read_script(Path(source).read_text(encoding="utf-8"))
         except (OSError, RecursionError, JSONDecodeError) as error:

@@ -13,7 +13,6 @@ from datetime import UTC, datetime
 from typing import Any, Literal, TextIO, TypeVar, get_args
 
 import typer
-from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
 from typer.core import TyperCommand
 
 from ..text import visible
@@ -120,6 +119,9 @@ def _chosen(variable: str, default: str, known: tuple[str, ...]) -> str:
 
 def _set_up_core(level: str, metrics: str | None) -> None:
     """Let Temporal's core log here too, instead of writing to the console in its own way, and serve metrics."""
+    # What runs no coroutine, such as `perdure validate`, needs no Temporal.
+    from temporalio.runtime import LogForwardingConfig, LoggingConfig, Runtime, TelemetryConfig, TelemetryFilter
+
     forwarding = LogForwardingConfig(logging.getLogger("temporalio.core"), append_target_to_name=False)
     filter = TelemetryFilter(core_level=level, other_level="ERROR")
     logged = LoggingConfig(filter=filter, forwarding=forwarding)

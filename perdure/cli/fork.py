@@ -21,8 +21,8 @@ from .recorded_run import find_run, read_recorded
 from .run import perform
 from .run_options import CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import ServerConnection
-from .start import Beginning, CodeSources, RunRequest, consent_to, hooks_of, memo_for, shared_queue
-from .user_code import UserCode, load_code
+from .start import Beginning, CodeSources, RunRequest, consent_to, hooks_of, load_code, memo_for, shared_queue
+from .user_code import UserCode
 
 
 @use_command_class(CommandWithRunOptions)

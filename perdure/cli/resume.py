@@ -15,8 +15,8 @@ from .console import say
 from .follow import follow_to_the_end
 from .problems import Failure, UsageProblem
 from .recorded_run import ExistingRun, open_run, read_recorded
-from .start import CodeSources
-from .user_code import UserCode, load_code
+from .start import CodeSources, load_code
+from .user_code import UserCode
 from .worker_inside import worker_inside
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,7 +22,7 @@ from .problems import Failure, UsageProblem
 from .recorded_run import ExistingRun, read_recorded
 from .run_options import run_options
 from .server_connection import CommandMemo, ServerConnection
-from .user_code import UserCode, command_memo, load_code, load_user_code
+from .user_code import CODE_OPTIONS, UserCode, load_user_code
 
 
 @dataclass(frozen=True)
@@ -200,3 +201,15 @@ def _only_name(option: str, named: Mapping[str, Any]) -> str | None:
     if len(named) > 1:
         raise UsageProblem(f"{option} names {', '.join(named)}, expected one: a run uses one")
     return next(iter(named), None)
+
+
+def load_code(memo: CommandMemo) -> UserCode:
+    """Load the code that a command was given, from where it was typed. Raises `UsageProblem`."""
+    sources = memo.sources or {}
+    with memo.in_folder():
+        return load_user_code(*(sources.get(option, ()) for option in CODE_OPTIONS))
+
+
+def command_memo(code: UserCode, scripted: str | None, *, mock: bool = False) -> CommandMemo:
+    """What to note of this command."""
+    return CommandMemo(folder=os.getcwd(), sources=code.sources, scripted=scripted, mock=mock)

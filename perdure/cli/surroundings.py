@@ -23,8 +23,6 @@ from ..settings.delegates import REMOTE, with_delegates
 from ..text import did_you_mean
 from ..tools.declaration import contradiction
 from ..tools.kind import BUILT_IN, Kinds, ToolKind, get_tool
-from ..tools.openapi.document import SpecificationError
-from ..tools.openapi.sources import is_url, mistakes_in_file
 from ..worker_limits import WorkerLimits
 
 
@@ -216,7 +214,12 @@ def specification_findings(asset: Mapping[str, Any], folder: Path) -> Iterator[F
     """A warning for each mistake, for `prompty.check`: a tool often works all the same."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("specification")
-        if tool.get("kind") != "openapi" or not isinstance(path, str) or not path or is_url(path):
+        if tool.get("kind") != "openapi" or not isinstance(path, str) or not path:
+            continue
+        from ..tools.openapi.document import SpecificationError  # few agents have such a tool
+        from ..tools.openapi.sources import is_url, mistakes_in_file
+
+        if is_url(path):
             continue
         where = (*place, "specification")
         try:

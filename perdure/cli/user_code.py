@@ -18,7 +18,6 @@ from ..settings.mocks import VARIABLE, is_set
 from ..tools.handlers import load_objects, load_tools, names_in
 from .console import keep_stdout_for_answers, say
 from .problems import UsageProblem
-from .server_connection import CommandMemo
 
 
 @dataclass
@@ -127,18 +126,6 @@ def _load_tools(sources: Sequence[str]) -> dict[str, Callable[..., Any]]:
         return load_tools(*sources)
     except ConfigurationError as error:
         raise UsageProblem(f"--tools: {error}") from error
-
-
-def load_code(memo: CommandMemo) -> UserCode:
-    """Load the code that a command was given, from where it was typed. Raises `UsageProblem`."""
-    sources = memo.sources or {}
-    with memo.in_folder():
-        return load_user_code(*(sources.get(option, ()) for option in CODE_OPTIONS))
-
-
-def command_memo(code: UserCode, scripted: str | None, *, mock: bool = False) -> CommandMemo:
-    """What to note of this command."""
-    return CommandMemo(folder=os.getcwd(), sources=code.sources, scripted=scripted, mock=mock)
 
 
 def say_mocks(*, honoured: bool) -> None:

@@ -16,7 +16,6 @@ from ..prompty.prepare import prepare
 from ..providers.registry import to_request
 from ..tool_calls import ToolSpec
 from ..tools.declaration import completed_declaration
-from ..tools.dispatch import ToolBox
 from ..tools.inventory import with_policy
 from ..tools.kind import Asking
 from . import run_options as options
@@ -79,6 +78,8 @@ def _specs(
     agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
 ) -> list[dict[str, Any]]:
     """How calls of each tool are executed, as far as file, function and kind say: others are not asked."""
+    from ..tools.dispatch import ToolBox  # with all that executes tools; only --show-request needs it
+
     agent = load_agent(agent_file)
     asking = Asking(agent, read_inputs(agent, pairs, inputs_json))
     found = asyncio.run(ToolBox(functions).inventory(asking, may_ask=False))

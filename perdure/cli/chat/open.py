@@ -27,8 +27,8 @@ from ..consent import require_consent
 from ..problems import Failure, UsageProblem
 from ..run_options import run_options
 from ..server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
-from ..start import CodeSources, hooks_of
-from ..user_code import UserCode, command_memo, load_code, say_mocks
+from ..start import CodeSources, command_memo, hooks_of, load_code
+from ..user_code import UserCode, say_mocks
 from ..worker_inside import DEFAULT_QUEUE, worker_inside
 
 
