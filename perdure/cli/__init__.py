@@ -1,4 +1,4 @@
-"""The command line, `perdure`: the answer on stdout, everything else on stderr."""
+"""Command line, `perdure`: the answer on stdout, everything else on stderr."""
 
 from .entry import main
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:  # Only --scripted needs what tests need.
 
 
 def load_agent(path: Path) -> Agent:
-    """The agent in the file. Raises `UsageProblem` when there is no such file, `LoadError` when it is not valid."""
+    """Load the agent in the file. Raises `UsageProblem` when there is no such file, `LoadError` when it is invalid."""
     require_file(path)
     with warnings.catch_warnings():
         # `check` lists them, with their lines.
@@ -43,7 +43,7 @@ def load_agent(path: Path) -> Agent:
 def load_checked(
     path: Path, functions: Collection[str] = (), *, has_model: bool = True, elsewhere: bool = False, quiet: bool = False
 ) -> Agent:
-    """The agent in the file, once everything that is known to keep it from running, or looks wrong, has been said.
+    """Load the agent in the file, and say all that would keep it from running or looks wrong.
 
     `further_checks` explains the arguments; without a model, nothing that looks wrong with it is said. When `quiet`,
     only errors are said. Raises what `load_agent` does, and `Failure` when the file has an error.
@@ -90,7 +90,7 @@ def require_file(path: Path) -> None:
 
 @contextmanager
 def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
-    """The agent; while the block runs, the script that `source` names answers in the place of every model.
+    """Yield the agent; while the block runs, the script that `source` names answers in the place of every model.
 
     None leaves the agent as it is. Raises `UsageProblem` when there is no such script.
     """
@@ -105,7 +105,7 @@ def scripted_agent(agent: Agent, source: str | None) -> Iterator[Agent]:
 
 
 def script_at(endpoint: str, source: str) -> ScriptedModel:
-    """The scripted model at the port that `endpoint` names. Raises `UsageProblem` when there is no such script."""
+    """Scripted model at the port that `endpoint` names. Raises `UsageProblem` when there is no such script."""
     from ..testing import ScriptedModel
 
     return ScriptedModel(_load_script(source), port=urlsplit(endpoint).port or 0)
@@ -140,7 +140,7 @@ _JSON_TYPES: dict[str, tuple[type, ...]] = {
 
 
 def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> dict[str, Any]:
-    """The inputs by name; a pair wins over the file. Raises `UsageProblem`, which names the option that is wrong."""
+    """Read the inputs; a pair wins over the file. Raises `UsageProblem`, which names the option that is wrong."""
     inputs = _read_json_file(json_file) if json_file else {}
     kinds = {declared.name: declared.kind for declared in agent.inputs or []}
     for pair in pairs:
@@ -160,7 +160,7 @@ def read_inputs(agent: Agent, pairs: Sequence[str], json_file: Path | None) -> d
 
 
 def read_given(agent: Agent | None, pairs: Sequence[str], json_file: Path | None) -> dict[str, Any]:
-    """The inputs that are given for an agent's prompt; none has to be. Raises `UsageProblem` like `read_inputs`."""
+    """Read the inputs given for an agent's prompt; none is required. Raises `UsageProblem` like `read_inputs`."""
     if agent is None:
         if pairs or json_file:
             raise UsageProblem("--input: inputs are for the prompt of another agent, expected --agent with it")
@@ -182,7 +182,7 @@ def _read_json_file(path: Path) -> dict[str, Any]:
 
 
 def _value(pair: str, kind: str, text: str) -> Any:
-    """The value of `text`, or of the file that `@path` names, in the form that the input's kind calls for."""
+    """Return the value of `text`, or of the file that `@path` names, in the form that the input's kind calls for."""
     if text.startswith("@"):
         path = Path(text[1:])
         if kind in _MEDIA:
@@ -205,7 +205,7 @@ def _value(pair: str, kind: str, text: str) -> Any:
 
 
 def _json(text: str | bytes) -> Any:
-    """The value. Raises ValueError for anything that is not JSON, or nests too deeply."""
+    """Return the value. Raises ValueError for anything that is not JSON, or nests too deeply."""
     try:
         return json.loads(text, parse_constant=_refuse_constant)
     except RecursionError:

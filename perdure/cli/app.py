@@ -15,7 +15,7 @@ from .completion import choose_server
 
 
 class Entry(NamedTuple):
-    """A line of the table."""
+    """Line of the table."""
 
     name: str
     module: str

@@ -28,7 +28,7 @@ DENIED = "denied by a person"
 
 
 class DecidedCall(NamedTuple):
-    """The call that a decision is about."""
+    """Call that a decision is about."""
 
     id: str
     digest: str | None
@@ -37,13 +37,13 @@ class DecidedCall(NamedTuple):
     run: RunHandle
     """The run that takes the decision: this one, or one that it has called."""
 
-    def told(self, action: str) -> dict[str, Any]:
-        """What was done to which call, as JSON."""
+    def report(self, action: str) -> dict[str, Any]:
+        """Return what was done to which call, as JSON."""
         return {"id": self.run.id, "action": action, "callId": self.id, "digest": self.digest}
 
 
 async def call_to_decide(handle: RunHandle, call_id: str | None, digest: str | None) -> DecidedCall:
-    """The call of that id and digest, None meaning the only one that waits. Raises `Failure` when that is unclear.
+    """Call of that id and digest, None meaning the only one that waits. Raises `Failure` when that is unclear.
 
     A given id that does not wait, or with another digest, is for the run to judge: the same decision may have been
     taken before.
@@ -85,7 +85,7 @@ def times(pending: Mapping[str, Any]) -> str:
 
 
 def local_time(seconds: float) -> str:
-    """A time as people read it: local, to the second."""
+    """Return a time as people read it: local, to the second."""
     return datetime.fromtimestamp(seconds, UTC).astimezone().strftime("%Y-%m-%d %H:%M:%S")
 
 
@@ -101,7 +101,7 @@ def read_arguments(text: str, where: str) -> dict[str, Any]:
 
 
 def this_user() -> str | None:
-    """The name of the person who types; None where the system has none."""
+    """Return the name of the person who types; None where the system has none."""
     try:
         return getpass.getuser()
     except (OSError, KeyError):
@@ -117,7 +117,7 @@ _SHOWN_ARGUMENTS = 2000
 
 
 @asynccontextmanager
-async def asking(handle: RunHandle, terminal: Terminal | None) -> AsyncIterator[Asker | None]:
+async def asker_of(handle: RunHandle, terminal: Terminal | None) -> AsyncIterator[Asker | None]:
     """Within it, the questions of the run are asked on the terminal; None where there is nobody to ask."""
     if terminal is None:
         yield None
@@ -170,11 +170,11 @@ class Asker:
                 named = (self._run_of(requested).id, str(requested.call_id), data["digest"])
                 say(f"    {decision_command(*named, kind=data.get('kind', 'approval'))}")
                 return
-            if await self._answered(requested, line.strip()):
+            if await self._send_decision(requested, line.strip()):
                 return
 
     async def _waits(self, requested: RunEvent) -> bool:
-        """Whether the call still waits: it may have been decided while another question was asked."""
+        """Return whether the call still waits: it may have been decided while another question was asked."""
         try:
             pending = (await self._run_of(requested).status()).pending_approvals
         except RPCError as error:
@@ -183,10 +183,10 @@ class Asker:
         return requested.data["digest"] in [each.digest for each in pending if each.run_id is None]
 
     def _run_of(self, requested: RunEvent) -> RunHandle:
-        """The run that takes the decision."""
+        """Return the run that takes the decision."""
         return self._handle.called(requested.run_id) if requested.run_id else self._handle
 
-    async def _answered(self, requested: RunEvent, line: str) -> bool:
+    async def _send_decision(self, requested: RunEvent, line: str) -> bool:
         """Send the decision that the line expresses; False when the question must be put again."""
         decide = self._answer if requested.data.get("kind") == "question" else self._decide
         try:
@@ -203,7 +203,7 @@ class Asker:
 
     async def _decide(self, requested: RunEvent, line: str) -> bool:
         word, _, rest = line.partition(" ")
-        call_id, run, named = str(requested.call_id), self._run_of(requested), _named(requested)
+        call_id, run, named = str(requested.call_id), self._run_of(requested), _signature(requested)
         match word.lower():
             case "y" | "yes":
                 await run.approve(call_id, **named)
@@ -223,7 +223,7 @@ class Asker:
         choices = requested.data["choices"]
         is_number = line.isdecimal() and line not in choices and 0 < int(line) <= len(choices)
         run = self._run_of(requested)
-        await run.answer(str(requested.call_id), choices[int(line) - 1] if is_number else line, **_named(requested))
+        await run.answer(str(requested.call_id), choices[int(line) - 1] if is_number else line, **_signature(requested))
         return True
 
 
@@ -231,7 +231,7 @@ def _place(event: RunEvent) -> tuple[str | None, str | None, str]:
     return event.run_id, event.call_id, event.data.get("digest", "")
 
 
-def _named(requested: RunEvent) -> dict[str, Any]:
+def _signature(requested: RunEvent) -> dict[str, Any]:
     return {"digest": requested.data["digest"], "by": this_user()}
 
 
@@ -254,7 +254,7 @@ _STEERING = "    what the agent is to read: "
 
 
 class Detached(Exception):
-    """The person watches the run no longer; it goes on, if it has a worker."""
+    """Raised when the person watches the run no longer; it goes on, if it has a worker."""
 
 
 @asynccontextmanager
@@ -299,17 +299,17 @@ class Menu:
                 await self._asking
 
     async def _ask_until_done(self) -> None:
-        async with self._terminal.interrupted() as ask:
+        async with self._terminal.interrupt() as ask:
             say("")
-            while not await self._answered(await ask(self._show), ask):
+            while not await self._obey(await ask(self._show), ask):
                 pass
             if self.detached.is_set():
                 await asyncio.Event().wait()  # nothing is asked or shown any more
 
-    async def _answered(self, line: str | None, ask: Ask) -> bool:
+    async def _obey(self, line: str | None, ask: Ask) -> bool:
         """Do what the line says; False when the question must be put again."""
         try:
-            return await self._done(line, ask)
+            return await self._do(line, ask)
         except RPCError as error:
             say(f"    {error.message}", "bad")
             return False
@@ -318,7 +318,7 @@ class Menu:
         say(f"  Run {self._handle.id} is under way. What now? (Ctrl-C again detaches.)", "strong")
         return _MENU_PROMPT
 
-    async def _done(self, line: str | None, ask: Ask) -> bool:
+    async def _do(self, line: str | None, ask: Ask) -> bool:
         """Do what the line says; False when it says nothing that can be done."""
         word, _, text = (line or "").strip().partition(" ")
         match word.lower() if line is not None else "d":
@@ -328,7 +328,7 @@ class Menu:
                 await self._handle.cancel(f"cancelled on the terminal by {this_user() or 'its user'}")
                 say("    asked the run to end; a running tool gets time to finish")
             case "s" | "steer":
-                return await self._steered(text.strip() or (await ask(lambda: _STEERING) or "").strip())
+                return await self._steer(text.strip() or (await ask(lambda: _STEERING) or "").strip())
             case "" | "g" | "go":
                 pass
             case _:
@@ -336,7 +336,7 @@ class Menu:
                 return False
         return True
 
-    async def _steered(self, text: str) -> bool:
+    async def _steer(self, text: str) -> bool:
         if text:
             await self._handle.steer(text, by=this_user())
             say("    sent; the agent reads it before its next model call")

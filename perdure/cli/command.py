@@ -46,14 +46,14 @@ def use_command_class(command_class: type[TyperCommand]) -> Callable[[_Function]
 
 
 class TextFormatter(logging.Formatter):
-    """A record as lines of text, in which control characters are escaped."""
+    """Record as lines of text, in which control characters are escaped."""
 
     def format(self, record: logging.LogRecord) -> str:
         return visible(super().format(record))
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as a JSON object on one line."""
+    """Record as a JSON object on one line."""
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = {
@@ -85,8 +85,8 @@ def configure(default: Level, *, metrics: str | None = None) -> None:
     `metrics` is where metrics are served, if they are. Raises `UsageProblem` for a level or a format that does not
     exist, and `ConfigurationError` where no metrics can be served.
     """
-    level = _chosen(LEVEL_VARIABLE, default, get_args(Level))
-    form = _chosen(FORMAT_VARIABLE, "text", get_args(Format))
+    level = _choice(LEVEL_VARIABLE, default, get_args(Level))
+    form = _choice(FORMAT_VARIABLE, "text", get_args(Format))
     handler = {
         "()": "perdure.cli.command.StderrHandler",
         "formatter": form,
@@ -110,7 +110,7 @@ def configure(default: Level, *, metrics: str | None = None) -> None:
     _set_up_core(_CORE[level], metrics)
 
 
-def _chosen(variable: str, default: str, known: tuple[str, ...]) -> str:
+def _choice(variable: str, default: str, known: tuple[str, ...]) -> str:
     value = os.environ.get(variable, "").lower() or default
     if value not in known:
         raise UsageProblem(f"{variable} is {value!r}, expected one of: {', '.join(known)}")
@@ -137,11 +137,11 @@ def _set_up_core(level: str, metrics: str | None) -> None:
 def say_as_configured() -> None:
     """From now on, what a command says has the form of its log."""
     if os.environ.get(FORMAT_VARIABLE, "").lower() == "json":
-        console.say_as(_spoken)
+        console.say_as(_log_line)
 
 
-def _spoken(text: str, tone: console.Tone) -> str:
-    """What a command says, in the form of its log; "" for an empty line."""
+def _log_line(text: str, tone: console.Tone) -> str:
+    """Return what a command says, in the form of its log; "" for an empty line."""
     level = logging.ERROR if tone == "bad" else logging.INFO
     record = logging.LogRecord("perdure.cli", level, "", 0, text.strip(), None, None)
     return JsonFormatter().format(record) if text.strip() else ""

@@ -1,4 +1,4 @@
-"""The ids of runs, for the shell to complete: those of a server that answers at once, none where there is none."""
+"""Ids of runs, for the shell to complete: those of a server that answers at once, none where there is none."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def choose_server(chosen: Mapping[str, Any]) -> None:
 
 
 def run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """The runs whose ids begin so, the newest first, each with its agent and status; never raises."""
+    """Return the runs whose ids begin so, the newest first, each with its agent and status; never raises."""
     return _complete(context, incomplete, _query())
 
 
@@ -41,7 +41,7 @@ def open_run_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str
 
 
 def session_ids(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """The sessions whose ids begin so, the newest first, each with its agent and status; never raises."""
+    """Return the sessions whose ids begin so, the newest first, each with its agent and status; never raises."""
     return _complete(context, incomplete, _query(SESSION_WORKFLOW))
 
 
@@ -62,13 +62,13 @@ def _complete(context: typer.Context, incomplete: str, query: str) -> list[tuple
         from ..protocol.search_attributes import quoted
 
         begins = f" AND WorkflowId STARTS_WITH {quoted(incomplete)}" if incomplete else ""
-        return asyncio.run(asyncio.wait_for(_found(f"{query}{begins}"), SECONDS))
+        return asyncio.run(asyncio.wait_for(_find(f"{query}{begins}"), SECONDS))
     except Exception:
         # Nothing may be written while the shell completes a line.
         return []
 
 
-async def _found(query: str) -> list[tuple[str, str]]:
+async def _find(query: str) -> list[tuple[str, str]]:
     from ..client.connection import connect
     from ..protocol.search_attributes import AGENT
 
@@ -97,7 +97,7 @@ _AGE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)")
 
 @dataclass(frozen=True)
 class Filters:
-    """Which runs are listed; None and "" are for all."""
+    """Conditions for the runs that are listed; None and "" mean all."""
 
     status: Status | None = None
     agent: str | None = None
@@ -111,7 +111,7 @@ class Filters:
     workflow: str = WORKFLOW
 
     def query(self) -> str:
-        """The query. Raises `UsageProblem` for an age that is none."""
+        """Return the query. Raises `UsageProblem` for an invalid age."""
         return " AND ".join(self._conditions())
 
     def _conditions(self) -> Iterator[str]:
@@ -138,13 +138,13 @@ class Filters:
 
 
 def word_of(status: WorkflowExecutionStatus | None) -> str:
-    """How Temporal's status is called here."""
+    """Return the word for Temporal's status."""
     name = status.name.title().replace("_", "") if status else ""
     return WORDS.get(name, name.lower())
 
 
-def explained(message: str, filters: Filters) -> Failure | UsageProblem:
-    """What to tell the user when the server does not take the query."""
+def query_problem(message: str, filters: Filters) -> Failure | UsageProblem:
+    """Return the error for a query that the server refuses."""
     from ..protocol.search_attributes import ALL
 
     if missing := [key.name for key in ALL if key.name in message and key.name not in (filters.where or "")]:
@@ -161,7 +161,7 @@ def explained(message: str, filters: Filters) -> Failure | UsageProblem:
 
 
 def _moment(option: str, age: str) -> datetime:
-    """A time before now, such as `2h`, or one that is given."""
+    """Return a time before now, such as `2h`, or one that is given."""
     found = _AGE.fullmatch(age.strip().lower())
     if found and found[2] in _UNITS:
         return datetime.now(UTC) - timedelta(**{_UNITS[found[2]]: float(found[1])})

@@ -62,7 +62,7 @@ async def _says_yes() -> bool:
 
 
 def _sources(memo: CommandMemo) -> Iterator[Path]:
-    """The files that are executed, or the folder in which a module is looked for, links followed."""
+    """Yield the files that are executed, or the folder in which a module is looked for, links followed."""
     folder = Path(memo.folder or ".")
     named = [source for sources in (memo.sources or {}).values() for source in sources]
     for source in [*named, *([memo.scripted] if memo.scripted else [])]:
@@ -85,7 +85,7 @@ def _beyond(agent: Agent) -> list[str]:
 
 
 def _uses(agent: Agent) -> Iterator[str]:
-    """The hosts, variables, credentials and commands that an agent names, each kind in one text."""
+    """Yield the hosts, variables, credentials and commands that an agent names, each kind in one text."""
     document = document_of(agent)
     reached = {key: value for key, value in document.items() if key in ("model", "tools")}
     texts = [text for place, text in strings(reached) if {"connection", "options", "specification"} & {*place}]

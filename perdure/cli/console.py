@@ -1,4 +1,4 @@
-"""What the user sees: the answer on stdout, everything else on stderr, colour only on a terminal."""
+"""Output that the user sees: the answer on stdout, everything else on stderr, colour only on a terminal."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def answer(value: Any, *, exact: bool = False) -> None:
 
 
 def answers_beside_says() -> bool:
-    """Whether `answer` writes to a terminal, on which what is said is seen, too."""
+    """Return whether `answer` and `say` write to the same terminal."""
     return (_answers.stream if _answers else sys.stdout).isatty() and sys.stderr.isatty()
 
 
@@ -89,7 +89,7 @@ def give_stdout_back() -> None:
 
 
 class _Answers:
-    """Where answers go while `sys.stdout`, and the file descriptor of stdout, are for nobody else."""
+    """Destination of answers while `sys.stdout`, and the file descriptor of stdout, are for nobody else."""
 
     def __init__(self, stdout: TextIO) -> None:
         self._stdout = self.stream = stdout
@@ -109,7 +109,7 @@ class _Answers:
 
 
 def to_json(value: Any, *, indent: int | None = 2) -> str:
-    """The value as JSON, which no terminal acts on; what JSON has no form for becomes its `str`."""
+    """Return the value as JSON, which no terminal acts on; what JSON has no form for becomes its `str`."""
     return visible_json(json.dumps(value, ensure_ascii=False, indent=indent, default=str))
 
 
@@ -120,7 +120,7 @@ def describe_call(name: str, arguments: Any, limit: int = 100) -> str:
 
 
 def describe_seconds(seconds: float) -> str:
-    """A duration as people say it, such as `0.4 s`, `12 s`, `3 min 4 s`, `2 h 5 min` and `3 d 4 h`."""
+    """Return a duration as people say it, such as `0.4 s`, `12 s`, `3 min 4 s`, `2 h 5 min` and `3 d 4 h`."""
     if seconds < 9.95:
         return f"{max(seconds, 0.0):.1f} s"
     whole = round(seconds)
@@ -137,12 +137,12 @@ def describe_usage(usage: Mapping[str, Any]) -> str:
 
 
 def describe_decision(data: Mapping[str, Any]) -> str:
-    """The call and what a person has decided about it, for the data of a `permission_completed` event."""
+    """Return the call and what a person has decided about it, for the data of a `permission_completed` event."""
     return f"{data['name']} {decision_text(data)}"
 
 
 def decision_text(data: Mapping[str, Any]) -> str:
-    """What a person has decided, such as `denied by Ann: too expensive`."""
+    """Return what a person has decided, such as `denied by Ann: too expensive`."""
     by = f" by {data['by']}" if data.get("by") else ""
     edited = f" with {to_json(data['arguments'], indent=None)}" if data.get("arguments") is not None else ""
     reason = f": {one_line(data['reason'])}" if data.get("reason") else ""
@@ -168,25 +168,25 @@ def describe_step(data: Mapping[str, Any]) -> str:
 
 
 def describe_warning(data: Mapping[str, Any]) -> str:
-    """What a run has cost, and where it ends, for the data of a `cost_warning` event."""
+    """Return what a run has cost, and where it ends, for the data of a `cost_warning` event."""
     limit = data["maxCostUsd"]
     ends = "" if limit is None else f"; it ends at {format_usd(limit)} (--max-cost-usd)"
     return f"the run has cost {format_usd(data['costUsd'])} (--warn-cost-usd){ends}"
 
 
 def describe_fallback(data: Mapping[str, Any]) -> str:
-    """Which model is called in place of which one, for the data of a `model_fallback` event."""
+    """Return which model replaces which, for the data of a `model_fallback` event."""
     return f"{data['failed']} failed ({data['kind']}); {data['model']} is called in its place: {data['message']}"
 
 
 def describe_provider_tool(data: Mapping[str, Any]) -> str:
-    """What the provider has executed itself, for the data of a `provider_tool` event."""
+    """Return what the provider has executed itself, for the data of a `provider_tool` event."""
     details = one_line(json.dumps(data["details"], ensure_ascii=False), 200) if data["details"] else ""
     return " ".join(filter(None, [f"the provider's {data['name']}: {data['status']}", details]))
 
 
 def describe_spending(result: RunResult) -> str:
-    """What a run has used, such as `3 model calls, 12,400 tokens, $0.031`."""
+    """Return what a run has used, such as `3 model calls, 12,400 tokens, $0.031`."""
     cost = format_usd(result.cost_usd, unpriced=result.unpriced_calls)
     used = [counted(result.iterations, "model call"), counted(result.usage.total_tokens, "token"), cost]
     return ", ".join(filter(None, used))
@@ -197,7 +197,7 @@ def _is_coloured() -> bool:
 
 
 def in_columns(rows: Sequence[Sequence[str]]) -> list[str]:
-    """The rows as lines; [] when there are none."""
+    """Return the rows as lines; [] when there are none."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
 

@@ -81,7 +81,7 @@ async def _deny(
         await call.run.deny(call.id, reason, digest=call.digest, by=by or this_user())
         say(f"Denied {call.shown} of run {call.run.id}. Watch it: {command_line('watch', run_id)}")
         if as_json:
-            print_answer({**call.told("deny"), "reason": reason})
+            print_answer({**call.report("deny"), "reason": reason})
 
 
 def answer(

@@ -95,14 +95,14 @@ def _codec_server() -> Any:
 
 
 async def _serve(host: str, port: int, origins: Sequence[str], access: Access) -> None:
-    async with _served(host, port, origins, access) as url:
+    async with _serve_codec(host, port, origins, access) as url:
         say(f"Codec server: {url}   (UI: settings, codec server; CLI: --codec-endpoint {url})", "strong")
         say(f"for the UI at: {', '.join(origins)}")
         await asyncio.Event().wait()
 
 
 @asynccontextmanager
-async def _served(host: str, port: int, origins: Sequence[str], access: Access) -> AsyncIterator[str]:
+async def _serve_codec(host: str, port: int, origins: Sequence[str], access: Access) -> AsyncIterator[str]:
     codec = _codec_server()
     hosts = LOOPBACK if host in LOOPBACK and access.is_open else ("*",)
     app = codec.codec_app(converter_from_environment(), access, ui_origins=origins, hosts=hosts)
@@ -121,7 +121,7 @@ async def codec_for_ui(server: LocalServer) -> AsyncIterator[None]:
         return
     async with AsyncExitStack() as stack:
         try:
-            await stack.enter_async_context(_served_for(server))
+            await stack.enter_async_context(_serve_codec_for(server))
             say(f"codec server:    {server.state.codec_endpoint}   (for the UI, which shows payloads decrypted)")
         except ConfigurationError as error:
             say(f"The Temporal UI shows payloads encrypted: {error}")
@@ -129,14 +129,14 @@ async def codec_for_ui(server: LocalServer) -> AsyncIterator[None]:
 
 
 @asynccontextmanager
-async def _served_for(server: LocalServer) -> AsyncIterator[None]:
+async def _serve_codec_for(server: LocalServer) -> AsyncIterator[None]:
     endpoint = server.state.codec_endpoint
     if not endpoint:
         raise ConfigurationError(
             "its server was started without encryption. End the perdure processes that use it, then start it again"
         )
     origins = [server.ui_url, server.ui_url.replace(*LOOPBACK)]
-    async with _served(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, _codec_server().Access()):
+    async with _serve_codec(LOOPBACK[0], urlsplit(endpoint).port or 0, origins, _codec_server().Access()):
         yield
 
 

@@ -1,4 +1,4 @@
-"""The one way into and out of the command line."""
+"""One way into and out of the command line."""
 
 from __future__ import annotations
 

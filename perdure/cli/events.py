@@ -53,7 +53,7 @@ def events(
 async def _events(run_id: str, follow: bool, after: str, children: bool, write: Callable[[RunEvent], str]) -> None:
     async with open_run(run_id) as (_, handle):
         with waiting_shown(), _position_refused():
-            async for event in _chosen(handle, follow, after, children):
+            async for event in _events_of(handle, follow, after, children):
                 answer(write(event))
 
 
@@ -73,7 +73,7 @@ def _whole(event: RunEvent) -> str:
     return to_json(event.model_dump(mode="json"), indent=None)
 
 
-async def _chosen(handle: RunHandle, follow: bool, after: str, children: bool) -> AsyncIterator[RunEvent]:
+async def _events_of(handle: RunHandle, follow: bool, after: str, children: bool) -> AsyncIterator[RunEvent]:
     if not follow:
         for event in await handle.events(after, children=children):
             yield event

@@ -38,14 +38,14 @@ async def _export(run_id: str, output: Path | None, children: bool, events: bool
     async with open_run(run_id) as (_, handle):
         lines = handle.export(children=children, events=events)
         if output is not None:
-            say(f"{await _written(lines, output)} lines are in {output}.", "faint")
+            say(f"{await _write(lines, output)} lines are in {output}.", "faint")
             return
         async for line in lines:
             answer(to_json(line, indent=None))
 
 
-async def _written(lines: AsyncIterator[dict[str, Any]], output: Path) -> int:
-    """How many lines there are in the file now; one that was there stays as it is until all of them are written."""
+async def _write(lines: AsyncIterator[dict[str, Any]], output: Path) -> int:
+    """Write the lines to the file, which is replaced once all of them are written; return how many there are."""
     count = 0
     is_plain = output.is_file() or not output.exists()
     written = output.with_name(f"{output.name}.part") if is_plain else output

@@ -16,7 +16,7 @@ from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..events import RunEvent
 from ..history.link import read_input
 from ..protocol.outcome import RunResult
-from .ask_person import Detached, Menu, asking, menu_on_interrupt
+from .ask_person import Detached, Menu, asker_of, menu_on_interrupt
 from .console import answer, answers_beside_says, describe_spending, say, waiting_shown
 from .problems import DONE, FAILED, INTERRUPTED
 from .progress import Progress
@@ -70,7 +70,7 @@ async def follow(
             if quiet:
                 result = await handle.result()
             else:
-                result = await _watched(handle, shown)
+                result = await _watch(handle, shown)
     except RunError as error:
         shown.end_line()
         code = _print_failure(handle, error, as_json=as_json)
@@ -86,7 +86,7 @@ async def follow(
 
 
 async def _shown_on(server: ServerConnection, handle: RunHandle) -> Shown:
-    """What shows the run: lines in a pipe, more on a terminal."""
+    """Return what shows the run: lines in a pipe, more on a terminal."""
     if not sys.stderr.isatty():
         return Progress(handle.id)
     link = await server.client.get_workflow_handle(handle.id).describe()
@@ -94,8 +94,8 @@ async def _shown_on(server: ServerConnection, handle: RunHandle) -> Shown:
     return View(handle.id, model.id if model else "")
 
 
-async def _watched(handle: RunHandle, shown: Shown) -> RunResult:
-    """The result of the run, whose events are shown; a person at the terminal can be asked, and can ask for more."""
+async def _watch(handle: RunHandle, shown: Shown) -> RunResult:
+    """Show the events of the run and return its result; a person at the terminal can be asked, and can ask for more."""
     async with AsyncExitStack() as stack:
         terminal = menu = None
         if isinstance(shown, View):
@@ -106,7 +106,7 @@ async def _watched(handle: RunHandle, shown: Shown) -> RunResult:
 
 
 async def shown_to_the_end(handle: RunHandle, shown: Shown, terminal: Terminal | None, menu: Menu | None) -> RunResult:
-    """The result of the run, whose events are shown until then. Raises `Detached`, and as `RunHandle.result` does."""
+    """Show the run until it ends, and return its result. Raises `Detached`, and as `RunHandle.result` does."""
     async with alongside(_show_events(handle, shown, terminal)) as showing:
         ended = asyncio.ensure_future(handle.result())
         try:
@@ -137,7 +137,7 @@ async def _last_events(showing: asyncio.Task[None], shown: Shown, menu: Menu | N
 
 def _print_result(handle: RunHandle, result: RunResult, shown: Shown, *, quiet: bool) -> None:
     """Print the answer, unless it was streamed to the terminal on which it would be printed."""
-    streamed, output = shown.streamed if answers_beside_says() else "", result.output
+    streamed, output = shown.streamed_text if answers_beside_says() else "", result.output
     if not streamed or not isinstance(output, str) or output.strip() != streamed:
         if streamed:
             say("The answer is not what was streamed:", "strong")
@@ -173,7 +173,7 @@ async def alongside(aid: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Tas
 
 
 async def _show_events(handle: RunHandle, shown: Shown, terminal: Terminal | None) -> None:
-    async with asking(handle, terminal) as asker:
+    async with asker_of(handle, terminal) as asker:
         async for event in handle.stream(children=True):
             if asker and event.type == "permission_completed":
                 asker.settle(event)
@@ -187,7 +187,7 @@ async def _show_events(handle: RunHandle, shown: Shown, terminal: Terminal | Non
 
 
 async def _still_waits(handle: RunHandle, event: RunEvent) -> bool:
-    """Whether the call still waits for an approval: in a run that is followed later, it was decided long ago."""
+    """Return whether the call still waits for an approval: in a run that is followed later, it was decided long ago."""
     waiting = {(each.run_id, each.digest) for each in (await handle.status()).pending_approvals}
     return (event.run_id, event.data.get("digest")) in waiting
 

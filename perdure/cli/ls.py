@@ -22,14 +22,14 @@ from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, T
 from ..text import counted, format_usd, one_line, visible
 from . import run_options as options
 from .command import execute
-from .completion import Filters, Status, explained, word_of
+from .completion import Filters, Status, query_problem, word_of
 from .console import answer, describe_seconds, in_columns, say
 from .problems import UsageProblem
 from .server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo
 
 
 def key_of(run: WorkflowExecution) -> str | None:
-    """The id of the key that the run's memo is encrypted with; None for one that is not encrypted by perdure."""
+    """Return the id of the key that the run's memo is encrypted with; None for one that is not encrypted by perdure."""
     return next((id for payload in run.raw_info.memo.fields.values() if (id := key_id_of(payload))), None)
 
 
@@ -158,11 +158,11 @@ def _query_explained(filters: Filters) -> Iterator[None]:
     except RPCError as error:
         if error.status is not RPCStatusCode.INVALID_ARGUMENT:
             raise
-        raise explained(error.message, filters) from error
+        raise query_problem(error.message, filters) from error
 
 
 async def _agent_in_memo(run: WorkflowExecution) -> str | None:
-    """The agent's name; None when the memo can't be decoded with this process's converter."""
+    """Return the agent's name; None when the memo can't be decoded with this process's converter."""
     try:
         return str((await run.memo()).get("agent", ""))
     except Exception:
@@ -176,7 +176,7 @@ async def _server_time(server: ServerConnection, found: Collection[WorkflowExecu
 
 
 def row_of(run: WorkflowExecution, agent: str | None, memo: CommandMemo, now: datetime) -> dict[str, Any]:
-    """The run as JSON; `now` is the server's time."""
+    """Return the run as JSON; `now` is the server's time."""
     end = run.close_time or now
     attributes = run.typed_search_attributes
     return {
@@ -207,7 +207,7 @@ async def _note_missing_workers(server: ServerConnection, rows: list[dict[str, A
 
 
 def _table(rows: list[dict[str, Any]]) -> list[str]:
-    """The rows as lines of aligned text, times in local time; no lines without rows."""
+    """Return the rows as lines of aligned text, times in local time; no lines without rows."""
     cells = [["ID", "AGENT", "STATUS", "STARTED", "AGE", "DURATION", "COST"]] if rows else []
     cells += [_cells(row) for row in rows]
     return in_columns(cells)
@@ -226,5 +226,5 @@ def _cells(row: dict[str, Any]) -> list[str]:
 
 
 def describe_age(seconds: float) -> str:
-    """An age in its largest unit, such as `3 d`."""
+    """Return an age in its largest unit, such as `3 d`."""
     return " ".join(describe_seconds(max(round(seconds), 10)).split()[:2]) if seconds >= 10 else "now"

@@ -72,7 +72,7 @@ async def _status(client: Client, run: str | None) -> str:
 
 
 async def _turns(client: Client, session: WorkflowExecution) -> int | None:
-    """How many turns it has had: the number of its last run. None where the server can't tell.
+    """Return the number of its turns: that of its last run. None where the server can't tell.
 
     A session of the same id that has begun later has runs of its own.
     """
@@ -117,11 +117,11 @@ async def list_waiting(server: ServerConnection, query: str, limit: int, *, as_j
             answer(f"{row['id']}  can't be read: {one_line(row['error'], 200)}")
         for pending in row["pending"]:
             answer(_line(row, pending))
-            answer(f"  or {denial_command(*_named(row, pending))}")
+            answer(f"  or {denial_command(*_command_arguments(row, pending))}")
 
 
 async def _rows(client: Client, query: str, limit: int) -> list[dict[str, Any]]:
-    """A row for each run that waits, or can't be read; several are asked at once, in the order of the list."""
+    """Return a row for each run that waits, or can't be read; several are asked at once, in the order of the list."""
     rows: list[dict[str, Any]] = []
     async for ids in _batches(_candidates(client, query)):
         rows += [row for row in await asyncio.gather(*(_waiting_row(client, id) for id in ids)) if row]
@@ -160,7 +160,7 @@ async def _waiting_row(client: Client, id: str) -> dict[str, Any] | None:
 
 
 async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
-    """The runs whose status says that they wait; where the namespace does not know the status, all open runs."""
+    """Yield the runs whose status says that they wait; where the namespace does not know the status, all open runs."""
     try:
         async for run in client.list_workflows(f"{query} AND {STATUS.name} = 'waiting'"):
             yield run.id
@@ -173,11 +173,11 @@ async def _candidates(client: Client, query: str) -> AsyncIterator[str]:
 
 def _line(row: dict[str, Any], pending: dict[str, Any]) -> str:
     call = describe_call(pending["name"], pending["arguments"])
-    how = decision_command(*_named(row, pending), kind=pending["kind"])
+    how = decision_command(*_command_arguments(row, pending), kind=pending["kind"])
     queue = row["queueWithoutWorker"]
     missed = f", the workers of {queue!r} are busy" if row["workersAreBusy"] else f", no worker on {queue!r}"
     return f"{row['id']}  {call}  {times(pending)}{missed if queue else ''}: {how}"
 
 
-def _named(row: dict[str, Any], pending: dict[str, Any]) -> tuple[str, str, str | None]:
+def _command_arguments(row: dict[str, Any], pending: dict[str, Any]) -> tuple[str, str, str | None]:
     return row["id"], pending["call_id"], pending["digest"]

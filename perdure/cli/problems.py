@@ -1,4 +1,4 @@
-"""What the command line says when something goes wrong, and the exit code that goes with it."""
+"""Messages of the command line for errors, and their exit codes."""
 
 from __future__ import annotations
 
@@ -27,15 +27,15 @@ DONE, FAILED, USAGE, INTERRUPTED = 0, 1, 2, 130
 
 
 class UsageProblem(Exception):
-    """An argument of the command is wrong; the text names it and says what was expected and what to type."""
+    """Raised for a wrong argument of the command; the text names it and says what was expected and what to type."""
 
 
 class Failure(Exception):
-    """The command could not do what it was asked; the text says why and what to type next."""
+    """Raised when the command could not do its work; the text says why and what to type next."""
 
 
 class Explanation(NamedTuple):
-    """What to tell the user, and the command's exit code."""
+    """Message for the user, and the command's exit code."""
 
     text: str
     exit_code: int
@@ -57,16 +57,16 @@ _EXIT_CODES: dict[type[Exception], int] = {
 
 
 def explain(error: Exception) -> Explanation | None:
-    """What to tell the user about the error; None for one that nobody foresaw."""
+    """Return the message about the error and the exit code; None for an unexpected error."""
     if isinstance(error, ApprovalError):
-        return Explanation("".join([str(error), *[_waiting(each) for each in error.pending]]), FAILED)
+        return Explanation("".join([str(error), *[_pending_line(each) for each in error.pending]]), FAILED)
     for kind, code in _EXIT_CODES.items():
         if isinstance(error, kind):
             return Explanation(str(error), code)
     return _explain_temporal(error) if "temporalio" in sys.modules else None
 
 
-def _waiting(pending: PendingApproval) -> str:
+def _pending_line(pending: PendingApproval) -> str:
     shown = describe_call(pending.name, pending.arguments)
     return f"\n  waiting: {pending.call_id} (digest {pending.digest})  {shown}"
 

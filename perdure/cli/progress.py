@@ -27,7 +27,7 @@ PROGRESS_SECONDS = 1.0
 
 
 class Progress:
-    """Shows one event after another; streamed text continues its line until another event ends it."""
+    """Shows one event after another; streamed_text text continues its line until another event ends it."""
 
     def __init__(self, run_id: str) -> None:
         self._run_id = run_id
@@ -36,7 +36,7 @@ class Progress:
         self._failure: str | None = None
         self.shown = 0
         """How many events were shown."""
-        self.streamed = ""
+        self.streamed_text = ""
         """As a `View` has it: nothing, for there is no terminal."""
 
     def show(self, event: RunEvent) -> None:
@@ -76,14 +76,14 @@ class Progress:
             say(f"    {describe_progress(event.data)}", "faint")
 
     def end_line(self) -> None:
-        """End the line of streamed text, if one has begun."""
+        """End the line of streamed_text text, if one has begun."""
         if self._mid_line:
             say("")
             self._mid_line = False
 
 
 def request_lines(event: RunEvent, run_id: str, call: str) -> tuple[str, str, str]:
-    """What waits for a person in the run, and the two commands that decide; `call` describes the tool call."""
+    """Return what waits for a person in the run, and the two commands that decide; `call` describes the tool call."""
     kind, data = event.data.get("kind", "approval"), event.data
     reason = f" ({one_line(data['reason'])})" if data.get("reason") else ""
     named = (event.run_id or run_id, str(event.call_id), data.get("digest"))

@@ -24,13 +24,13 @@ from .server_connection import CommandMemo, ServerConnection, connect_to_server,
 
 @asynccontextmanager
 async def open_run(run_id: str) -> AsyncIterator[tuple[ServerConnection, RunHandle]]:
-    """The server and the run that `find_run` finds. Raises as that and `connect_to_server` do."""
+    """Connect to the server, and find the run. Raises as that and `connect_to_server` do."""
     async with connect_to_server() as server:
         yield server, await find_run(server, run_id)
 
 
 async def find_run(server: ServerConnection, run_id: str) -> RunHandle:
-    """The run of that id; for a session's, the run under way or the last one, which is said. Raises `Failure`."""
+    """Return the run of that id; for a session, its run under way or its last one, and say which. Raises `Failure`."""
     try:
         described = await server.client.get_workflow_handle(run_id).describe()
     except RPCError as error:
@@ -57,7 +57,7 @@ async def _how_long_runs_are_kept(server: ServerConnection) -> str:
 
 
 async def last_turn(client: Client, session: WorkflowExecutionDescription) -> str:
-    """The id of the session's run under way, else of its last one; says which. Raises `Failure` before the first."""
+    """Find the session's run under way, else its last one, and say which. Raises `Failure` before the first."""
     if under_way := run_under_way(session):
         say(f"Session {session.id}: the run under way is {under_way}", "faint")
         return under_way
@@ -70,7 +70,7 @@ async def last_turn(client: Client, session: WorkflowExecutionDescription) -> st
 
 @dataclass(frozen=True)
 class ExistingRun:
-    """A run as the server has it."""
+    """Run as the server has it."""
 
     description: WorkflowExecutionDescription
     input: RunInput
@@ -82,7 +82,7 @@ class ExistingRun:
 
 
 async def read_recorded(client: Client, run_id: str) -> ExistingRun:
-    """What is recorded of the run. Raises `RPCError` when there is none of that id."""
+    """Read what is recorded of the run. Raises `RPCError` when there is none of that id."""
     description = await client.get_workflow_handle(run_id).describe()
     input = await read_input(client, run_id, description.run_id)
     memo = CommandMemo.read(await description.memo())

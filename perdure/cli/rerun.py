@@ -58,7 +58,7 @@ def rerun(
 
 
 async def _rerun(run: str, changes: dict[str, Any], *, yes: bool, as_json: bool) -> int:
-    recording, is_own = await _recording(run)
+    recording, is_own = await _read_run(run)
     if not recording.has_ended:
         raise Failure(f"run {recording.id} is {recording.status or 'under way'}, expected one that has ended")
     if changes["agent"] is None:
@@ -73,8 +73,8 @@ async def _rerun(run: str, changes: dict[str, Any], *, yes: bool, as_json: bool)
     return DONE if found.path == "same" else FAILED
 
 
-async def _recording(run: str) -> tuple[Recording, bool]:
-    """The record, and whether it is on a server of the user's own."""
+async def _read_run(run: str) -> tuple[Recording, bool]:
+    """Return the record, and whether it is on a server of the user's own."""
     if Path(run).is_file():
         return read_recording(run), False
     if run.endswith(".jsonl"):
@@ -92,7 +92,7 @@ def _report(found: Comparison) -> Iterator[str]:
     if found.deviation is None:
         yield f"the same path: {calls} asked for again"
     else:
-        yield from _left(found.deviation, calls)
+        yield from _describe_deviation(found.deviation, calls)
     yield ""
     yield f"{'':<14}{'recorded':>14}{'rerun':>14}"
     for name, recorded, now in zip(_NAMES, _figures(found.recorded), _figures(found.rerun), strict=True):
@@ -110,7 +110,7 @@ def _figures(effort: Effort) -> list[str]:
     return [*(f"{count:,}" for count in counts), format_usd(effort.cost_usd) or "unknown", f"{effort.seconds:.1f} s"]
 
 
-def _left(deviation: Deviation, calls: str) -> Iterator[str]:
+def _describe_deviation(deviation: Deviation, calls: str) -> Iterator[str]:
     words = {
         "unmatched": "asked for what the record has no result of",
         "skipped": "went on without asking for everything",

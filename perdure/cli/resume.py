@@ -71,7 +71,7 @@ async def _resume(run_id: str, sources: CodeSources, *, yes: bool, quiet: bool, 
 
 
 def _load(recorded: ExistingRun, sources: CodeSources) -> UserCode:
-    """The code that the options name, else that of the command that started the run. Raises `UsageProblem`."""
+    """Load the code that the options name, else that of the command that started the run. Raises `UsageProblem`."""
     if sources:
         code = sources.load()
     else:

@@ -97,7 +97,7 @@ def run(
 
 
 def _from_file(request: RunRequest) -> Beginning | None:
-    """What the run begins with, unless it continues another; what is wrong with it is said before a server starts."""
+    """Load what the run begins with, unless it continues another; say what is wrong before a server starts."""
     if request.detach and request.sources.scripted:
         raise UsageProblem("--detach and --scripted exclude each other: the scripted model ends with this command")
     if request.detach and request.sources.mock:
@@ -162,7 +162,7 @@ async def _after(request: RunRequest, server: ServerConnection) -> Beginning:
 async def _needs_worker_inside(
     server: ServerConnection, request: RunRequest, begin: Beginning, queue: str | None
 ) -> bool:
-    """Whether the run needs a worker in this process: for code or a script of this command, or for lack of another."""
+    """Return whether this process needs a worker: for code or a script of this command, or for lack of another."""
     if request.detach:
         return False
     if begin.code or begin.script or begin.memo.mock:

@@ -1,4 +1,4 @@
-"""The options of `perdure run` that are fields of `RunOptions`: a new field is an option by itself."""
+"""Options of `perdure run` that are fields of `RunOptions`: a new field is an option by itself."""
 
 from __future__ import annotations
 
@@ -29,44 +29,44 @@ _CHOSEN = "perdure.run_options"
 
 
 class CommandWithRunOptions(TyperCommand):
-    """A command that has, beside its own options, one for each field of `RunOptions`.
+    """Command that has, beside its own options, one for each field of `RunOptions`.
 
     The model is read when the command's parameters are: `perdure --help` does without it.
     """
 
     def get_params(self, ctx: Any) -> list[Any]:
-        """The command's own parameters, then the fields'."""
+        """Return the command's own parameters, then the fields'."""
         *own, help = super().get_params(ctx)
         return [*own, *_parameters(), help]
 
 
 def chosen_fields(context: typer.Context) -> dict[str, Any]:
-    """The fields that the command line gives, by name, as text or as values."""
+    """Return the fields that the command line gives, by name, as text or as values."""
     return dict(context.meta.get(_CHOSEN, {}))
 
 
 def run_options(fields: Mapping[str, Any], *, base: RunOptions | None = None) -> RunOptions:
-    """The options with these fields; the others are those of `base`, or the defaults. Raises `UsageProblem`."""
+    """Return the options with these fields; the others are those of `base`, or the defaults. Raises `UsageProblem`."""
     before = base.model_dump(exclude_unset=True) if base else {}
     try:
         return RunOptions.model_validate({**before, **fields})
     except ValidationError as error:
-        raise UsageProblem("; ".join(_explained(each) for each in error.errors())) from error
+        raise UsageProblem("; ".join(_problem_text(each) for each in error.errors())) from error
 
 
 def option_name(field: str) -> str:
-    """What to type for a field: `max_iterations` → `--max-iterations`."""
+    """Return the option for a field: `max_iterations` → `--max-iterations`."""
     return SHORT_FORMS.get(field) or f"--{field.replace('_', '-')}"
 
 
-def _explained(error: Mapping[str, Any]) -> str:
+def _problem_text(error: Mapping[str, Any]) -> str:
     field = str(error["loc"][0]) if error["loc"] else ""
     return f"{option_name(field)} {error['input']}: {error['msg'][:1].lower()}{error['msg'][1:]}"
 
 
 @cache
 def _parameters() -> Sequence[Any]:
-    """What typer makes of a function with a parameter for each field."""
+    """Return the typer parameters of a function with a parameter for each field."""
     texts = docstrings(RunOptions)
 
     def fields(**values: Any) -> None: ...
@@ -85,7 +85,7 @@ def _parameters() -> Sequence[Any]:
 
 
 def docstrings(model: type) -> dict[str, str]:
-    """The text under each field of a class, in one line and without the specification's section numbers."""
+    """Return the text under each field of a class, in one line and without the specification's section numbers."""
     [definition] = ast.parse(inspect.getsource(model)).body
     assert isinstance(definition, ast.ClassDef)
     found = {}
@@ -97,7 +97,7 @@ def docstrings(model: type) -> dict[str, str]:
 
 
 def _for_a_terminal(text: str) -> str:
-    """The text with options in the place of fields, and without section numbers."""
+    """Return the text with options in the place of fields, and without section numbers."""
     text = re.sub(r'`(\w+)(?:="(\w+)")?`', lambda it: " ".join([option_name(it[1]), *filter(None, [it[2]])]), text)
     return re.sub(r"\bNone\b", "no value", re.sub(r" \(§[\d.]+\)", "", text))
 
@@ -115,7 +115,7 @@ def _annotation(name: str, field: FieldInfo, text: str) -> Any:
 
 
 def _is_known(type_: Any) -> bool:
-    """Whether the command line has this type; a value of another one is read from its text by the model."""
+    """Return whether the command line has this type; a value of another one is read from its text by the model."""
     parts = [part for part in get_args(type_) if part is not type(None)] if _accepts_none(type_) else [type_]
     return all(part in (int, float, bool, str) or get_origin(part) is Literal for part in parts) and len(parts) == 1
 
@@ -275,8 +275,8 @@ LogFormat = Annotated[
 ]
 
 
-def chosen(port: int | None, address: str | None) -> str | None:
-    """The `HOST:PORT` that the options name; None for no metrics. Raises `typer.BadParameter` for both options."""
+def metrics_endpoint(port: int | None, address: str | None) -> str | None:
+    """Return the `HOST:PORT` that the options name; None for none. Raises `typer.BadParameter` for both options."""
     if port is not None and address is not None:
         text = "excludes --metrics-port, which names a port of 127.0.0.1"
         raise typer.BadParameter(text, param_hint="--metrics-address")

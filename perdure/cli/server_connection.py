@@ -21,14 +21,14 @@ from .problems import UsageProblem
 
 
 def run_under_way(session: WorkflowExecutionDescription) -> str | None:
-    """The id of the session's run under way, if there is one."""
+    """Return the id of the session's run under way, if there is one."""
     pending = [child.workflow_id for child in session.raw_description.pending_children]
     return pending[0] if pending else None
 
 
 @dataclass
 class ServerConnection:
-    """A connected server."""
+    """Connection of a command to its server."""
 
     client: Client
     embedded: LocalServer | None
@@ -38,16 +38,16 @@ class ServerConnection:
 
     @property
     def place(self) -> str:
-        """The server, as messages name it."""
+        """Server, as messages name it."""
         address = self.client.service_client.config.target_host
         return f"{'the embedded server' if self.embedded else 'the server'} at {address}"
 
     async def connect_again(self) -> Client:
-        """A second client of the same server: each worker needs one of its own."""
+        """Return a second client of the same server: each worker needs one of its own."""
         return await (self.embedded.connect() if self.embedded else connect())
 
     async def is_polled(self, task_queue: str, *, now: float | None = None) -> bool:
-        """Whether a worker polls the queue; one that has ended counts for seconds, on a server of others for a minute.
+        """Return whether a worker polls the queue; one that has ended counts for seconds, elsewhere for a minute.
 
         `now` is the server's time, if it is known. Raises `RPCError`.
         """
@@ -55,16 +55,16 @@ class ServerConnection:
         return await somebody_polls(self.client, task_queue, within=within, now=now)
 
     async def has_ended(self, run_id: str) -> bool:
-        """Whether the run is over."""
+        """Return whether the run is over."""
         return (await self.client.get_workflow_handle(run_id).describe()).close_time is not None
 
     @property
     def ends_here(self) -> bool:
-        """Whether the server, and its UI with it, ends with this command."""
+        """True when the server and its UI end with this command."""
         return self.embedded is not None and self.embedded.was_started_here
 
     def ui_url(self, run_id: str) -> str | None:
-        """Where a browser shows the run; None when that is not known."""
+        """Return the run's address in the Temporal UI; None when it is not known."""
         path = f"/namespaces/{self.client.namespace}/workflows/{quote(run_id, safe='')}"
         base = self._ui_base()
         return base + path if base else None
@@ -80,7 +80,7 @@ class ServerConnection:
 
 @asynccontextmanager
 async def connect_to_server() -> AsyncIterator[ServerConnection]:
-    """A connection to the server. Raises `ConfigurationError`, which says what to type, when there is none.
+    """Connect to the server. Raises `ConfigurationError`, which says what to type, when there is none.
 
     An embedded server that this command has started ends after it, unless another process uses it.
     """
@@ -101,7 +101,7 @@ MEMO = "perdure"
 
 @dataclass(frozen=True)
 class CommandMemo:
-    """What the command that started a run was given, as far as a later command needs it."""
+    """Arguments of the command that started a run, as far as a later command needs them."""
 
     folder: str = ""
     """Where the command was typed: sources are relative to it."""
@@ -112,14 +112,14 @@ class CommandMemo:
     """Whether its worker honours answers that stand for a model's."""
 
     def as_memo(self, task_queue: str) -> dict[str, Any]:
-        """The entry of the run's memo."""
+        """Return the entry of the run's memo."""
         named = {option.removeprefix("--"): sources for option, sources in (self.sources or {}).items()}
         values = {"folder": self.folder, **named, "scripted": self.scripted, "mock": self.mock, "taskQueue": task_queue}
         return {MEMO: {name: value for name, value in values.items() if value}}
 
     @classmethod
     def read(cls, memo: Mapping[str, Any]) -> CommandMemo:
-        """What a run's memo says; nothing for a run that another program started."""
+        """Read the entry of a run's memo; an empty one for a run that another program started."""
         entry = memo.get(MEMO)
         if not isinstance(entry, Mapping):
             return cls()
@@ -129,7 +129,7 @@ class CommandMemo:
 
     @property
     def has_code(self) -> bool:
-        """Whether `perdure resume` finds code here that a worker of the run needs."""
+        """True when `perdure resume` finds code here that a worker of the run needs."""
         return bool(self.sources or self.scripted or self.mock)
 
     @contextlib.contextmanager
@@ -147,7 +147,7 @@ class CommandMemo:
 
 
 async def read_memo(run: WorkflowExecution) -> CommandMemo:
-    """What the run's memo says; nothing for one that can't be decoded with this process's converter."""
+    """Read the run's memo; an empty one for a memo that can't be decoded with this process's converter."""
     try:
         return CommandMemo.read(await run.memo())
     except Exception:

@@ -46,7 +46,7 @@ _SHOWN_CALL, _SHOWN_FAILURE, _SHOWN_ERROR = 50, 80, 200
 
 
 def in_lines(run: Mapping[str, Any]) -> Iterator[str]:
-    """The head, a blank line, and a line for each iteration; with messages, each iteration's follow its line."""
+    """Yield the head, a blank line, and a line for each iteration; with messages, each iteration's follow its line."""
     yield from _head(run)
     yield ""
     told = _by_iteration(run.get("messages", []))
@@ -113,7 +113,7 @@ def _relations(run: Mapping[str, Any]) -> Iterator[str]:
 def _table(
     iterations: Sequence[Mapping[str, Any]], waiting: Container[tuple[int, str]], *, has_ended: bool
 ) -> list[str]:
-    """The iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened.
+    """Iterations as aligned columns: number, model, tokens, cost if there is any, time, and what else happened.
 
     `waiting` are the calls that wait for a person, by iteration and id.
     """
@@ -162,14 +162,14 @@ def _tool(tool: Mapping[str, Any], unfinished: str, *, waits: bool) -> str:
         "its outcome is not known" if tool.get("outcome_unknown") else "",
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
         counted(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
-        _decided(tool),
-        _called(tool),
+        _decision(tool),
+        _children(tool),
     ]
     said = ", ".join(filter(None, figures))
     return f"{_MARKS.get(outcome, '✗')} {short_call(tool['name'], tool['arguments'], _SHOWN_CALL)} {said}".rstrip()
 
 
-def _decided(tool: Mapping[str, Any]) -> str:
+def _decision(tool: Mapping[str, Any]) -> str:
     decision = tool.get("decision")
     if not decision:
         return ""
@@ -177,7 +177,7 @@ def _decided(tool: Mapping[str, Any]) -> str:
     return f"{said} after {describe_seconds(tool.get('waited', 0.0))}"
 
 
-def _called(tool: Mapping[str, Any]) -> str:
+def _children(tool: Mapping[str, Any]) -> str:
     run = tool.get("run")
     if not run:
         return ""
@@ -188,7 +188,7 @@ def _called(tool: Mapping[str, Any]) -> str:
 
 
 def _by_iteration(told: Sequence[Mapping[str, Any]]) -> dict[int, list[str]]:
-    """The messages as paragraphs, by the iteration that has added them."""
+    """Return the messages as paragraphs, by the iteration that has added them."""
     found: dict[int, list[str]] = {}
     for each in told:
         found.setdefault(each["iteration"], []).append(_paragraph(each))
@@ -209,7 +209,7 @@ def _paragraph(told: Mapping[str, Any]) -> str:
 
 
 async def failure_of(chain: Chain, described: WorkflowExecutionDescription | None = None) -> dict[str, str]:
-    """The kind and the whole text of the error; empty for a run that has not failed.
+    """Return the kind and the whole text of the error; empty for a run that has not failed.
 
     Raises `RPCError` when there is no such run, and `EncryptionError`.
     """
@@ -252,7 +252,7 @@ async def _show(run_id: str, messages: bool, as_json: bool) -> None:
 
 
 async def summary(server: ServerConnection, handle: RunHandle, *, messages: bool) -> dict[str, Any]:
-    """The run as JSON: what it is, how it stands, its iterations and, if asked for, its messages.
+    """Read the run as JSON: what it is, how it stands, its iterations and, if asked for, its messages.
 
     Raises `RPCError` when there is no such run.
     """

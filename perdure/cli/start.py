@@ -1,4 +1,4 @@
-"""What `perdure run` begins with: an agent's file and its inputs, or where an earlier run ended."""
+"""Start of `perdure run`: an agent's file and its inputs, or where an earlier run ended."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class Beginning:
 
     @property
     def script(self) -> str | None:
-        """The scripted model that answers instead of the agent's."""
+        """Scripted model that answers instead of the agent's."""
         return self.memo.scripted
 
     def start_options(self, task_queue: str, served: StartOptions | None) -> StartOptions:
@@ -52,7 +52,7 @@ class Beginning:
 
 @dataclass(frozen=True)
 class CodeSources:
-    """What the options of a command name of the user's code."""
+    """Sources of the user's code that the options of a command name."""
 
     tools: Sequence[str] = ()
     guardrails: Sequence[str] = ()
@@ -73,7 +73,7 @@ class CodeSources:
 
 @dataclass(frozen=True)
 class RunRequest:
-    """What the arguments of `perdure run` say."""
+    """Arguments of `perdure run`."""
 
     agent_or_text: str
     inputs: list[str]
@@ -103,7 +103,7 @@ def served_as(tenant: str | None, weight: float | None, priority: int | None) ->
 
 
 def begin_with_file(request: RunRequest) -> Beginning:
-    """A run of the agent in the file; what can't work is refused here, before anything is started.
+    """Begin a run of the agent in the file; what can't work is refused here, before anything is started.
 
     Raises `UsageProblem`, and what `load_checked` raises.
     """
@@ -125,7 +125,7 @@ def _load(request: RunRequest, code: UserCode) -> Agent:
 
 
 async def begin_after(server: ServerConnection, handle: RunHandle, request: RunRequest) -> Beginning:
-    """A run that goes on where the given one ended, with what the user says next.
+    """Begin a run that goes on where the given one ended, with what the user says next.
 
     Agent, options and code are those of that run, unless the command names others. Raises `Failure` while the run is
     under way, and `UsageProblem`.
@@ -143,7 +143,7 @@ async def begin_after(server: ServerConnection, handle: RunHandle, request: RunR
     return Beginning(
         agent=recorded.input.agent,
         inputs=recorded.input.inputs,
-        messages=[*await _said(handle), Message.user(request.agent_or_text)],
+        messages=[*await _conversation_of(handle), Message.user(request.agent_or_text)],
         options=run_options({**request.fields, **hooks_of(code)}, base=recorded.input.options),
         code=code,
         memo=memo,
@@ -167,15 +167,15 @@ async def consent_to(
 
 
 def memo_for(recorded: ExistingRun, sources: CodeSources) -> CommandMemo:
-    """What a run that goes on from a recorded one notes of its code. Raises `UsageProblem`."""
+    """Return the memo of a run that goes on from a recorded one. Raises `UsageProblem`."""
     if not sources:
         memo = recorded.memo
         return CommandMemo(memo.folder, memo.sources, sources.scripted or memo.scripted, sources.mock)
     return command_memo(sources.load(), sources.scripted or recorded.memo.scripted, mock=sources.mock)
 
 
-async def _said(handle: RunHandle) -> list[Message]:
-    """The conversation at the run's end, however it ended."""
+async def _conversation_of(handle: RunHandle) -> list[Message]:
+    """Return the conversation at the run's end, however it ended."""
     try:
         return (await handle.result()).messages
     except RunError as error:
@@ -183,12 +183,12 @@ async def _said(handle: RunHandle) -> list[Message]:
 
 
 def shared_queue(task_queue: str, run_id: str) -> str | None:
-    """The queue, unless only the earlier command's own worker polled it."""
+    """Return the queue, unless only the earlier command's own worker polled it."""
     return None if task_queue == f"perdure-{run_id}" or task_queue.startswith("perdure-invoke_agent-") else task_queue
 
 
 def hooks_of(code: UserCode) -> dict[str, str]:
-    """The options of a run that name its guardrails and compactor. Raises `UsageProblem` for several of a kind."""
+    """Options of a run that name its guardrails and compactor. Raises `UsageProblem` for several of a kind."""
     found = {
         "guardrails": _only_name("--guardrails", code.guardrails),
         "compactor": _only_name("--compactor", code.compactors),
@@ -197,7 +197,7 @@ def hooks_of(code: UserCode) -> dict[str, str]:
 
 
 def _only_name(option: str, named: Mapping[str, Any]) -> str | None:
-    """The one name that is given, or None. Raises `UsageProblem` when there are several."""
+    """Return the one name that is given, or None. Raises `UsageProblem` when there are several."""
     if len(named) > 1:
         raise UsageProblem(f"{option} names {', '.join(named)}, expected one: a run uses one")
     return next(iter(named), None)
@@ -211,5 +211,5 @@ def load_code(memo: CommandMemo) -> UserCode:
 
 
 def command_memo(code: UserCode, scripted: str | None, *, mock: bool = False) -> CommandMemo:
-    """What to note of this command."""
+    """Return the memo of this command."""
     return CommandMemo(folder=os.getcwd(), sources=code.sources, scripted=scripted, mock=mock)

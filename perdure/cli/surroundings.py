@@ -29,7 +29,7 @@ from ..worker_limits import WorkerLimits
 def further_checks(
     functions: Collection[str] = (), *, has_model: bool = True, elsewhere: bool = False
 ) -> list[FurtherCheck]:
-    """The checks, for `prompty.check`.
+    """Return the checks, for `prompty.check`.
 
     `functions` are the names of the tools that have one. Without `has_model`, something else answers in the place of
     the agent's model. When the workers are `elsewhere`, they may have what is missing here.
@@ -40,12 +40,12 @@ def further_checks(
 
 
 def declarations_by(functions: Mapping[str, Callable[..., Any]]) -> FurtherCheck:
-    """The check, for `prompty.check`, that each declared function is there and does not contradict its declaration."""
+    """Check, for `prompty.check`, that each declared function is there and does not contradict its declaration."""
     return partial(_declarations, functions=functions)
 
 
 def beyond_limits(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
-    """The check, for `prompty.check`, that warns of what workers refuse where their owners do not say otherwise."""
+    """Check, for `prompty.check`, that warns of what workers refuse where their owners do not say otherwise."""
     written = map_strings(asset, lambda place, text: text.reference if isinstance(text, FromEnvironment) else text)
     found = refusals(written, limits := WorkerLimits.from_environment())
     for place, refused in found:
@@ -70,7 +70,7 @@ def _model(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
 
 
 def _named_model(fields: Mapping[str, Any]) -> tuple[str, str] | None:
-    """The provider and its API; None where they are not known here."""
+    """Return the provider and its API; None where they are not known here."""
     provider, api_type = fields.get("provider") or DEFAULT_PROVIDER, fields.get("apiType", "chat")
     if not isinstance(provider, str) or not isinstance(api_type, str) or is_unset(provider) or is_unset(api_type):
         return None
@@ -99,7 +99,7 @@ def _tools(asset: Mapping[str, Any], folder: Path, *, functions: Collection[str]
 def _problems_of(
     kind: ToolKind, fields: Mapping[str, Any], place: Place, folder: Path, *, elsewhere: bool
 ) -> Iterator[Finding]:
-    """What the kind says of the declaration; nothing of one that another check finds wrong."""
+    """Yield what the kind finds wrong in the declaration; nothing where another check finds a mistake."""
     try:
         tool: Tool = TypeAdapter[Tool](Tool).validate_python(fields)
     except ValidationError:
@@ -128,7 +128,7 @@ def _declarations(
 
 
 def _no_handler(place: Place, name: str, kind: str) -> Finding:
-    """A warning, for another process may have the kind; an error where it looks like a misspelt one."""
+    """Return a warning, because another process may have the kind; an error where it looks like a misspelling."""
     known = ("function", *BUILT_IN)
     hint = did_you_mean(kind.lower(), known)
     text = (
@@ -143,9 +143,9 @@ def _sub_agents(
 ) -> Iterator[Finding]:
     """`around` has the files of the agents that this one is a part of; all of them must lie in `root`."""
     root = root or folder.resolve()
-    for place, path, has_loop in _called(asset):
+    for place, path, has_loop in _named_agents(asset):
         file = (folder / path).resolve()
-        if text := _missing(path, folder):
+        if text := _missing_file(path, folder):
             yield warning(place, text) if elsewhere else Finding(place, text)
         elif not file.is_relative_to(root):
             yield Finding(place, f"the sub-agent {path!r} lies outside the folder of the agent, {str(root)!r}")
@@ -156,8 +156,8 @@ def _sub_agents(
             yield from _within(place, file, around, root)
 
 
-def _called(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
-    """The places that name other agents, with their paths, and whether those have loops of their own."""
+def _named_agents(asset: Mapping[str, Any]) -> Iterator[tuple[Place, str, bool]]:
+    """Yield the places that name other agents, with their paths, and whether those have loops of their own."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("path")
         if tool.get("kind") == "prompty" and isinstance(path, str) and not is_unset(path):
@@ -184,7 +184,7 @@ def _delegates(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
             yield from (Finding(place, f"{tool.name}: {text}") for text in kind.problems(tool))
 
 
-def _missing(path: str, folder: Path) -> str | None:
+def _missing_file(path: str, folder: Path) -> str | None:
     try:
         if (folder / path).is_file():
             return None
@@ -199,7 +199,7 @@ def _missing(path: str, folder: Path) -> str | None:
 
 
 def _within(place: Place, file: Path, around: frozenset[Path], root: Path) -> Iterator[Finding]:
-    """The errors of a sub-agent's own file."""
+    """Yield the errors of a sub-agent's own file."""
     deeper = partial(_sub_agents, elsewhere=False, around=around | {file}, root=root)
     for problem in check(file, also=[_model, deeper]):
         if problem.severity == "error":
@@ -211,7 +211,7 @@ MAX_PROBLEMS = 5
 
 
 def specification_findings(asset: Mapping[str, Any], folder: Path) -> Iterator[Finding]:
-    """A warning for each mistake, for `prompty.check`: a tool often works all the same."""
+    """Yield a warning for each mistake, for `prompty.check`: a tool often works all the same."""
     for place, tool in maps_in(asset.get("tools"), ("tools",)):
         path = tool.get("specification")
         if tool.get("kind") != "openapi" or not isinstance(path, str) or not path:

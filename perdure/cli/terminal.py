@@ -1,4 +1,4 @@
-"""The person at the terminal: is asked one thing at a time, while nothing else is written there."""
+"""Asks the person at the terminal one thing at a time, while nothing else is written there."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ _BACKGROUND_SECONDS = 0.5
 
 
 class Keyboard(Protocol):
-    """Where lines are typed."""
+    """Source of typed lines."""
 
     def begin(self, prompt: str) -> None:
-        """A line is asked for: what was typed before can't be meant for it."""
+        """Ask for a line: what was typed before can't be meant for it."""
 
     async def line(self) -> str | None:
-        """The next line; None at the end of input."""
+        """Return the next line; None at the end of input."""
 
     def end(self, typed: str | None) -> None:
-        """The line is asked for no longer; it was this one, None when there was none."""
+        """Stop asking for the line; it was this one, None when there was none."""
 
 
 class Lines:
@@ -60,7 +60,7 @@ class Lines:
             self._lines.get_nowait()
 
     async def line(self) -> str | None:
-        """The next line; None at the end of input."""
+        """Return the next line; None at the end of input."""
         line, ended = asyncio.create_task(self._lines.get()), asyncio.create_task(self._ended.wait())
         try:
             await asyncio.wait([line, ended], return_when=asyncio.FIRST_COMPLETED)
@@ -96,9 +96,9 @@ Ask: TypeAlias = Callable[[Callable[[], str]], Awaitable[str | None]]
 
 
 class Pausable(Protocol):
-    """What is written to the terminal as it happens."""
+    """View that writes to the terminal as events happen."""
 
-    def paused(self) -> AbstractContextManager[None]:
+    def pause(self) -> AbstractContextManager[None]:
         """Within it nothing is written; what was to be written follows afterwards."""
 
 
@@ -127,7 +127,7 @@ class Terminal:
         self._calm.set()
 
     async def ask(self, show: Callable[[], str], *, withdrawn: asyncio.Event) -> str | None:
-        """The next line that is typed; None when the question is withdrawn before that, or the input has ended.
+        """Return the next line that is typed; None when the question is withdrawn before that, or the input has ended.
 
         `show` writes what is asked, and returns the prompt. It is called again after something urgent.
         """
@@ -141,13 +141,13 @@ class Terminal:
                 return line
 
     @asynccontextmanager
-    async def interrupted(self) -> AsyncIterator[Ask]:
+    async def interrupt(self) -> AsyncIterator[Ask]:
         """Within it nothing else is asked or shown; what it yields asks as `ask` does."""
         self._calm.clear()
         self._disturbed.set()
         try:
             async with self._turn:
-                with self._view.paused():
+                with self._view.pause():
                     yield self._ask_now
         finally:
             self._disturbed.clear()
@@ -159,8 +159,8 @@ class Terminal:
     async def _ask(
         self, show: Callable[[], str], withdrawn: asyncio.Event, disturbed: asyncio.Event
     ) -> tuple[str | None, bool]:
-        """The line, and whether the question was disturbed before there was one."""
-        with self._view.paused():
+        """Return the line, and whether the question was disturbed before there was one."""
+        with self._view.pause():
             self._keyboard.begin(show())
             line = asyncio.create_task(self._keyboard.line())
             others = [asyncio.create_task(each.wait()) for each in (withdrawn, disturbed)]
@@ -185,6 +185,6 @@ class VisibleConsole(Console):
         super().__init__(stderr=stderr, highlight=False, markup=False, emoji=False)
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The parts that are written."""
+        """Return the parts that are written."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else visible(text), style, control)

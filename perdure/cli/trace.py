@@ -50,7 +50,7 @@ class CommandThatSends(TyperCommand):
 
 @dataclass(frozen=True)
 class Outputs:
-    """The forms in which the trace is wanted; none of them means the tree."""
+    """Forms in which the trace is wanted; none of them means the tree."""
 
     as_json: bool
     html: Path | None

@@ -1,4 +1,4 @@
-"""The tree of a trace on a terminal, in colours; a line that is too long is cut, and never wraps."""
+"""Prints the tree of a trace on a terminal, in colours; a line that is too long is cut, and never wraps."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What of a run is under way: calls of the model and of tools, its own and those of the runs that it has called."""
+"""Keeps what of a run is under way: calls of the model and of tools, its own and those of its child runs."""
 
 from __future__ import annotations
 
@@ -44,63 +44,63 @@ class UnderWay:
         self._depths: dict[str | None, int] = {None: 0}
 
     def depth(self, run_id: str | None) -> int:
-        """How many runs are above this one."""
+        """Return how many runs are above this one."""
         return self._depths.get(run_id, 1)
 
-    def began(self, key: Key, what: str, since: float) -> None:
-        """Something begins."""
+    def begin(self, key: Key, what: str, since: float) -> None:
+        """Note that something begins."""
         self._doing[key] = Doing(what, since, self.depth(key[0]))
 
-    def ended(self, key: Key) -> Doing | None:
-        """What was under way and has ended; None when its beginning was not told."""
+    def end(self, key: Key) -> Doing | None:
+        """End what is under way with that key, and return it; None when its beginning was not shown."""
         return self._doing.pop(key, None)
 
-    def of(self, key: Key) -> Doing | None:
-        """What is under way with that key."""
+    def find(self, key: Key) -> Doing | None:
+        """Return what is under way with that key."""
         return self._doing.get(key)
 
-    def called(self, event: RunEvent) -> None:
-        """A run is called; it is indented below the run that has called it."""
+    def start_child(self, event: RunEvent) -> None:
+        """Indent a child run below the run that has called it."""
         self._depths[event.data["run_id"]] = self.depth(event.run_id) + 1
 
-    def progress(self, event: RunEvent) -> None:
-        """A tool says how far it is."""
-        if doing := self.of(key_of(event)):
+    def note_progress(self, event: RunEvent) -> None:
+        """Note how far a tool is."""
+        if doing := self.find(key_of(event)):
             doing.state = progress_text(event.data)
 
-    def step(self, event: RunEvent) -> None:
-        """A tool is executed as a step of so many."""
-        if doing := self.of(key_of(event)):
+    def note_step(self, event: RunEvent) -> None:
+        """Note which step a tool is executed in."""
+        if doing := self.find(key_of(event)):
             doing.state = describe_step(event.data)
 
-    def status(self, event: RunEvent) -> None:
-        """A call of the model is held up."""
-        if doing := self.of((event.run_id, event.iteration, None)):
+    def note_status(self, event: RunEvent) -> None:
+        """Note why a model call is held up."""
+        if doing := self.find((event.run_id, event.iteration, None)):
             doing.state = one_line(str(event.data.get("message", "")))
 
-    def asked(self, event: RunEvent) -> None:
-        """A person is waited for."""
-        if doing := self.of(key_of(event)):
+    def await_person(self, event: RunEvent) -> None:
+        """Note that a call waits for a person."""
+        if doing := self.find(key_of(event)):
             doing.waits_since = event.time
 
-    def decided(self, event: RunEvent) -> None:
-        """A person has decided."""
-        doing = self.of(key_of(event))
+    def resume(self, event: RunEvent) -> None:
+        """Note that a person has decided."""
+        doing = self.find(key_of(event))
         if doing and doing.waits_since is not None:
             doing.waited += event.time - doing.waits_since
             doing.waits_since = None
 
     def end_all(self) -> None:
-        """Nothing is under way any more."""
+        """End everything that is under way."""
         self._doing.clear()
 
     def lines(self, now: float, frame: str) -> list[Text]:
-        """A line for each thing, in the order in which they began."""
+        """Return a line for each thing, in the order in which they began."""
         return [_line(doing, now, frame) for doing in self._doing.values()]
 
 
 def key_of(event: RunEvent) -> Key:
-    """What the event is about."""
+    """Return the key of what the event is about."""
     return (event.run_id, event.iteration, event.call_id)
 
 
@@ -143,19 +143,19 @@ class FlowingText:
         return [*done, *map(self._line, full)]
 
     def end(self) -> list[Text]:
-        """The text ends, or goes on in another style; returns the line that was not complete."""
+        """End the text, or its style; return the line that was not complete."""
         text, self._text = self._text, ""
         return [self._line(text)] if text.strip() else []
 
     def partial(self) -> list[Text]:
-        """The line that is not complete."""
+        """Return the line that is not complete."""
         return [self._line(self._text)] if self._text.strip() else []
 
     def _line(self, text: str) -> Text:
         return Text(text, style=self._style)
 
     def _broken(self, text: str) -> list[str]:
-        """The text in lines that fit, broken at blanks where there are any; at least one line."""
+        """Return the text in lines that fit, broken at blanks where there are any; at least one line."""
         width = max(self._console.width, 10)
         lines = []
         while cell_len(text) > width:

@@ -22,7 +22,7 @@ from .problems import UsageProblem
 
 @dataclass
 class UserCode:
-    """The user's code that a worker needs; false when there is none."""
+    """User's code that a worker needs; false when there is none."""
 
     tools: dict[str, Callable[..., Any]] = field(default_factory=dict)
     guardrails: dict[str, Any] = field(default_factory=dict)
@@ -39,7 +39,7 @@ class UserCode:
         return bool(self.sources)
 
     def as_options(self) -> str:
-        """The options, as text to append to a command."""
+        """Return the options, as text to append to a command."""
         named = [(option, source) for option, sources in self.sources.items() for source in sources]
         return "".join(f" {option} {shell_word(source)}" for option, source in named)
 
@@ -70,7 +70,7 @@ def load_user_code(
 
 
 def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
-    """The objects of all sources `module:name`, by name. Raises `UsageProblem`."""
+    """Load the objects of all sources `module:name`, by name. Raises `UsageProblem`."""
     keep_stdout_for_answers()
     try:
         return {name: value for source in sources for name, value in load_objects(source).items()}
@@ -79,7 +79,7 @@ def load_named(option: str, sources: Sequence[str]) -> dict[str, Any]:
 
 
 def _load_guardrails(sources: Sequence[str]) -> dict[str, Any]:
-    """The objects. Raises `UsageProblem` for one that is no `Guardrails`, such as a function."""
+    """Load the objects. Raises `UsageProblem` for one that is no `Guardrails`, such as a function."""
     loaded = load_named("--guardrails", sources)
     try:
         require_each("guardrails", loaded, "guardrails")
@@ -91,7 +91,7 @@ def _load_guardrails(sources: Sequence[str]) -> dict[str, Any]:
 
 
 def _load_credentials(sources: Sequence[str]) -> Any:
-    """The one object that is named. Raises `UsageProblem` for one that can have no secrets."""
+    """Load the one object that is named. Raises `UsageProblem` for one that can have no secrets."""
     for source in sources:
         for name, value in load_named("--credentials", [source]).items():
             if not callable(value) and not isinstance(value, Mapping):
@@ -102,7 +102,7 @@ def _load_credentials(sources: Sequence[str]) -> Any:
 
 
 def _load_compactors(sources: Sequence[str]) -> dict[str, Compactor]:
-    """The functions, and the agents of `.prompty` files by the files' names without their ending."""
+    """Load the functions, and the agents of `.prompty` files by the files' names without their ending."""
     files = [Path(source) for source in sources if source.endswith(".prompty")]
     named: dict[str, Compactor] = load_named(
         "--compactor", [source for source in sources if not source.endswith(".prompty")]

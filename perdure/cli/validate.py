@@ -64,7 +64,7 @@ def validate(
 def _request(
     agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
 ) -> dict[str, Any]:
-    """The keyword arguments of a run's first model call, as the provider's SDK gets them."""
+    """Return the keyword arguments of a run's first model call, as the provider's SDK gets them."""
     agent = load_agent(agent_file)
     found = [
         completed_declaration(tool, functions[tool.name]) if tool.name in functions else tool
@@ -77,7 +77,7 @@ def _request(
 def _specs(
     agent_file: Path, pairs: list[str], inputs_json: Path | None, functions: Mapping[str, Callable[..., Any]]
 ) -> list[dict[str, Any]]:
-    """How calls of each tool are executed, as far as file, function and kind say: others are not asked."""
+    """Return how calls of each tool are executed, as far as file, function and kind say: others are not asked."""
     from ..tools.dispatch import ToolBox  # with all that executes tools; only --show-request needs it
 
     agent = load_agent(agent_file)

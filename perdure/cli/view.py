@@ -39,7 +39,7 @@ class Line(NamedTuple):
 
 
 class Style(NamedTuple):
-    """How a run is shown: as a list of iterations, or as a turn of a conversation, where the text is what matters."""
+    """Form in which a run is shown: a list of iterations, or a turn of a conversation, where the text matters."""
 
     has_heads: bool = True
     """Whether each iteration has a head, with its model and figures."""
@@ -55,7 +55,7 @@ ITERATIONS = Style()
 
 
 class EventLines:
-    """Makes lines of events; what begins and ends is noted in `under_way`."""
+    """Makes lines of events, and notes in `under_way` what begins and ends."""
 
     def __init__(
         self, run_id: str, model: str, under_way: UnderWay, flow: FlowingText, style: Style = ITERATIONS
@@ -85,23 +85,23 @@ class EventLines:
             "model_fallback": lambda event: _note(describe_fallback(event.data)),
             "provider_tool": lambda event: _note(describe_provider_tool(event.data), "dim", is_cut=True),
             "tool_call_start": self._tool_called,
-            "tool_progress": under_way.progress,
-            "progress": under_way.step,
+            "tool_progress": under_way.note_progress,
+            "progress": under_way.note_step,
             "child_started": self._child_started,
             "tool_result": self._tool_answered,
             "status": self._status,
             "error": self._failure,
-            "compaction_complete": self._compacted,
+            "compaction_complete": self._compaction,
             "compaction_failed": self._failure,
-            "permission_requested": under_way.asked,
-            "permission_completed": self._decided,
-            "done": self._ended,
-            "cancelled": self._ended,
-            "failed": self._ended,
+            "permission_requested": under_way.await_person,
+            "permission_completed": self._decision,
+            "done": self._end,
+            "cancelled": self._end,
+            "failed": self._end,
         }
 
     def lines(self, event: RunEvent) -> Iterator[Line]:
-        """What stays on the terminal because of this event."""
+        """Yield the lines that stay on the terminal because of this event."""
         write = self._writers.get(event.type)
         if write is None:
             return
@@ -110,17 +110,17 @@ class EventLines:
         yield from write(event) or ()
 
     def text(self, text: str) -> Iterator[Line]:
-        """The lines of a text that is complete."""
+        """Yield the lines of a text that is complete."""
         for line in text.split("\n"):
             yield from (Line(part) for part in self._flow.add(line, ""))
             yield from self.rest()
 
     def rest(self) -> Iterator[Line]:
-        """The end of the text that was flowing."""
+        """Yield the end of the text that was flowing."""
         yield from (Line(text) for text in self._flow.end())
 
     def partial(self) -> list[Text]:
-        """The line of text that is not complete yet."""
+        """Return the line of text that is not complete yet."""
         return self._flow.partial()
 
     def _model_called(self, event: RunEvent) -> None:
@@ -128,12 +128,12 @@ class EventLines:
             self.last_text = ""
         name = self._names.get(event.run_id) or self._model
         what = f"iteration {event.iteration}" + (f": {name}" if name else "")
-        self._under_way.began((event.run_id, event.iteration, None), what, event.time)
+        self._under_way.begin((event.run_id, event.iteration, None), what, event.time)
 
     def _text(self, event: RunEvent) -> Iterator[Line]:
         if event.run_id is not None:
             return
-        if call := self._under_way.of((None, event.iteration, None)):
+        if call := self._under_way.find((None, event.iteration, None)):
             call.state = ""
         yield from self._head(event)
         text, is_thought = str(event.data.get("token", "")), event.type == "thinking"
@@ -142,7 +142,7 @@ class EventLines:
         yield from (Line(line) for line in self._flow.add(text, "dim italic" if is_thought else ""))
 
     def _model_answered(self, event: RunEvent) -> Iterator[Line]:
-        call = self._under_way.ended((event.run_id, event.iteration, None))
+        call = self._under_way.end((event.run_id, event.iteration, None))
         usage = event.data.get("usage") or {}
         figures = [_took(call, event), format_usd(event.data.get("costUsd")), describe_usage(usage)]
         figured = "  ".join(filter(None, figures))
@@ -152,7 +152,7 @@ class EventLines:
             yield from self._head(event, figured)
 
     def _head(self, event: RunEvent, figures: str = "") -> Iterator[Line]:
-        """The head of an iteration, once."""
+        """Yield the head of an iteration, once."""
         if not self._style.has_heads or self._headed == (event.run_id, event.iteration):
             return
         self._headed = (event.run_id, event.iteration)
@@ -163,7 +163,7 @@ class EventLines:
         yield Line(head.append(f"  {figures}", style="dim"))
 
     def _messages_read(self, event: RunEvent) -> Iterator[Line]:
-        """What the run has read that was typed elsewhere."""
+        """Yield the messages that the run has read and that were typed elsewhere."""
         if event.run_id is not None or self._style.is_shown is None:
             return
         read = [each for change in event.operations if isinstance(change, Append) for each in change.messages]
@@ -174,13 +174,13 @@ class EventLines:
 
     def _tool_called(self, event: RunEvent) -> None:
         what = short_call(event.data["name"], event.data.get("arguments"))
-        self._under_way.began(key_of(event), what, event.time)
+        self._under_way.begin(key_of(event), what, event.time)
 
     def _child_started(self, event: RunEvent) -> Iterator[Line]:
-        self._under_way.called(event)
+        self._under_way.start_child(event)
         run_id = event.data["run_id"]
         self._names[run_id] = str(event.data["name"])
-        call = self._under_way.of(key_of(event))
+        call = self._under_way.find(key_of(event))
         depth = self._under_way.depth(event.run_id)
         line = Text(f"{indent(depth)}↳ ").append(visible(call.what if call else event.data["name"]), style="cyan")
         if call:
@@ -190,7 +190,7 @@ class EventLines:
 
     def _tool_answered(self, event: RunEvent) -> Iterator[Line]:
         key = key_of(event)
-        call = self._under_way.ended(key)
+        call = self._under_way.end(key)
         what = call.what if call else event.data["name"]
         if call and call.is_written:
             what = event.data["name"]
@@ -216,20 +216,20 @@ class EventLines:
         if event.call_id is not None:
             self._failed.add(key_of(event))  # the result says it
         else:
-            yield self._said(event, "red")
+            yield self._message(event, "red")
 
     def _status(self, event: RunEvent) -> Iterator[Line]:
-        self._under_way.status(event)
+        self._under_way.note_status(event)
         if event.run_id is None:
-            if self._under_way.of((None, event.iteration, None)):
+            if self._under_way.find((None, event.iteration, None)):
                 yield from self._head(event)
-            yield self._said(event, "yellow")
+            yield self._message(event, "yellow")
 
-    def _said(self, event: RunEvent, style: str) -> Line:
+    def _message(self, event: RunEvent, style: str) -> Line:
         text = visible(str(event.data.get("message", "")))
         return Line(Text(f"{indent(self._under_way.depth(event.run_id))}{text}", style=style), is_cut=False)
 
-    def _compacted(self, event: RunEvent) -> Iterator[Line]:
+    def _compaction(self, event: RunEvent) -> Iterator[Line]:
         removed = counted(event.data.get("removed", 0), "message")
         yield Line(Text(f"    context trimmed: {removed} summarised", style="dim"))
 
@@ -239,20 +239,20 @@ class EventLines:
         yield Line(Text("    the model begins its text anew", style="dim"))
 
     def request(self, event: RunEvent) -> Iterator[Line]:
-        """What to type in another terminal, where nobody can be asked here."""
+        """Yield what to type in another terminal, where nobody can be asked here."""
         call = short_call(event.data["name"], event.data.get("arguments"), 2000)
         waiting, *commands = request_lines(event, self._run_id, call)
         yield Line(Text(f"    {visible(waiting)}", style="bold"), is_cut=False)
         yield from (Line(Text(f"      {visible(command)}"), is_cut=False) for command in commands)
 
-    def _decided(self, event: RunEvent) -> Iterator[Line]:
-        self._under_way.decided(event)
+    def _decision(self, event: RunEvent) -> Iterator[Line]:
+        self._under_way.resume(event)
         if not event.data.get("approved"):
             self._denied.add(key_of(event))
         depth = self._under_way.depth(event.run_id)
         yield Line(Text(f"{indent(depth)}{visible(describe_decision(event.data))}", style="bold"), is_cut=False)
 
-    def _ended(self, event: RunEvent) -> None:
+    def _end(self, event: RunEvent) -> None:
         if event.run_id is None:
             self._under_way.end_all()
 
@@ -262,7 +262,7 @@ def _note(text: str, style: str = "yellow", *, is_cut: bool = False) -> Iterator
 
 
 def typed_text(message: Message) -> str:
-    """A user's message as a terminal shows it."""
+    """Return a user's message as a terminal shows it."""
     first, *others = message.text.split("\n")
     return "\n".join([f"> {first}", *(f"  {other}" for other in others)])
 
@@ -311,13 +311,13 @@ class View:
         self._refresh()
 
     @property
-    def streamed(self) -> str:
-        """What the model has written since it was last called, for all to see; "" where text is not streamed."""
+    def streamed_text(self) -> str:
+        """Text that the model has written since it was last called; "" where text is not streamed."""
         return self._lines_of.last_text.strip()
 
     def has_shown(self, output: object) -> bool:
-        """Whether this is the text that was shown last."""
-        return isinstance(output, str) and output.strip() == self.streamed
+        """Return whether this is the text that was shown last."""
+        return isinstance(output, str) and output.strip() == self.streamed_text
 
     def show_output(self, output: object) -> None:
         """Show the run's output, unless it was shown while it was written."""
@@ -333,7 +333,7 @@ class View:
         self._stop()
 
     @contextmanager
-    def paused(self) -> Iterator[None]:
+    def pause(self) -> Iterator[None]:
         """Within it nothing is written; what was to be written follows afterwards."""
         self._stop()
         self._pauses += 1
@@ -386,7 +386,7 @@ class View:
             live.stop()
 
     def _lines(self) -> list[Text]:
-        """What is under way, in as many lines as the terminal has room for."""
+        """Return what is under way, in as many lines as the terminal has room for."""
         now = time.time()
         frame = _FRAMES[int(now / _FRAME_SECONDS) % len(_FRAMES)]
         lines = [*self._lines_of.partial(), *self._under_way.lines(now, frame)]

@@ -25,7 +25,7 @@ from . import run_options as options
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .run_options import chosen
+from .run_options import metrics_endpoint
 from .server_connection import connect_to_server
 from .user_code import UserCode, load_user_code, say_mocks
 from .worker_inside import DEFAULT_QUEUE
@@ -104,7 +104,7 @@ def worker(
     rates = _rates(rate or ())
     allowed = {"commands": allow_commands, "env": allow_env, "hosts": allow_hosts, "kinds": allow_kinds}
     limits = WorkerLimits.from_environment().with_names(allowed)
-    metrics = chosen(metrics_port, metrics_address)
+    metrics = metrics_endpoint(metrics_port, metrics_address)
     if reload:
         named = named_code(tools, guardrails, compactor, credentials)
         command = worker_arguments(named, task_queue, prompt_root, grace, rate, metrics=metrics, mock=mock)
@@ -172,13 +172,13 @@ async def _work(
             fresh_file(health_file, running),
         ):
             tools = ", ".join(code.tools) or "none"
-            say(f"Worker on {server.place}, task queue {task_queue!r}, tools: {tools}{_shown(rates)}", "strong")
+            say(f"Worker on {server.place}, task queue {task_queue!r}, tools: {tools}{_rate_line(rates)}", "strong")
             if as_json:
                 answer({"taskQueue": task_queue, "tools": list(code.tools), "rates": rates})
             await end()
 
 
-def _shown(rates: dict[str, float]) -> str:
+def _rate_line(rates: dict[str, float]) -> str:
     each = ", ".join(f"{name} {shown_rate(rate)}" for name, rate in rates.items())
     return f", model calls: {each}" if rates else ""
 
@@ -200,7 +200,7 @@ def named_code(
     compactors: Iterable[str] | None,
     credentials: str | None,
 ) -> dict[str, Iterable[str]]:
-    """What the options of a command name of the user's code, by option."""
+    """Return the user's code that the options of a command name, by option."""
     named = {"--tools": tools, "--guardrails": guardrails, "--compactor": compactors}
     return {
         **{option: sources or () for option, sources in named.items()},
@@ -218,7 +218,7 @@ def worker_arguments(
     metrics: str | None = None,
     mock: bool = False,
 ) -> list[str]:
-    """The arguments of the `perdure worker` to supervise."""
+    """Return the arguments of the `perdure worker` to supervise."""
     given = {**code, "--rate": rates or ()}
     named = [word for option, specs in given.items() for spec in specs for word in (option, spec)]
     root = ["--prompt-root", str(prompt_root)] if prompt_root else []
@@ -247,7 +247,7 @@ async def supervise(
 
 
 class WorkerProcess:
-    """A `perdure worker` in a process of its own."""
+    """`perdure worker` in a process of its own."""
 
     def __init__(self, arguments: Sequence[str], environment: Mapping[str, str]) -> None:
         self._arguments = arguments

@@ -1,4 +1,4 @@
-"""The workers of a task queue: one inside this process, and whether any polls the queue."""
+"""Runs a worker inside this process, and mentions one that a run lacks."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ async def mention_missing_worker(
     said = False
     while True:
         await asyncio.sleep(PATIENCE_SECONDS)
-        if (run := await _described(server.client, run_id)) is None:
+        if (run := await _describe(server.client, run_id)) is None:
             continue
         waits = has_waited(run) and not server.works
         is_polled = waits and await server.is_polled(run.task_queue)
@@ -81,8 +81,8 @@ async def mention_missing_worker(
         said = waits and not (is_polled and only_missing)
 
 
-async def _described(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
-    """The run; None while the server does not answer."""
+async def _describe(client: Client, run_id: str) -> WorkflowExecutionDescription | None:
+    """Return the run; None while the server does not answer."""
     try:
         return await client.get_workflow_handle(run_id).describe()
     except RPCError as error:
@@ -92,7 +92,7 @@ async def _described(client: Client, run_id: str) -> WorkflowExecutionDescriptio
 
 
 def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: bool = False) -> str:
-    """What to tell of a run that no worker takes up, and what to type."""
+    """Return the message about a run that no worker takes up, with the command to type."""
     resume = f"{resume_command(run_id)} (with its own tools), or " if memo.has_code else ""
     command = f"in another terminal: {resume}{worker_command(task_queue)}"
     if is_polled:
@@ -104,11 +104,11 @@ def waiting_text(run_id: str, task_queue: str, memo: CommandMemo, *, is_polled: 
 
 
 def resume_command(run_id: str) -> str:
-    """What to type to start a worker for one run, with the code that the run's own command was given."""
+    """Return the command that starts a worker for one run, with the code that the run's own command was given."""
     return command_line("resume", run_id)
 
 
 def worker_command(task_queue: str, code: UserCode | None = None) -> str:
-    """What to type to start a worker for the queue."""
+    """Return the command that starts a worker for the queue."""
     queue = "" if task_queue == DEFAULT_QUEUE else f" --task-queue {shell_word(task_queue)}"
     return f"perdure worker{queue}{code.as_options() if code else ' --tools module:functions'}"

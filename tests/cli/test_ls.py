@@ -10,7 +10,7 @@ import pytest
 from temporalio.client import Client
 
 from perdure.agents import Agent
-from perdure.cli.completion import Filters, explained
+from perdure.cli.completion import Filters, query_problem
 from perdure.cli.ls import describe_age
 from perdure.cli.problems import Failure, UsageProblem
 from perdure.client import start_run
@@ -73,10 +73,10 @@ def test_a_time_is_an_age_too() -> None:
 
 
 def test_what_the_server_does_not_know_is_explained() -> None:
-    unknown = explained("invalid query: invalid search attribute: PerdureTenant", Filters(tenant="acme"))
+    unknown = query_problem("invalid query: invalid search attribute: PerdureTenant", Filters(tenant="acme"))
     assert isinstance(unknown, Failure)
     assert "`perdure setup` registers it" in str(unknown)
-    own = explained("invalid query: invalid search attribute: Nope", Filters(where="Nope = 3"))
+    own = query_problem("invalid query: invalid search attribute: Nope", Filters(where="Nope = 3"))
     assert isinstance(own, UsageProblem)
     assert "--where 'Nope = 3'" in str(own)
 

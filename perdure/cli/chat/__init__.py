@@ -1,1 +1,1 @@
-"""What `perdure chat` consists of: a conversation with an agent, on a terminal or in a pipe."""
+"""`perdure chat`: a conversation with an agent, on a terminal or in a pipe."""

@@ -15,8 +15,8 @@ from ..problems import DONE, UsageProblem
 from ..run_options import CommandWithRunOptions, chosen_fields
 from ..start import CodeSources, served_as
 from ..user_code import require_mocks
-from .open import ChatRequest, IsClosed, opened
-from .pipe import given, lines_of_stdin, say_all
+from .open import ChatRequest, IsClosed, open_session
+from .pipe import lines_of_stdin, messages_of, say_all
 from .talk import talk
 
 
@@ -86,18 +86,18 @@ async def _chat(request: ChatRequest, messages: list[str], *, close: bool, as_js
     if close and not request.session:
         raise UsageProblem("--close: expected --session with the session that is to be closed")
     try:
-        return await _held(request, messages, close=close, as_json=as_json)
+        return await _hold(request, messages, close=close, as_json=as_json)
     except IsClosed:
         if not request.quiet:
             say(f"Session {request.session} is closed already.", "faint")
         return DONE
 
 
-async def _held(request: ChatRequest, messages: list[str], *, close: bool, as_json: bool) -> int:
-    async with opened(request) as found:
+async def _hold(request: ChatRequest, messages: list[str], *, close: bool, as_json: bool) -> int:
+    async with open_session(request) as found:
         if request.on_terminal:
             return await talk(found, on_stdout=not sys.stdout.isatty())
-        said = given(messages) if messages or close else lines_of_stdin()
+        said = messages_of(messages) if messages or close else lines_of_stdin()
         code = await say_all(found, said, quiet=request.quiet, as_json=as_json)
         if close:
             await found.session.close()

@@ -1,4 +1,4 @@
-"""What a conversation is held with: the session, its agent and code, and a worker where one is needed."""
+"""Opens a session to talk to: finds or starts it, with its agent and code, and a worker where one is needed."""
 
 from __future__ import annotations
 
@@ -33,12 +33,12 @@ from ..worker_inside import DEFAULT_QUEUE, worker_inside
 
 
 class IsClosed(Exception):
-    """The session that was to be closed is so already."""
+    """Raised when the session to close is closed already."""
 
 
 @dataclass(frozen=True)
 class ChatRequest:
-    """What the arguments of `perdure chat` say."""
+    """Arguments of `perdure chat`."""
 
     agent: Path | None
     session: str | None
@@ -60,7 +60,7 @@ class ChatRequest:
 
 @dataclass(frozen=True)
 class Opened:
-    """A session, to talk to."""
+    """Session to talk to."""
 
     server: ServerConnection
     session: Session
@@ -71,22 +71,22 @@ class Opened:
 
     @property
     def id(self) -> str:
-        """The session's id."""
+        """Session's id."""
         return self.session.id
 
     @property
     def command(self) -> str:
-        """What to type to go on with it."""
+        """Command that goes on with it."""
         return chat_command(self.id)
 
 
 def chat_command(session: str) -> str:
-    """What to type to go on with a session."""
+    """Return the command that goes on with a session."""
     return f"perdure chat --session {shell_word(session)}"
 
 
 @asynccontextmanager
-async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
+async def open_session(request: ChatRequest) -> AsyncIterator[Opened]:
     """Within it, the session can be talked to. Raises as `load_checked` does, `UsageProblem`, `Failure`, `IsClosed`."""
     new = _Given.by(request) if request.agent else None
     async with AsyncExitStack() as stack:
@@ -104,7 +104,7 @@ async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
         queue = request.task_queue or (found and found.task_queue) or _new_queue(id, inside=inside)
         if not (request.quiet or memo.scripted):
             say_mocks(honoured=memo.mock)
-        agent = _scripted(new, memo, found, stack)
+        agent = _serve_script(new, memo, found, stack)
         if inside:
             await stack.enter_async_context(worker_inside(server, task_queue=queue, code=code, mock=memo.mock))
         session = session_of(
@@ -126,7 +126,7 @@ async def opened(request: ChatRequest) -> AsyncIterator[Opened]:
 
 @dataclass(frozen=True)
 class _Given:
-    """What the command line gives."""
+    """Agent, inputs and code that the command line gives."""
 
     file: Path
     agent: Agent
@@ -176,7 +176,7 @@ def _require_agent(request: ChatRequest, found: FoundSession | None) -> None:
 
 
 def _recorded_code(memo: CommandMemo) -> UserCode:
-    """The code that the session was begun with, if it was by a command. Raises `UsageProblem`."""
+    """Return the code that the session was begun with, if it was by a command. Raises `UsageProblem`."""
     if not memo.has_code:
         return UserCode()
     code = load_code(memo)
@@ -197,7 +197,7 @@ def _new_queue(id: str, *, inside: bool) -> str:
 async def _has_no_other_worker(
     server: ServerConnection, request: ChatRequest, found: FoundSession | None, id: str
 ) -> bool:
-    """Whether only this command can execute the session's runs, on the embedded server."""
+    """Return whether only this command can execute the session's runs, on the embedded server."""
     if server.embedded is None:
         return False
     queue = request.task_queue or (found.task_queue if found else DEFAULT_QUEUE)
@@ -209,10 +209,10 @@ def _grace(*, inside: bool) -> dict[str, Any]:
     return {"missing_tool_grace": 0.0} if inside else {}
 
 
-def _scripted(
+def _serve_script(
     new: _Given | None, memo: CommandMemo, found: FoundSession | None, stack: AsyncExitStack
 ) -> Agent | Path | None:
-    """The agent, or None for the one that the session has; a scripted model is served while the stack is open."""
+    """Yield the agent, or None for the one that the session has; a scripted model is served while the stack is open."""
     if not memo.scripted:
         return new.file if new else None
     if found and not found.has_ended and found.endpoint:
@@ -224,7 +224,7 @@ def _scripted(
 
 @dataclass(frozen=True)
 class FoundSession:
-    """A session as the server has it, open or closed."""
+    """Session as the server has it, open or closed."""
 
     description: WorkflowExecutionDescription
     memo: CommandMemo
@@ -233,23 +233,23 @@ class FoundSession:
 
     @property
     def task_queue(self) -> str:
-        """The queue whose workers execute it and its runs."""
+        """Queue whose workers execute it and its runs."""
         return self.description.task_queue
 
     @property
     def has_ended(self) -> bool:
-        """Whether it is closed."""
+        """True once it is closed."""
         return self.description.close_time is not None
 
     @property
     def endpoint(self) -> str:
-        """Where its agent expects the model; "" for the provider's own."""
+        """Address of its agent's model; "" for the provider's own."""
         connection = self.agent.model.connection if self.agent.model else None
         return (connection and connection.endpoint) or ""
 
 
 async def find_session(server: ServerConnection, id: str) -> FoundSession | None:
-    """The latest session of that id; None when there is none. Raises `Failure` for the id of something else."""
+    """Find the latest session of that id; None when there is none. Raises `Failure` for the id of something else."""
     try:
         found = await server.client.get_workflow_handle(id).describe()
     except RPCError as error:

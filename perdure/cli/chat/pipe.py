@@ -1,4 +1,4 @@
-"""A conversation without a terminal: each message is sent when the one before it is answered."""
+"""Conversation without a terminal: each message is sent when the one before it is answered."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def say_all(opened: Opened, messages: AsyncIterator[str], *, quiet: bool, 
     """Send one message after the other and print each answer; returns the exit code, 1 if any turn failed."""
     code = DONE
     async for text in messages:
-        handle = await _sent(opened, text)
+        handle = await _send(opened, text)
         if not quiet:
             say(f"Run {handle.id}: {opened.server.place}", "strong")
         try:
@@ -37,7 +37,7 @@ async def say_all(opened: Opened, messages: AsyncIterator[str], *, quiet: bool, 
     return code
 
 
-async def _sent(opened: Opened, text: str) -> RunHandle:
+async def _send(opened: Opened, text: str) -> RunHandle:
     """Send it, again and again while no worker takes it: it counts once."""
     id = uuid.uuid4().hex
     while True:
@@ -53,7 +53,7 @@ async def _sent(opened: Opened, text: str) -> RunHandle:
             )
 
 
-async def given(messages: Sequence[str]) -> AsyncIterator[str]:
+async def messages_of(messages: Sequence[str]) -> AsyncIterator[str]:
     """Those of the command line; `-` is all of stdin. Raises `UsageProblem` for one without text."""
     for each in messages:
         text = sys.stdin.read() if each == _ALL_OF_STDIN else each
@@ -63,7 +63,7 @@ async def given(messages: Sequence[str]) -> AsyncIterator[str]:
 
 
 async def lines_of_stdin() -> AsyncIterator[str]:
-    """The lines as they come, but for empty ones."""
+    """Yield the lines as they come, but for empty ones."""
     lines: asyncio.Queue[str | None] = asyncio.Queue()
     loop = asyncio.get_running_loop()
     # A thread that ends with the process: nothing wakes one that waits for input.

@@ -1,4 +1,4 @@
-"""The terminal of a conversation: a line to type in, what is under way above it, and what is over above that."""
+"""Terminal of a conversation: a line to type in, what is under way above it, and what is over above that."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ class Screen:
         )
 
     async def lines(self) -> AsyncIterator[str]:
-        """What is typed, until this is cancelled; what answers a question is not among it."""
+        """Yield the lines typed, except answers to questions, until this is cancelled."""
         while True:
             yield await self._lines.get()
 
@@ -127,7 +127,7 @@ class Screen:
             self._session.app.invalidate()
 
     def unread(self) -> list[str]:
-        """What was typed and is taken by nobody any more."""
+        """Return what was typed and not read."""
         return [self._lines.get_nowait() for _ in range(self._lines.qsize())]
 
     def write(self, text: str, style: str = "") -> None:
@@ -135,19 +135,19 @@ class Screen:
         write(text, style)
 
     def begin(self, prompt: str) -> None:
-        """The next line answers a question; what is being typed is kept for afterwards."""
+        """Take the next line as the answer to a question, and keep what is being typed for afterwards."""
         buffer = self._session.default_buffer
         self._asked = _Asked(prompt, asyncio.get_running_loop().create_future(), buffer.document)
         buffer.set_document(Document(), bypass_readonly=True)
         self._session.app.invalidate()
 
     async def line(self) -> str | None:
-        """The answer to the question."""
+        """Return the answer to the question."""
         assert self._asked
         return await self._asked.answer
 
     def end(self, typed: str | None) -> None:
-        """The question is over."""
+        """End the question."""
         asked, self._asked = self._asked, None
         if asked:
             self._session.default_buffer.set_document(asked.typed_before, bypass_readonly=True)
@@ -172,7 +172,7 @@ class Screen:
             self._lines.put_nowait(typed.strip())
 
     def _message(self) -> ANSI:
-        """What stands before the cursor."""
+        """Return the text before the cursor."""
         with self._console.capture() as captured:
             if self._below:
                 self._console.print(Group(*self._below), no_wrap=True, overflow="ellipsis")

@@ -1,4 +1,4 @@
-"""A conversation on a terminal."""
+"""Conversation on a terminal."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ from ..console import describe_seconds, in_columns, keep_stdout_for_answers, say
 from ..problems import DONE, explain
 from .open import Opened
 from .screen import Screen, open_screen, write
-from .turns import Following, last_part, opening, whole
+from .turns import Following, first_messages, last_part, whole
 
 
 async def runs_table(client: Client, session: Session) -> list[str]:
-    """The runs as aligned lines, oldest first. Raises `RPCError`, and `RunNotFound` when there is no such session."""
+    """Runs as aligned lines, oldest first. Raises `RPCError`, and `RunNotFound` when there is no such session."""
     ids = [run.id for run in await session.runs()]
     now = await server_time(client)
     return in_columns([_cells(await client.get_workflow_handle(id).describe(), now) for id in ids])
@@ -96,7 +96,7 @@ class Commands:
             say("    sent; the agent reads it before its next model call", "faint")
         elif busy and while_busy == "queue":
             say(f"    waits; it opens {handle.id}", "faint")
-        self._following.begun()
+        self._following.expect_run()
 
     async def queue(self, text: str) -> None:
         """Send what waits for a turn of its own."""
@@ -182,8 +182,8 @@ async def talk(opened: Opened, *, on_stdout: bool) -> int:
 
 
 def before(messages: Sequence[Message], under_way: RunInput | None) -> Sequence[Message]:
-    """What was said before the run that has begun with this, which shows the rest itself."""
-    first = opening(under_way)[:1] if under_way else []
+    """Return what was said before the run that starts with this, which shows the rest itself."""
+    first = first_messages(under_way)[:1] if under_way else []
     for place in range(len(messages) - 1, -1, -1):
         if first and messages[place].role == "user" and messages[place].text == first[0].text:
             return messages[:place]
@@ -196,7 +196,7 @@ async def _until_left(opened: Opened, following: Following, screen: Screen, unse
     Raises what goes wrong with what is shown, or done, meanwhile.
     """
     commands = Commands(opened.server.client, opened.session, following, screen)
-    waits = (following.follow(screen), _do_what_is_typed(commands, screen), *_leaving(following, screen))
+    waits = (following.follow(screen), _do_what_is_typed(commands, screen), *_ends(following, screen))
     tasks = [asyncio.ensure_future(each) for each in waits]
     try:
         done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
@@ -209,7 +209,7 @@ async def _until_left(opened: Opened, following: Following, screen: Screen, unse
         await asyncio.wait(tasks)
 
 
-def _leaving(following: Following, screen: Screen) -> tuple[Awaitable[object], ...]:
+def _ends(following: Following, screen: Screen) -> tuple[Awaitable[object], ...]:
     return following.left.wait(), screen.ended.wait()
 
 

@@ -37,14 +37,14 @@ _LINES = 12
 
 
 class Said(NamedTuple):
-    """A paragraph, and how it is shown."""
+    """Paragraph, and how it is shown."""
 
     text: str
     style: str = ""
 
 
 def last_part(messages: Sequence[Message]) -> Iterator[Said]:
-    """The end of the conversation, and a line about what is before it."""
+    """Yield the end of the conversation, and a line about what is before it."""
     shown = [message for message in messages if message.role != "system"]
     asked = [place for place, message in enumerate(shown) if message.role == "user"]
     start = asked[-_EXCHANGES] if len(asked) > _EXCHANGES else 0
@@ -57,16 +57,16 @@ def whole(messages: Sequence[Message], lines: int | None = None) -> Iterator[Sai
     """All of it, instructions aside; of each message so many lines, None for all."""
     for message in messages:
         if message.role != "system":
-            yield from _said(message, lines)
+            yield from _paragraphs(message, lines)
 
 
-def _said(message: Message, lines: int | None) -> Iterator[Said]:
+def _paragraphs(message: Message, lines: int | None) -> Iterator[Said]:
     if message.role == "user":
-        yield Said(_folded(typed_text(message), lines), "bold")
+        yield Said(_first_lines(typed_text(message), lines), "bold")
     elif message.role == "tool":
         yield Said(f"      → {one_line(message.text, 300)}", "dim")
     elif message.text.strip():
-        yield Said(_folded(message.text, lines))
+        yield Said(_first_lines(message.text, lines))
     for call in message.tool_calls:
         yield Said(f"    ✓ {short_call(call.name, call.arguments)}", "dim")
     for part in message.parts:
@@ -74,7 +74,7 @@ def _said(message: Message, lines: int | None) -> Iterator[Said]:
             yield Said(f"    [{part.kind}]", "dim")
 
 
-def _folded(text: str, lines: int | None) -> str:
+def _first_lines(text: str, lines: int | None) -> str:
     all_lines = text.strip("\n").split("\n")
     if lines is None or len(all_lines) <= lines:
         return "\n".join(all_lines)
@@ -111,13 +111,13 @@ class Following:
         self.left = asyncio.Event()
         """Set when the person has decided to leave."""
 
-    def begun(self) -> None:
-        """The session has a run, or will have one: it was sent a message."""
+    def expect_run(self) -> None:
+        """Note that the session has a run or will have one: it was sent a message."""
         self._begun.set()
 
     async def skip_what_is_over(self) -> RunInput | None:
         """Show no run that has ended; returns what the one under way has begun with, if there is one."""
-        self.begun()
+        self.expect_run()
         described = await self._server.client.get_workflow_handle(self._session.id).describe()
         under_way = run_under_way(described)
         async for turn in self._turns(wait=False):
@@ -127,7 +127,7 @@ class Following:
         return None
 
     def interrupt(self) -> None:
-        """What Ctrl-C does while nothing is typed: asks what is to become of the run, if one is under way."""
+        """Handle Ctrl-C while nothing is typed: ask what to do with the run under way, if there is one."""
         if self._menu:
             self._menu.interrupt()
         elif self._screen:
@@ -171,7 +171,7 @@ class Following:
     async def _show(self, turn: Turn, screen: Screen) -> None:
         handle = RunHandle(self._server.client, turn.run_id, origin=turn.first_run_id)
         input = await self._input(turn)
-        for message in opening(input):
+        for message in first_messages(input):
             if not self._is_shown(message.text):
                 screen.write(typed_text(message), "bold")
         model = input.agent.model.id if input.agent.model else ""
@@ -195,7 +195,7 @@ class Following:
             screen.show_below([])
 
     def _is_shown(self, text: str) -> bool:
-        """Whether it is, the first time that this is asked."""
+        """Return whether it is, the first time this is called for it."""
         if not self.shown[text]:
             return False
         self.shown[text] -= 1
@@ -206,7 +206,7 @@ class Following:
             await stack.enter_async_context(alongside(view.animate()))
             await stack.enter_async_context(alongside(mention_missing_worker(self._server, handle.id)))
             try:
-                result = await _shown(handle, view, terminal, menu)
+                result = await _show_to_the_end(handle, view, terminal, menu)
             except Detached:
                 self.left.set()
                 return
@@ -225,8 +225,8 @@ class Following:
             answer(result.output, exact=True)
 
 
-async def _shown(handle: RunHandle, view: View, terminal: Terminal, menu: Menu) -> RunResult:
-    """The result, after all that the turn has done: nothing is held back for a menu any more."""
+async def _show_to_the_end(handle: RunHandle, view: View, terminal: Terminal, menu: Menu) -> RunResult:
+    """Return the result, after all that the turn has done: nothing is held back for a menu any more."""
     try:
         return await shown_to_the_end(handle, view, terminal, menu)
     finally:
@@ -241,8 +241,8 @@ def _say_failure(handle: RunHandle, error: RunError) -> None:
     say(f"    what it did: {command_line('show', handle.id)}", "faint")
 
 
-def opening(input: RunInput) -> list[Message]:
-    """What the turn has begun with: what was said since the one before."""
+def first_messages(input: RunInput) -> list[Message]:
+    """Return the messages that the turn starts with: those since the turn before."""
     said = [message for message in input.messages if message.role == "user"]
     return said if input.beginning else said[-1:]
 
