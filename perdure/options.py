@@ -20,7 +20,7 @@ DURATION_ERROR = "duration"
 MAX_SECONDS = 10 * 365 * 24 * 3600
 """Ten years: Temporal can time no more than some hundred years, and nothing infinite."""
 MIN_SECONDS = 0.001
-"""Of the time-outs of tools: Temporal takes what is nothing in its own unit for no time-out at all."""
+"""Of the time-outs of tools: Temporal reads a time-out that rounds to 0 in its unit as none at all."""
 MAX_USD = 1e9
 DEFAULT_ANSWER_BYTES = 16 * 1024 * 1024
 
@@ -35,9 +35,9 @@ class RunOptions(BaseModel):
     max_llm_retries: int = Field(default=3, ge=1)
     """The most attempts of one model call, including the first (§9.10)."""
     context_budget: int | None = Field(default=None, gt=0)
-    """The most characters that the model is sent; None sends everything (§13.3)."""
+    """The most characters to send to the model; None sends everything (§13.3)."""
     keep_messages: int = Field(default=2, ge=2)
-    """So many of the last messages are sent, system messages not counted, however small `context_budget` is."""
+    """Always send at least this many of the last messages, system messages not counted (`context_budget`)."""
     parallel_tool_calls: bool = False
     """Whether the tool calls of one reply run at the same time (§13.6)."""
     max_parallel_tools: int = Field(default=100, ge=1, le=1000)
@@ -67,31 +67,30 @@ class RunOptions(BaseModel):
     max_answer_bytes: int = Field(default=DEFAULT_ANSWER_BYTES, ge=1, le=1 << 40)
     """The most bytes of one answer of the model, counted as they are unpacked; beyond them the call fails."""
     output_retries: int = Field(default=2, ge=0)
-    """How often the model is told that its answer does not fit the file's outputs; then the run fails."""
+    """How often to send back an answer that does not fit the file's outputs; then the run fails."""
     on_limit: Literal["raise", "partial", "final_answer"] = "raise"
-    """What a reached limit leads to: an error, a partial result, or a last model call without tools."""
+    """What to do at a limit: fail, return a partial result, or call the model once more without tools."""
     unknown_tools: Literal["recover", "raise"] = "recover"
-    """What the call of an unknown tool leads to: a result that lists the known ones, or an error (§9.9)."""
+    """What to do when the model calls an unknown tool: return a result that lists the known ones, or fail (§9.9)."""
     max_total_tokens: int | None = Field(default=None, gt=0)
-    """Once the run has used so many tokens, it makes no further model call; None for no limit, here and below."""
+    """Stop calling the model after this many tokens; None for no limit, here and below."""
     max_tool_calls: int | None = Field(default=None, gt=0)
-    """Once the run has executed so many tool calls, it makes no further model call."""
+    """Stop calling the model after this many tool calls."""
     max_seconds: float | None = Field(default=None, gt=0, le=MAX_SECONDS)
-    """Once the run is so old, waits included, it makes no further model call."""
+    """Stop calling the model after this time, waits included."""
     max_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
-    """Once the run has cost so many US dollars, it makes no further model call; the prices of its models must be known.
-    """
+    """Stop calling the model after this cost in US dollars; the prices of the models must be known."""
     warn_cost_usd: float | None = Field(default=None, gt=0, le=MAX_USD)
-    """Once the run has cost so many US dollars, it says so by an event, and goes on."""
+    """Emit an event once the run has cost this many US dollars; the run goes on."""
     tool_protocol: Literal["native", "json", "auto"] = "native"
     """How the model calls tools: as its API has it; by JSON in its text, for models without native tool calls (KAOS's
     two phases); or natively until the provider refuses tools."""
     limit_message: str | None = None
     """With `on_limit="partial"`, the whole output at a limit, `{max_iterations}` replaced; None for the usual text."""
     progress: bool = False
-    """Whether an event tells of each tool call before it is executed: `perdure docs kaos`."""
+    """Whether to emit a `progress` event before each tool call: `perdure docs kaos`."""
     max_result: int | None = Field(default=None, ge=1)
-    """Bytes of text that the model is shown of one tool result, for tools without a limit of their own."""
+    """The most bytes of text that one tool result shows the model, for tools without a limit of their own."""
     max_depth: int = Field(default=5, ge=0, le=8)
     """How many levels of agents may call each other below this run."""
     max_repeated_calls: int | None = Field(default=None, ge=2)

@@ -1,4 +1,4 @@
-"""The types of a session: what starts it, what is said to it, what it answers, what it carries from link to link."""
+"""The types of a session: its input, its messages and their answers, and what it carries from link to link."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class SessionSetup(Exchanged):
 
     @property
     def digest(self) -> str:
-        """Tells whether two setups are the same one."""
+        """A digest, equal for equal setups."""
         return blake2b(self.__pydantic_serializer__.to_json(self, by_alias=True), digest_size=16).hexdigest()
 
 
@@ -45,7 +45,7 @@ class SessionMessage(Exchanged):
     id: str
     """Identifies the message, so that one that is sent twice counts once."""
     while_busy: WhileBusy = "steer"
-    """What becomes of it while a run is under way: the run reads it, the next run begins with it, or it is refused."""
+    """What to do while a run is under way: let the run read it, start the next run with it, or refuse it."""
     by: str | None = None
     """Who sends it; for readers of the history."""
     role: Literal["user", "task-delegation"] = "user"
@@ -60,7 +60,7 @@ class SessionMessage(Exchanged):
 
     @property
     def text_digest(self) -> str:
-        """Tells whether two messages say the same."""
+        """A digest, equal for equal texts."""
         return blake2b(self.text.encode(), digest_size=8).hexdigest()
 
 
@@ -74,8 +74,8 @@ class Taken(Exchanged):
     """Temporal's id of that run's first link; "" while the run has not begun."""
     turn: int
     place: int = Field(default=0, exclude_if=operator.not_)
-    """Of a queued message: the how manyth turn is its own, counted from the last one that had begun. Where another
-    workflow has the id `run_id`, that turn has a later number."""
+    """Of a queued message: how many turns after the one then running this message gets its own; more where another
+    workflow has the id `run_id`."""
     text_digest: str = Field(default="", exclude_if=operator.not_)
     """Of the message's text, so that another text under the same id is noticed."""
 
@@ -95,9 +95,9 @@ class HandedOver(Exchanged):
     reference: ConversationRef
     """The first one starts where the session's own conversation stood when the turn began."""
     is_last: bool = False
-    """Whether that is all: what a turn has not told to its end does not count."""
+    """Whether this is the last part; without that, the parts before it do not count."""
     unread_steering: int = Field(default=0, exclude_if=operator.not_)
-    """As in `RunOutput`; said by the last part."""
+    """As in `RunOutput`; only in the last part."""
 
 
 class SessionStatus(Exchanged):
