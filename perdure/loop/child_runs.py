@@ -43,7 +43,7 @@ def child_options(
     return own.model_copy(update=once) if single else own
 
 
-def too_deep(name: str, options: RunOptions, depth: int) -> ToolResult | None:
+def depth_refusal(name: str, options: RunOptions, depth: int) -> ToolResult | None:
     """The result of a call that would lead too deep; `depth` is how many runs are above the caller."""
     if depth < options.max_depth:
         return None
@@ -54,18 +54,18 @@ def too_deep(name: str, options: RunOptions, depth: int) -> ToolResult | None:
     return ToolResult.failure(text, kind="limit")
 
 
-def answered(output: Any) -> ToolResult:
+def answer_result(output: Any) -> ToolResult:
     """The result of a call whose run has ended well: what it has answered, and nothing else of it."""
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
     return ToolResult.of_text(text)
 
 
-def ended(result: ToolResult, state: LoopState) -> ChildEnd:
+def end_of(result: ToolResult, state: LoopState) -> ChildEnd:
     """The end of a called run of this process."""
     return ChildEnd(result, state.usage, state.tool_calls, state.cost_usd, state.unpriced_calls)
 
 
-def failed_run(name: str, error: RunError) -> ToolResult:
+def failure_result(name: str, error: RunError) -> ToolResult:
     """The result of a call whose run has failed, or was cancelled."""
     if isinstance(error, RunCancelled):
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")

@@ -29,7 +29,7 @@ from .limits import no_step_left, partial_text, reached_limit
 from .model_calls import ModelCalls
 from .state import LoopState, Outcome, outcome_of, output_error, send_back
 from .tool_round import ToolRound
-from .verdicts import checked, with_text
+from .verdicts import checked_verdict, with_text
 
 
 async def compactor_summary(
@@ -180,7 +180,7 @@ class AgentLoop:
         """§13.4"""
         if "input" not in self._guarded:
             return
-        verdict = checked("input", await self._effects.judge_input(self._conversation))
+        verdict = checked_verdict("input", await self._effects.judge_input(self._conversation))
         if not verdict.allowed:
             end = len(self._conversation.messages)
             self.state.refused = [max(0, end - self.state.unchecked), end]
@@ -199,7 +199,7 @@ class AgentLoop:
         if "output" not in self._guarded:
             return reply
         judged = await self._effects.judge_output(reply.message)
-        verdict = checked("output", judged)
+        verdict = checked_verdict("output", judged)
         if not verdict.allowed:
             self._deny("Output", verdict.reason)
         if verdict.rewrite is None:
@@ -211,7 +211,7 @@ class AgentLoop:
         self.state.note(message.text, calls)
         self.state.answering = False
         results = await self._tools.run(calls)
-        self._calls.tell_cost()
+        self._calls.emit_cost()
         self._append([message, *results])
 
     def _goes_on_after(self, reply: ModelReply) -> bool:

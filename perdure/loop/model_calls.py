@@ -60,17 +60,17 @@ class ModelCalls:
     async def make(self, *, with_tools: bool) -> ModelReply:
         """The model's reply to the conversation. Raises what `call_with_retry` raises."""
         self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
-        reply = await self._answered(with_tools)
+        reply = await self._call_until_answered(with_tools)
         self._state.count(reply)
         is_act = self._state.prompted and not self._is_answer(with_tools)
         if self._state.prompted and not is_act and not reply.message.tool_calls:
             self._state.answers += 1
-            reply = self._said_before(reply)
-        self._tell(reply, is_act)
-        self.tell_cost()
+            reply = self._with_draft(reply)
+        self._emit_reply(reply, is_act)
+        self.emit_cost()
         return reply
 
-    def tell_cost(self) -> None:
+    def emit_cost(self) -> None:
         """Say once that the run has cost `warn_cost_usd`, or that this can't be known."""
         match self._state.cost_news(self._options.warn_cost_usd):
             case "reached":
@@ -78,7 +78,7 @@ class ModelCalls:
             case "unknown":
                 self._emit_status(UNWATCHED_COST)
 
-    async def _answered(self, with_tools: bool) -> ModelReply:
+    async def _call_until_answered(self, with_tools: bool) -> ModelReply:
         """The reply of the model that the run calls, or of the first one after it that does not fail for good.
 
         That one is called from then on: it knows what it has thought, and the other may well fail again.
@@ -97,7 +97,7 @@ class ModelCalls:
                 )
             except ExecuteError as error:
                 if not others or error.reason in NEVER_PASSED_ON:
-                    raise _after_all(error, failures) from error.__cause__
+                    raise _combined_error(error, failures) from error.__cause__
                 failures.append(f"{self._models[self._state.fallback]}: {error}")
                 self._pass_on(others.pop(0), error)
             if self._effects.cancelled():
@@ -132,7 +132,7 @@ class ModelCalls:
     def _is_answer(self, with_tools: bool) -> bool:
         return self._state.answering or not with_tools
 
-    def _said_before(self, reply: ModelReply) -> ModelReply:
+    def _with_draft(self, reply: ModelReply) -> ModelReply:
         """The reply; one that is empty says what the model has said when it was not yet asked for its answer."""
         if reply.message.text or reply.faults:
             return reply
@@ -140,7 +140,7 @@ class ModelCalls:
         warnings = [*reply.warnings, EMPTY_ANSWER if draft else NO_ANSWER]
         return reply.model_copy(update={"message": Message.assistant(draft), "warnings": warnings})
 
-    def _tell(self, reply: ModelReply, is_act: bool) -> None:
+    def _emit_reply(self, reply: ModelReply, is_act: bool) -> None:
         # Watchers saw both in parts, or the beginning; the events have them as a whole.
         if self._options.stream and reply.thinking:
             self._emit("thinking", ThinkingData(token=reply.thinking))
@@ -185,7 +185,7 @@ async def call_with_retry(
             return await attempt_call()
         except ModelError as error:
             retries = retries or Retries(effects, options, has_others=has_others)
-            delay, text = retries.after(error)
+            delay, text = retries.next_wait(error)
             status(text)
             left = delay if deadline is None else max(0.0, deadline - effects.now())
             await effects.sleep(min(delay, left), "model retry")
@@ -195,7 +195,7 @@ async def call_with_retry(
                 raise time_is_over(options, f"the last model call failed: {error.account}") from error
 
 
-def _after_all(error: ExecuteError, failures: Sequence[str]) -> ExecuteError:
+def _combined_error(error: ExecuteError, failures: Sequence[str]) -> ExecuteError:
     """The last model's error, which also says what became of those before it."""
     if not failures:
         return error
@@ -213,7 +213,7 @@ class Retries:
         self._limited = 0
         self._waited = 0.0
 
-    def after(self, error: ModelError) -> tuple[float, str]:
+    def next_wait(self, error: ModelError) -> tuple[float, str]:
         """Seconds to wait before the next attempt, and the text of the `status` event.
 
         Raises `ExecuteError` when there is no next attempt.
@@ -225,7 +225,7 @@ class Retries:
         asked = error.retry_after
         is_long = asked is not None and asked > MAX_WAIT_SECONDS
         if error.kind == "rate_limit" and not self._has_others:
-            return self._after_rate_limit(error)
+            return self._rate_limit_wait(error)
         attempts = self._options.max_llm_retries
         if self._attempt >= attempts or (self._has_others and is_long):
             retries = self._attempt - 1
@@ -236,7 +236,7 @@ class Retries:
         self._attempt += 1
         return delay, f"LLM call failed, retrying (attempt {self._attempt}/{attempts})..."
 
-    def _after_rate_limit(self, error: ModelError) -> tuple[float, str]:
+    def _rate_limit_wait(self, error: ModelError) -> tuple[float, str]:
         self._limited += 1
         delay = self._backoff(self._limited) if error.retry_after is None else error.retry_after
         if self._waited + max(delay, MIN_COUNTED_SECONDS) > self._options.rate_limit_seconds:

@@ -127,7 +127,7 @@ class LoopState:
         """Remember what the model said, and how often in a row it asked for exactly these calls."""
         if text:
             self.last_text = text[:LAST_TEXT_CHARS]
-        asked = _bounded(", ".join([f"{call.name}({call.arguments})" for call in calls]))
+        asked = _bounded_calls(", ".join([f"{call.name}({call.arguments})" for call in calls]))
         self.repeated = self.repeated + 1 if asked and asked == self.last_calls else 1
         self.last_calls = asked
 
@@ -148,7 +148,7 @@ def _counts(usage: Usage) -> UsageCounts:
     return (*first, usage.cache_write_tokens) if usage.cache_write_tokens else first
 
 
-def _bounded(calls: str) -> str:
+def _bounded_calls(calls: str) -> str:
     if len(calls) <= 2 * SHOWN_CALL_CHARS:
         return calls
     digest = blake2b(calls.encode(errors="surrogatepass"), digest_size=16).hexdigest()

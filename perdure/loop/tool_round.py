@@ -30,7 +30,7 @@ from ..tool_results import shortened, shown_bytes
 from .effects import Cancelled, Effects
 from .limits import LEAST_SHARE, Allowances, Spent
 from .state import LoopState
-from .verdicts import checked
+from .verdicts import checked_verdict
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Admitted:
     """Whether a person has changed the model's arguments."""
 
 
-def refused(text: str, kind: str) -> Immediate:
+def refusal(text: str, kind: str) -> Immediate:
     """A call that can't be executed; the model is told why."""
     return Immediate(ToolResult.failure(text, kind=kind))
 
@@ -75,7 +75,7 @@ class Persons:
         question = read_question(request.arguments)
         if isinstance(question, str):
             text = f"Error: Invalid arguments for tool '{request.name}': {question}"
-            return refused(text, "invalid_arguments")
+            return refusal(text, "invalid_arguments")
         self._state.tool_calls += 1
         asked = Asked(reason or None, spec.approval_timeout, question=question)
         decision = await self._decision(request, spec, asked)
@@ -226,15 +226,15 @@ class ToolRound:
         """
         for call in calls:
             if call.name not in self._tools and not call.fault and self._options.unknown_tools == "raise":
-                raise ToolNotRegisteredError(f"Tool not registered: {_shown(call)}")
+                raise ToolNotRegisteredError(f"Tool not registered: {_name_of(call)}")
         if self._concurrent(calls):
             self._allowances.expect(sum(self._is_run(call) for call in calls))
             results = await self._answer_together(calls)
         else:
             results = [await self._answer(call, index, len(calls)) for index, call in enumerate(calls)]
-        return [Message.tool(call, self._recorded(result)) for call, result in zip(calls, results, strict=True)]
+        return [Message.tool(call, self._recorded_result(result)) for call, result in zip(calls, results, strict=True)]
 
-    def _recorded(self, result: ToolResult) -> ToolResult:
+    def _recorded_result(self, result: ToolResult) -> ToolResult:
         """The result as this run's messages have it: one that was under way before denials had a kind goes on so."""
         if result.is_denied and not self._effects.is_new("denials-by-kind"):
             return result.model_copy(update={"error_kind": None})
@@ -280,13 +280,13 @@ class ToolRound:
     async def _admit(self, call: ToolCall, index: int, calls: int) -> Immediate | Admitted:
         """Parse the arguments (§9.8), and find out whether the call may be executed."""
         if call.fault:
-            return refused(call.fault, "invalid_call")
+            return refusal(call.fault, "invalid_call")
         if call.name not in self._tools:
-            return refused(f"Error: {self._unknown(call)}", "unknown_tool")
+            return refusal(f"Error: {self._unknown_tool(call)}", "unknown_tool")
         try:
             arguments, warning = parse_with_repair(call.arguments)
         except ToolArgumentError as error:
-            return refused(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
+            return refusal(f"Error: Invalid JSON in tool arguments: {error}", "invalid_arguments")
         if warning:
             self._emit("status", StatusData(message=warning), call)
         place = {"iteration": self._state.iteration, "index": index, "calls": calls}
@@ -301,7 +301,7 @@ class ToolRound:
         ask: str | None = None
         if self._guarded:
             async with self._slots:
-                verdict = checked("tool", await self._effects.judge_tool(request))
+                verdict = checked_verdict("tool", await self._effects.judge_tool(request))
             if not verdict.allowed:
                 return Immediate(ToolResult.denial(f"Tool denied by guardrail: {verdict.reason}"))
             if verdict.rewrite is not None:
@@ -317,7 +317,7 @@ class ToolRound:
             return Admitted(request)
         if (problems := self._effects.misfits(request)) and self._effects.is_new("misfits-ask-nobody"):
             text = f"Error: Invalid arguments for tool '{request.name}': {'; '.join(problems)}"
-            return refused(text, "invalid_arguments")
+            return refusal(text, "invalid_arguments")
         return await Persons(self._effects, self._state).approval(request, spec, ask)
 
     async def _execute(self, call: ToolCall, step: Immediate | Admitted) -> ToolResult:
@@ -331,12 +331,12 @@ class ToolRound:
                     if self._effects.cancelled():
                         raise Cancelled
                     self._state.tool_calls += 1
-                    self._tell_progress(call)
+                    self._emit_progress(call)
                     run = self._run_agent if self._is_run(call) else self._effects.run_tool
                     result = self._shown(request, await run(self._with_context(request)))
-                return _of_edited(request, result) if is_edited else result
+                return _result_of_edited(request, result) if is_edited else result
 
-    def _tell_progress(self, call: ToolCall) -> None:
+    def _emit_progress(self, call: ToolCall) -> None:
         if not self._options.progress:
             return
         data = ProgressData(
@@ -364,30 +364,30 @@ class ToolRound:
         self._allowances.settle(allowance, end)
         return end.result
 
-    def _unknown(self, call: ToolCall) -> str:
+    def _unknown_tool(self, call: ToolCall) -> str:
         """What was called, and what can be; a model that is told of agents in its prompt calls them by their names."""
-        name = _shown(call)
+        name = _name_of(call)
         is_agent = self._state.prompted and name.startswith(DELEGATE)
         if not is_agent or not self._effects.is_new("agents-by-their-names"):
-            return f"Tool not registered: {name}. {_listed('tools', self._tools)}"
+            return f"Tool not registered: {name}. {_list_of('tools', self._tools)}"
         agents = [tool.removeprefix(DELEGATE) for tool in self._tools if tool.startswith(DELEGATE)]
-        return f"No such agent: {name.removeprefix(DELEGATE)}. {_listed('agents', agents)}"
+        return f"No such agent: {name.removeprefix(DELEGATE)}. {_list_of('agents', agents)}"
 
     def _emit(self, type: EventType, data: LoggedData, call: ToolCall) -> None:
         self._effects.emit(type, self._state.iteration, data, call_id=call.id)
 
 
-def _of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
+def _result_of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
     """The result, and before it what ran: the model's own message keeps what the model wrote."""
     shown = excerpt(json.dumps(request.arguments, ensure_ascii=False), MAX_SHOWN_ARGUMENTS)
     note = TextPart(value=f"[executed with arguments that a person edited: {shown}]\n")
     return result.model_copy(update={"parts": [note, *result.parts]})
 
 
-def _listed(kind: str, names: Collection[str]) -> str:
+def _list_of(kind: str, names: Collection[str]) -> str:
     return f"Available {kind}: {', '.join(sorted(names))}" if names else f"There are no {kind}."
 
 
-def _shown(call: ToolCall) -> str:
+def _name_of(call: ToolCall) -> str:
     """The name that the model wrote, which can be anything, in one short line."""
     return excerpt(visible(call.name[:201]).replace("\n", "\\n").replace("\t", "\\t"), 200)

@@ -16,7 +16,7 @@ _MESSAGES = TypeAdapter(list[Message])
 _ARGUMENTS = TypeAdapter(JsonObject)
 
 
-def checked(point: GuardrailPoint, verdict: GuardrailResult) -> GuardrailResult:
+def checked_verdict(point: GuardrailPoint, verdict: GuardrailResult) -> GuardrailResult:
     """The verdict with its rewrite as a list of messages (input), a text (output) or a dict of arguments (tool).
 
     A rewrite of another type becomes a denial, like a guardrail that fails, and so does `ask` where it is about no tool

@@ -25,7 +25,7 @@ from ..loop.effects import Calling, Cancelled, Effects
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.state import LoopState
 from ..loop.tool_round import CANCELLED_TEXT
-from ..loop.verdicts import checked
+from ..loop.verdicts import checked_verdict
 from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
@@ -308,7 +308,7 @@ class DirectEffects(Effects):
         if not approval.approved or approval.arguments is None or not (self.guardrails and self.guardrails.tool):
             return approval
         edited = request.model_copy(update={"arguments": approval.arguments})
-        verdict = checked("tool", await self.judge_tool(edited))
+        verdict = checked_verdict("tool", await self.judge_tool(edited))
         if not verdict.allowed:
             return Approval(approved=False, reason=f"the tool guardrail denies the edited arguments: {verdict.reason}")
         return approval if verdict.rewrite is None else approval.model_copy(update={"arguments": verdict.rewrite})

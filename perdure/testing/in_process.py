@@ -19,7 +19,7 @@ from ..conversation import Conversation
 from ..errors import LoadError, RunError, ToolNotRegisteredError
 from ..event_data import ChildStartedData, FailedData, StatusData
 from ..guardrails import Compactor, Guardrails
-from ..loop.child_runs import answered, child_options, ended, failed_run, too_deep
+from ..loop.child_runs import answer_result, child_options, depth_refusal, end_of, failure_result
 from ..loop.limits import Allowance, ChildEnd
 from ..loop.loop import AgentLoop
 from ..loop.state import LoopState, Outcome
@@ -192,7 +192,7 @@ class InProcessRun(Generic[T]):
     async def _call_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         """Run another agent, with this run's model, tools and callbacks; its events go nowhere."""
         effects, call = self.effects, self.effects.specs[request.name].execution
-        if refused := too_deep(request.name, effects.options, self._depth):
+        if refused := depth_refusal(request.name, effects.options, self._depth):
             return ChildEnd(refused)
         prepared = await effects.run_tool(request)
         if not isinstance(prepared, PreparedRun) or prepared.messages is None:
@@ -201,7 +201,7 @@ class InProcessRun(Generic[T]):
         try:
             options = self._options_of(call, allowance)
         except LoadError as error:
-            return ChildEnd(failed_run(request.name, RunError(str(error), kind=CONFIGURATION_ERROR)))
+            return ChildEnd(failure_result(request.name, RunError(str(error), kind=CONFIGURATION_ERROR)))
         run = self._nested(call, prepared, options)
         run._depth = self._depth + 1
         data = ChildStartedData(name=request.name, run_id=f"{request.iteration}-{request.index}", first_run_id="")
@@ -212,10 +212,10 @@ class InProcessRun(Generic[T]):
         try:
             result = await run.run()
         except RunError as error:
-            return ended(failed_run(request.name, error), run._state)
+            return end_of(failure_result(request.name, error), run._state)
         finally:
             self._called.discard(run)
-        return ended(answered(result.output), run._state)
+        return end_of(answer_result(result.output), run._state)
 
     def _options_of(self, call: ChildRun, allowance: Allowance) -> RunOptions:
         caller, options = self.effects.agent, self.effects.options

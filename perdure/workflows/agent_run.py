@@ -102,7 +102,7 @@ class Ending:
             bounded_text(str(error), MAX_FAILURE_BYTES), details, type=error.kind, non_retryable=True
         )
 
-    def unforeseen(self, error: Exception) -> RunError:
+    def unforeseen_error(self, error: Exception) -> RunError:
         """The error of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
         kind, text = describe_failure(error)
         self.state.emit("failed", FailedData(kind=kind, message=text))
@@ -113,7 +113,7 @@ class Ending:
 
         None, too, where what a turn hands over by its result has it.
         """
-        if self.turn and self.turn.tells_the_end:
+        if self.turn and self.turn.has_the_end:
             return None
         size = sum(map(operation_bytes, self.state.conversation.unrecorded))
         return self.state.conversation.ref() if size <= MAX_TAIL_BYTES else None
@@ -187,7 +187,7 @@ class AgentRun:
         except ContinueAsNewError:
             raise
         except Exception as error:
-            unforeseen = self._ending.unforeseen(error)
+            unforeseen = self._ending.unforeseen_error(error)
             await self._end("failed")
             raise self._ending.failure(unforeseen) from error
         await self._end("done")
@@ -254,12 +254,12 @@ class AgentRun:
     # Signals accept any arguments: what a stranger sends wrongly must neither end the run nor block it.
     @workflow.signal(name=names.STEER, description="Send the agent a message; it reads it before its next model call.")
     def steer(self, *arguments: Any) -> None:
-        if message := self._received.understood(arguments, SteeringMessage):
+        if message := self._received.read_signal(arguments, SteeringMessage):
             self.state.steering += [message.text, *message.further]
 
     @workflow.signal(name=names.APPROVAL, description="Approve, deny or answer a tool call that waits for a person.")
     async def approval(self, *arguments: Any) -> None:
-        if decision := self._received.understood(arguments, CallApproval):
+        if decision := self._received.read_signal(arguments, CallApproval):
             with dropped_if_refused():
                 await self.state.approvals.decide(decision)
 

@@ -14,7 +14,7 @@ from ..arguments import deeper_than
 from ..errors import RunError
 from ..guardrails import GuardrailResult
 from ..loop.effects import Cancelled
-from ..loop.verdicts import checked
+from ..loop.verdicts import checked_verdict
 from ..payloads.failures import size_of
 from ..protocol.names import REFUSED
 from ..protocol.run import CallApproval, DecidedCall
@@ -72,7 +72,7 @@ class OpenApproval:
         """
         if text := misfit(self._asked.question, decision):
             kind = "answer" if self._asked.question and decision.answer is not None else self.pending.kind
-            raise refusal(kind, f"tool call {_shown(decision)}: {text}")
+            raise refusal(kind, f"tool call {_id_of(decision)}: {text}")
         schema = self.pending.parameters
         if not decision.approved or decision.arguments is None or schema is None:
             return
@@ -84,13 +84,16 @@ class OpenApproval:
                 "arguments", f"the edited arguments do not fit tool {self.pending.name!r}: {'; '.join(problems)}"
             )
 
-    async def judged(self, decision: CallApproval) -> CallApproval:
-        """The decision with what the tool guardrail makes of edited arguments. Raises a refusal when it denies them."""
+    async def judge(self, decision: CallApproval) -> CallApproval:
+        """Ask the tool guardrail about edited arguments, and return the decision with its rewrite.
+
+        Raises a refusal when it denies them.
+        """
         if not decision.approved or decision.arguments is None or self._judge is None:
             return decision
         edited = self._request.model_copy(update={"arguments": decision.arguments})
         try:
-            verdict = checked("tool", await self._judge(edited))
+            verdict = checked_verdict("tool", await self._judge(edited))
         except Cancelled:
             raise refusal("ended", "the run was cancelled") from None
         except (ActivityError, RunError) as error:
@@ -124,10 +127,10 @@ class Approvals:
     @property
     def pending(self) -> list[PendingApproval]:
         """The calls that wait for a person's approval."""
-        return [opened.pending for opened in self._open]
+        return [opened.pending for opened in self._waiting]
 
     @property
-    def _open(self) -> list[OpenApproval]:
+    def _waiting(self) -> list[OpenApproval]:
         return [opened for opened in self._calls if opened.approval is None]
 
     @property
@@ -139,7 +142,7 @@ class Approvals:
         """Raises the refusal of a decision that comes as an update: that of `find`, and where there is no room."""
         is_new = self.find(decision) is not None
         if self.are_many and not is_new:
-            raise refusal("repeated", f"the decision about tool call {_shown(decision)} was accepted before")
+            raise refusal("repeated", f"the decision about tool call {_id_of(decision)} was accepted before")
         if self.updates >= self._max_updates * 1.9:
             raise refusal("full", f"this link has taken {self.updates:,} updates: send the decision as a signal")
         if (size := len((decision.reason or "").encode(errors="replace"))) > LARGE_BYTES:
@@ -157,16 +160,16 @@ class Approvals:
         """Note that a tool call waits; `judge` is the tool guardrail, if there is one."""
         opened = OpenApproval(request, spec, asked, judge)
         self._calls.append(opened)
-        self._changed()
+        self._notify()
         return opened
 
     def close(self, opened: OpenApproval) -> None:
         """Note that the call does not wait any longer."""
         opened.is_closed = True
         self._calls.remove(opened)
-        self._changed()
+        self._notify()
 
-    def _changed(self) -> None:
+    def _notify(self) -> None:
         for listener in self._listeners:
             listener()
 
@@ -183,7 +186,7 @@ class Approvals:
         """
         if decision.id and any(past.id == decision.id for past in self.decided):
             return None
-        waiting = [opened for opened in self._open if opened.pending.call_id == decision.call_id]
+        waiting = [opened for opened in self._waiting if opened.pending.call_id == decision.call_id]
         for opened in waiting:
             if decision.digest in (None, opened.pending.digest):
                 opened.require_fitting(decision)
@@ -206,9 +209,9 @@ class Approvals:
                 # While this decision waited for its turn, another one was accepted.
                 self.find(decision.model_copy(update={"digest": opened.pending.digest}))
                 return
-            judged = await opened.judged(decision)
+            judged = await opened.judge(decision)
             if opened.is_closed:
-                raise refusal("ended", f"tool call {_shown(decision)} does not wait any longer")
+                raise refusal("ended", f"tool call {_id_of(decision)} does not wait any longer")
             opened.approval = judged
             self._remember(decision, opened.pending, "" if decision.answer is None else "answered")
 
@@ -231,34 +234,34 @@ class Approvals:
     ) -> ApplicationError:
         if past and past.word == "expired":
             return refusal(
-                "decided", f"tool call {_shown(decision)} was denied already, because its deadline had passed"
+                "decided", f"tool call {_id_of(decision)} was denied already, because its deadline had passed"
             )
         if past:
             verdict = past.word or ("approved" if past.approved else "denied")
             by = f" by {past.by}" if past.by else ""
-            return refusal("decided", f"tool call {_shown(decision)} was {verdict}{by} already, in another way")
+            return refusal("decided", f"tool call {_id_of(decision)} was {verdict}{by} already, in another way")
         if waiting:
             now = waiting[0].pending
             return refusal(
                 "stale",
-                f"digest {one_line(str(decision.digest))!r} is stale: tool call {_shown(decision)} waits with the "
+                f"digest {one_line(str(decision.digest))!r} is stale: tool call {_id_of(decision)} waits with the "
                 f"digest {now.digest!r}. Look at what it asks for now, and decide again",
             )
         known = ", ".join(repr(one_line(each.call_id)) for each in self.pending[:10]) or "none"
-        return refusal("unknown", f"no tool call {_shown(decision)} waits for approval. Waiting: {known}")
+        return refusal("unknown", f"no tool call {_id_of(decision)} waits for approval. Waiting: {known}")
 
 
 def _is_about(past: DecidedCall, decision: CallApproval) -> bool:
     return past.call_id == decision.call_id and decision.digest in (None, past.digest)
 
 
-def _shown(decision: CallApproval) -> str:
+def _id_of(decision: CallApproval) -> str:
     return repr(one_line(decision.call_id))
 
 
 @contextmanager
 def dropped_if_refused() -> Iterator[None]:
-    """For a decision that came as a signal, to which nobody can answer: a refusal is logged."""
+    """Log a refusal of a decision that came as a signal, to which nobody can answer."""
     try:
         yield
     except ApplicationError as error:
@@ -267,7 +270,7 @@ def dropped_if_refused() -> Iterator[None]:
 
 def read_decision(arguments: Sequence[Any], received: Received) -> CallApproval:
     """The one decision that an update should have. Raises a refusal for anything else."""
-    arguments = received.require_read(arguments, lambda why: refusal("unreadable", why))
+    arguments = received.read_update(arguments, lambda why: refusal("unreadable", why))
     try:
         (value,) = arguments
         return CallApproval.model_validate(value)

@@ -21,7 +21,7 @@ from temporalio.workflow import ChildWorkflowHandle, ParentClosePolicy
 
 from ..errors import LoadError, RunCancelled, RunError
 from ..event_data import ChildStartedData
-from ..loop.child_runs import answered, child_options, failed_run, too_deep
+from ..loop.child_runs import answer_result, child_options, depth_refusal, failure_result
 from ..loop.effects import Cancelled
 from ..loop.limits import Allowance, ChildEnd
 from ..messages import ToolResult
@@ -101,20 +101,21 @@ class ChildRuns:
     async def run(self, request: ToolRequest, spec: ToolSpec, allowance: Allowance, prepare: Prepare) -> ChildEnd:
         """Start the run that the call asks for, and await it. Never raises for what it does."""
         lineage = self._input.lineage
-        if refused := too_deep(request.name, self._input.options, lineage.depth if lineage else 0):
+        if refused := depth_refusal(request.name, self._input.options, lineage.depth if lineage else 0):
             return ChildEnd(refused)
         prepared = await prepare(request, spec)
         if not isinstance(prepared, PreparedRun) or prepared.messages is None:
             return ChildEnd(prepared)
         if self._state.cancelled:
-            return ChildEnd(failed_run(request.name, RunCancelled("")))
+            return ChildEnd(failure_result(request.name, RunCancelled("")))
         assert isinstance(spec.execution, ChildRun)
         try:
             input = child_input(self._input, spec.execution, prepared, request, allowance)
         except LoadError as error:
-            return _failed(request, str(error), activities.CONFIGURATION_ERROR)
+            return _failed_end(request, str(error), activities.CONFIGURATION_ERROR)
         if (size := uncompressed_bytes(input)) > CERTAIN_BYTES:
-            return _failed(request, f"its input takes {size} bytes, at most {CERTAIN_BYTES} are possible", "too_large")
+            text = f"its input takes {size} bytes, at most {CERTAIN_BYTES} are possible"
+            return _failed_end(request, text, "too_large")
         return await self._run(request, spec, input)
 
     async def _run(self, request: ToolRequest, spec: ToolSpec, input: RunInput) -> ChildEnd:
@@ -122,7 +123,7 @@ class ChildRuns:
         try:
             handle = await self._start(id, input)
         except WorkflowAlreadyStartedError:
-            return _failed(request, f"a run of the id {id!r} is under way already", "already_started")
+            return _failed_end(request, f"a run of the id {id!r} is under way already", "already_started")
         self._state.children.append(id)
         first_run_id = handle.first_execution_run_id or ""
         call = DelegatedCall(request, since, id, first_run_id)
@@ -130,7 +131,7 @@ class ChildRuns:
         data = ChildStartedData(name=request.name, run_id=id, first_run_id=first_run_id)
         self._state.emit("child_started", data, call_id=request.call_id)
         try:
-            return await call.ended(self._end_of(handle, request, spec))
+            return await call.wait_for(self._wait_for_end(handle, request, spec))
         finally:
             self._state.children.remove(id)
 
@@ -149,7 +150,7 @@ class ChildRuns:
             static_details=details_of(input),
         )
 
-    async def _end_of(
+    async def _wait_for_end(
         self, handle: ChildWorkflowHandle[Any, RunOutput], request: ToolRequest, spec: ToolSpec
     ) -> ChildEnd:
         is_late = spec.timeout is not None and not await wait_until(
@@ -163,9 +164,9 @@ class ChildRuns:
                 patience=self._input.options.cancel_grace + PATIENCE,
             )
         except (ChildWorkflowError, Cancelled) as error:
-            end = _ended_badly(request, error)
-            return replace(end, result=_late(request, spec)) if is_late else end
-        return _ended(answered(output.output), output)
+            end = _end_without_output(request, error)
+            return replace(end, result=_late_result(request, spec)) if is_late else end
+        return _child_end(answer_result(output.output), output)
 
 
 def child_input(
@@ -211,28 +212,28 @@ def attributes_for(input: RunInput, *, session: str | None = None) -> TypedSearc
     return TypedSearchAttributes([SearchAttributePair(key, value) for key, value in known.items()]) if known else None
 
 
-def _ended(result: ToolResult, told: RunOutput | RunFailure) -> ChildEnd:
-    return ChildEnd(result, told.usage, told.tool_calls, told.cost_usd, told.unpriced_calls)
+def _child_end(result: ToolResult, ending: RunOutput | RunFailure) -> ChildEnd:
+    return ChildEnd(result, ending.usage, ending.tool_calls, ending.cost_usd, ending.unpriced_calls)
 
 
-def _ended_badly(request: ToolRequest, error: ChildWorkflowError | Cancelled) -> ChildEnd:
+def _end_without_output(request: ToolRequest, error: ChildWorkflowError | Cancelled) -> ChildEnd:
     cause = error.cause if isinstance(error, ChildWorkflowError) else None
     if isinstance(error, Cancelled) or isinstance(cause, CancelledError):
-        return ChildEnd(failed_run(request.name, RunCancelled("")), unpriced_calls=1)
+        return ChildEnd(failure_result(request.name, RunCancelled("")), unpriced_calls=1)
     if isinstance(cause, ApplicationError) and cause.details:
         failure = RunFailure.model_validate(cause.details[0])
-        return _ended(failed_run(request.name, RunError(cause.message, kind=failure.kind)), failure)
+        return _child_end(failure_result(request.name, RunError(cause.message, kind=failure.kind)), failure)
     if isinstance(cause, ApplicationError):
-        return _failed(request, cause.message, cause.type or "failed")
+        return _failed_end(request, cause.message, cause.type or "failed")
     kind = "terminated" if isinstance(cause, TerminatedError) else "failed"
-    end = _failed(request, f"the run was ended from outside: {cause or error}", kind)
+    end = _failed_end(request, f"the run was ended from outside: {cause or error}", kind)
     return replace(end, result=end.result.model_copy(update={"outcome_unknown": True}), unpriced_calls=1)
 
 
-def _failed(request: ToolRequest, text: str, kind: str) -> ChildEnd:
-    return ChildEnd(failed_run(request.name, RunError(text, kind=kind)))
+def _failed_end(request: ToolRequest, text: str, kind: str) -> ChildEnd:
+    return ChildEnd(failure_result(request.name, RunError(text, kind=kind)))
 
 
-def _late(request: ToolRequest, spec: ToolSpec) -> ToolResult:
+def _late_result(request: ToolRequest, spec: ToolSpec) -> ToolResult:
     text = f"Error: Tool '{request.name}' failed: timed out after {spec.timeout:g} seconds"
     return ToolResult.failure(text, kind="timeout", status="timeout", outcome_unknown=True)

@@ -69,9 +69,9 @@ class ContinueAsNew:
         if sum(map(len, self.state.steering)) > MAX_STEERING_CHARS:
             return None
         is_large = self.state.conversation.recorded_bytes > INLINE_BYTES
-        return await self._fitting(await self._record_conversation() if is_large else None)
+        return await self._fitted_input(await self._record_conversation() if is_large else None)
 
-    async def _fitting(self, recorded: CarriedConversation | None) -> RunInput | None:
+    async def _fitted_input(self, recorded: CarriedConversation | None) -> RunInput | None:
         next_input = self._input_with(recorded)
         if uncompressed_bytes(next_input) <= CERTAIN_BYTES:
             return next_input
@@ -80,7 +80,7 @@ class ContinueAsNew:
         if size <= MAX_PAYLOAD_BYTES:
             return next_input if len(self.state.steering) == waiting else None
         if recorded is None:
-            return await self._fitting(await self._record_conversation())
+            return await self._fitted_input(await self._record_conversation())
         raise PayloadTooLargeError(
             f"The run can't be continued in a new link: the link's input takes {size} bytes, at most "
             f"{MAX_PAYLOAD_BYTES} are possible, and the largest part is {_largest_part(next_input)}. "
@@ -90,9 +90,9 @@ class ContinueAsNew:
     def _input_with(self, recorded: CarriedConversation | None) -> RunInput:
         """This link's input with what has changed, so that fields which this version does not know are passed on."""
         messages = [] if recorded else self.state.conversation.messages
-        return self.state.input.model_copy(update={"messages": messages, "carried": self._carried(recorded)})
+        return self.state.input.model_copy(update={"messages": messages, "carried": self._carried_state(recorded)})
 
-    def _carried(self, recorded: CarriedConversation | None) -> Carried:
+    def _carried_state(self, recorded: CarriedConversation | None) -> Carried:
         previous = self.state.input.carried
         carried = Carried(
             loop=self.state.loop,

@@ -164,7 +164,7 @@ class TemporalEffects:
         try:
             return await (self._pacing.call(attempt, fallback) if self._pacing else attempt(LOST_WORKER_RETRIES))
         except ActivityError as error:
-            return await self._offers.after(error, partial(attempt, OFFERED_RETRIES))
+            return await self._offers.run_elsewhere(error, partial(attempt, OFFERED_RETRIES))
 
     async def _attempt(
         self, conversation: Conversation, calling: Calling, policy: RetryPolicy, offer: Offer = None
@@ -216,15 +216,15 @@ class TemporalEffects:
             reference = conversation.ref(record=is_recorded)
             return await self._judge(activities.JudgeInput(point="input", conversation=reference, offer=offer))
 
-        return await self._offers.made(start)
+        return await self._offers.run(start)
 
     async def judge_output(self, message: Message) -> JudgedOutput:
-        return await self._offers.made(
+        return await self._offers.run(
             lambda offer: self._judge(activities.JudgeInput(point="output", message=message, offer=offer))
         )
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
-        return await self._offers.made(
+        return await self._offers.run(
             lambda offer: self._judge(activities.JudgeInput(point="tool", request=request, offer=offer))
         )
 
@@ -255,14 +255,14 @@ class TemporalEffects:
             return await self._unless_cancelled(start_compaction(input, self._state.label))
 
         try:
-            return await self._offers.made(start)
+            return await self._offers.run(start)
         except ActivityError as error:
             raise CompactionError(describe_failure(error)[1]) from error
         except LimitExceededError as error:
             raise CompactionError(str(error)) from error
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
-        return await self._offers.made(
+        return await self._offers.run(
             lambda offer: self._judge(activities.JudgeInput(point="approval", request=request, offer=offer))
         )
 

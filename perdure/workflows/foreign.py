@@ -87,10 +87,10 @@ def activity_failure(
     """What the model is told about an activity that returned no result."""
     cause = error.cause
     if isinstance(cause, TemporalTimeoutError):
-        return _timed_out(name, called, cause, seconds)
+        return _timeout_of(name, called, cause, seconds)
     if isinstance(cause, CancelledError) and cancelled:
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
-    return _failed(name, f"the activity {called.activity!r}", cause or error)
+    return _failure_of(name, f"the activity {called.activity!r}", cause or error)
 
 
 def child_failure(
@@ -110,10 +110,10 @@ def child_failure(
     if isinstance(cause, TerminatedError):
         text = f"{what} was terminated from outside; {UNKNOWN_EFFECT}"
         return failure(name, text, kind="terminated", outcome_unknown=True)
-    return _failed(name, what, cause or error)
+    return _failure_of(name, what, cause or error)
 
 
-def _timed_out(name: str, called: ActivityOptions, cause: TemporalTimeoutError, seconds: float | None) -> ToolResult:
+def _timeout_of(name: str, called: ActivityOptions, cause: TemporalTimeoutError, seconds: float | None) -> ToolResult:
     match cause.type:
         case TimeoutType.SCHEDULE_TO_START:
             wait = called.schedule_to_start_timeout
@@ -129,19 +129,19 @@ def _timed_out(name: str, called: ActivityOptions, cause: TemporalTimeoutError, 
     last = cause.cause
     text = f"timed out after {seconds or 0:g} seconds; {UNKNOWN_EFFECT}"
     if isinstance(last, ApplicationError):
-        text = f"{text}. Its last failure: {_described(last)}"
+        text = f"{text}. Its last failure: {_description_of(last)}"
     return failure(name, text, kind="timeout", status="timeout", outcome_unknown=True)
 
 
-def _failed(name: str, what: str, cause: BaseException) -> ToolResult:
+def _failure_of(name: str, what: str, cause: BaseException) -> ToolResult:
     if isinstance(cause, CancelledError):
         return failure(name, f"{what} was cancelled, and not by this run", kind="cancelled", outcome_unknown=True)
     kind = cause.type if isinstance(cause, ApplicationError) and cause.type else "error"
     unknown = not isinstance(cause, ApplicationError) or kind in UNKNOWN_OUTCOMES
-    return failure(name, _described(cause), kind=bounded_text(kind, 200), outcome_unknown=unknown)
+    return failure(name, _description_of(cause), kind=bounded_text(kind, 200), outcome_unknown=unknown)
 
 
-def _described(error: BaseException) -> str:
+def _description_of(error: BaseException) -> str:
     """Type and message of a failure, and those of what caused it."""
     texts: list[str] = []
     found: BaseException | None = error
@@ -181,13 +181,13 @@ class ForeignCall:
     spec: ToolSpec
     state: RunState
 
-    async def by_activity(self, execution: ForeignActivity) -> ToolResult:
+    async def run_activity(self, execution: ForeignActivity) -> ToolResult:
         """The result of an activity of that type, executed once unless the declaration says otherwise."""
         called = ActivityOptions.model_validate(execution.options)
         try:
             arguments = self._arguments(called)
         except ValueError as error:
-            return self._refused(error)
+            return self._refusal(error)
         handle = workflow.start_activity(
             called.activity,
             args=sent_arguments(called, arguments),
@@ -212,14 +212,14 @@ class ForeignCall:
                 self.request.name, called, error, self._attempt_seconds(called), self.state.cancelled
             )
 
-    async def by_workflow(self, execution: ChildWorkflow) -> ToolResult:
+    async def run_workflow(self, execution: ChildWorkflow) -> ToolResult:
         """The result of a child workflow of that type."""
         called = WorkflowOptions.model_validate(execution.options)
         try:
             arguments = self._arguments(called)
             id = called.filled_id(arguments) or child_id(self.request)
         except ValueError as error:
-            return self._refused(error)
+            return self._refusal(error)
         try:
             handle: Handle = await workflow.start_child_workflow(
                 called.workflow,
@@ -238,9 +238,9 @@ class ForeignCall:
         except WorkflowAlreadyStartedError:
             text = f"a workflow {id!r} is running, or has run and idReusePolicy is {called.id_reuse_policy}"
             return failure(self.request.name, text, kind="already_started")
-        return await self._result_of(handle, called)
+        return await self._wait_for_result(handle, called)
 
-    async def _result_of(self, handle: Handle, called: WorkflowOptions) -> ToolResult:
+    async def _wait_for_result(self, handle: Handle, called: WorkflowOptions) -> ToolResult:
         """Wait for the child: first until some worker must have taken it up, then until its time is over."""
         name, limit = self.request.name, self._workflow_seconds(called)
         started = workflow.time()
@@ -283,7 +283,7 @@ class ForeignCall:
             raise InvalidArguments([f"they take {size:,} bytes together, at most {MAX_ARGUMENT_BYTES:,} are possible"])
         return arguments
 
-    def _refused(self, error: ValueError) -> ToolResult:
+    def _refusal(self, error: ValueError) -> ToolResult:
         text = f"Error: Invalid arguments for tool '{self.request.name}': {error}"
         return ToolResult.failure(text, kind="invalid_arguments")
 

@@ -73,7 +73,7 @@ class _Inbound(WorkflowInboundInterceptor):
         run = workflow.instance()
         if not isinstance(run, AgentRun):
             return await super().execute_workflow(input)
-        _begun()
+        _log_start()
         try:
             output = await super().execute_workflow(input)
         except ContinueAsNewError:
@@ -89,7 +89,7 @@ class _Inbound(WorkflowInboundInterceptor):
         except Exception as error:
             log(logging.ERROR, "can't go on: %s: %s", type(error).__name__, error)
             raise
-        _ended_with(output)
+        _log_end(output)
         return output
 
     async def handle_query(self, input: HandleQueryInput) -> Any:
@@ -99,13 +99,13 @@ class _Inbound(WorkflowInboundInterceptor):
         return answer
 
 
-def _begun() -> None:
+def _log_start() -> None:
     info = workflow.info()
     if info.continued_run_id is None:
         log(logging.INFO, "begins, on the task queue %r", info.task_queue)
 
 
-def _ended_with(output: Any) -> None:
+def _log_end(output: Any) -> None:
     if isinstance(output, RunOutput):
         tokens = output.usage.total_tokens
         how = "ended at a limit" if output.is_incomplete else "is done"

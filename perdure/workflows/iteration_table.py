@@ -35,7 +35,7 @@ def call_text(name: str, arguments: JsonObject | str) -> str:
     """A tool call on one line, as `name(key=value)`; arguments that are no JSON object as they were written."""
     shown = visible(one_line(name[:200]))
     if isinstance(arguments, str):
-        arguments = _read(arguments)
+        arguments = _parsed_arguments(arguments)
     if isinstance(arguments, str):
         return f"{shown}({visible(one_line(arguments[:MAX_ARGUMENTS], 200))})"
     given = ", ".join(f"{key}={_short(value)}" for key, value in list(arguments.items())[:20])
@@ -116,7 +116,7 @@ class Row:
         return f"| {self.iteration}\u00a0 | {took} | {'<br>'.join(filter(None, did))} |"
 
     @property
-    def running(self) -> list[CallLine]:
+    def running_calls(self) -> list[CallLine]:
         """Those of `calls` that have not ended."""
         return [call for call in self.calls.values() if not call.mark]
 
@@ -126,7 +126,7 @@ class IterationTable:
 
     def __init__(self, namespace: str, rows: Sequence[str] = (), called_runs: int = 0) -> None:
         self._namespace = namespace
-        self._before = _fitting(list(rows))
+        self._before = _fitting_rows(list(rows))
         self._ended: list[Row] = []
         """Iterations that are over, and not put into words yet."""
         self.row: Row | None = None
@@ -138,7 +138,7 @@ class IterationTable:
     def rows(self) -> list[str]:
         """The rows that are shown, the one in progress last."""
         if self._ended:
-            self._before = _fitting([*self._before, *[row.markdown for row in self._ended]])
+            self._before = _fitting_rows([*self._before, *[row.markdown for row in self._ended]])
             self._ended = []
         return [*self._before, self.row.markdown] if self.row else list(self._before)
 
@@ -165,7 +165,7 @@ class IterationTable:
             case "child_started":
                 self.called_runs += 1
             case "done" | "failed" | "cancelled" if self.row:
-                for call in self.row.running:
+                for call in self.row.running_calls:
                     call.mark, call.outcome = "✗", "has not ended"
         if self.row and entry.type in _AFTER_THE_CHECKS and reply and reply.message.text and not self.row.said:
             self.row.said = code(said, 160)
@@ -200,7 +200,7 @@ class IterationTable:
                 call.end(data["result"], entry.time, is_denied=data.get("isDenied", False))
 
 
-def _fitting(rows: list[str]) -> list[str]:
+def _fitting_rows(rows: list[str]) -> list[str]:
     """The last rows, as many as are shown above the one in progress."""
     left, first = MAX_URL_CHARS, len(rows)
     while first > max(0, len(rows) - MAX_ROWS + 1) and (left := left - url_chars(rows[first - 1])) >= 0:
@@ -213,7 +213,7 @@ def run_path(namespace: str, run_id: str) -> str:
     return f"/namespaces/{url_part(namespace)}/workflows/{url_part(run_id)}"
 
 
-def _read(arguments: str) -> JsonObject | str:
+def _parsed_arguments(arguments: str) -> JsonObject | str:
     if len(arguments) > MAX_ARGUMENTS:
         return arguments
     try:

@@ -36,7 +36,7 @@ class Offers:
         self._state = state
         self._seconds = state.options.missing_tool_grace
 
-    async def made(self, start: Start[Result], *, starts: int = 1) -> Result:
+    async def run(self, start: Start[Result], *, starts: int = 1) -> Result:
         """What the activity gives. `starts` is how often lost workers may have begun with it once it is offered.
 
         Raises the `RunError` that says what is missing when no worker had it, and `ActivityError`.
@@ -44,30 +44,30 @@ class Offers:
         try:
             return await start(None)
         except FailureError as error:
-            return await self.after(error, start, starts=starts)
+            return await self.run_elsewhere(error, start, starts=starts)
 
-    async def after(self, error: FailureError, start: Start[Result], *, starts: int = 1) -> Result:
-        """The same, where the first worker that was asked has failed. Raises as `made` does, and the error itself."""
-        if (lacking := _lacking(error)) is None:
+    async def run_elsewhere(self, error: FailureError, start: Start[Result], *, starts: int = 1) -> Result:
+        """The same, where the first worker that was asked has failed. Raises as `run` does, and the error itself."""
+        if (lacking := _lack_in(error)) is None:
             raise error
-        return await self.offered(lacking, start, starts=starts)
+        return await self.offer(lacking, start, starts=starts)
 
-    async def offered(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:
-        """The same, where the first worker has been asked. Raises as `made` does."""
+    async def offer(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:
+        """The same, where the first worker has been asked. Raises as `run` does."""
         if not self._seconds:
             raise _error(lacking, lacking.text)
-        with self._searching(lacking):
+        with self._search(lacking):
             try:
                 return await start(Offer(seconds=self._seconds, starts=starts))
             except ActivityError as error:
-                still_lacking = _lacking(error)
+                still_lacking = _lack_in(error)
                 if still_lacking is None:
                     raise
                 text = f"No worker of the task queue {lacking.task_queue!r} had it for {self._seconds:g} s."
                 raise _error(lacking, f"{still_lacking.text}. {text}") from error
 
     @contextmanager
-    def _searching(self, lacking: Lacking) -> Iterator[None]:
+    def _search(self, lacking: Lacking) -> Iterator[None]:
         # Not `workflow.info().task_queue`, which is another one where a reader replays the run.
         queue = lacking.task_queue
         search = Missing(what=lacking.what, task_queue=queue, since=workflow.time())
@@ -127,7 +127,7 @@ async def take_inventory(state: RunState) -> Inventory:
     try:
         if inventory.lacking is None:
             inventory = await ask(None)
-        return inventory if inventory.lacking is None else await Offers(state).offered(inventory.lacking, ask)
+        return inventory if inventory.lacking is None else await Offers(state).offer(inventory.lacking, ask)
     except RunError as error:
         raise ApplicationError(str(error), type=error.kind) from error
 
@@ -139,7 +139,7 @@ def report_unavailable(state: RunState) -> None:
         state.emit_status(text)
 
 
-def _lacking(error: FailureError) -> Lacking | None:
+def _lack_in(error: FailureError) -> Lacking | None:
     """What the activity's worker lacks; None if it failed for another reason."""
     cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error comes as it is.
     if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:

@@ -88,14 +88,14 @@ class Pacing:
         )
         self._wait = wait = _Wait(queue, workflow.time())
         self._state.waits_for_rate = rate_of(queue)
-        self._look_after_waits()
+        self._watch_waits()
         try:
-            return await self._granted(handle, wait)
+            return await self._wait_for_grant(handle, wait)
         finally:
             self._wait = None
             self._state.waits_for_rate = None
 
-    async def _granted(self, handle: ActivityHandle[None], wait: _Wait) -> bool:
+    async def _wait_for_grant(self, handle: ActivityHandle[None], wait: _Wait) -> bool:
         deadline = self._state.deadline
         left = None if deadline is None else max(0.0, deadline - workflow.time())
         if not await wait_until(lambda: handle.done() or self._state.cancelled or wait.is_over, left, "max_seconds"):
@@ -114,7 +114,7 @@ class Pacing:
             return False
         return True
 
-    def _look_after_waits(self) -> None:
+    def _watch_waits(self) -> None:
         if self._looking is None or self._looking.done():
             self._looking = asyncio.create_task(self._look())
 

@@ -35,7 +35,7 @@ class Received:
         self._task = -1
         self._left = 0
 
-    def understood(
+    def read_signal(
         self, arguments: Sequence[Any], type_: type[Value], *, weigh: Callable[[Payload, int], int] = reading_weight_of
     ) -> Value | None:
         """The one value that a signal should have; None, and a warning in the log, if it has something else.
@@ -50,7 +50,7 @@ class Received:
             workflow.logger.warning("a signal was dropped: there was too much to read at once")
             return None
         try:
-            arguments = _parsed(arguments)
+            arguments = _parse(arguments)
         except Exception as error:  # Whatever a stranger's bytes lead to.
             workflow.logger.warning("a signal that is no JSON was dropped: %s", str(error)[:200])
             return None
@@ -69,7 +69,7 @@ class Received:
             workflow.logger.warning("a signal without a %s was dropped: %s", type_.__name__, _problem(error))
             return None
 
-    def require_read(self, arguments: Sequence[Any], refused: Callable[[str], ApplicationError]) -> Sequence[Any]:
+    def read_update(self, arguments: Sequence[Any], refused: Callable[[str], ApplicationError]) -> Sequence[Any]:
         """The values of an update. Raises `refused`, of the reason, for what this worker can't read, or not now.
 
         On a replay raises `ConfigurationError`, which fails the workflow task: the worker that has accepted the update
@@ -78,7 +78,7 @@ class Received:
         if workflow.unsafe.is_read_only() and not self._has_room_for(arguments):
             raise refused("the run has too much to read at once: send less, or send it again later")
         try:
-            arguments = _parsed(arguments)
+            arguments = _parse(arguments)
         except Exception as error:  # Whatever a stranger's bytes lead to.
             raise refused(f"the value can't be read: {str(error)[:200]}") from None
         if unread := unread_in(arguments):
@@ -110,7 +110,7 @@ def unread_in(arguments: Sequence[Any]) -> ConfigurationError | None:
     return next((value.error for value in arguments if isinstance(value, Unread)), None)
 
 
-def _parsed(arguments: Sequence[Any]) -> list[Any]:
+def _parse(arguments: Sequence[Any]) -> list[Any]:
     return [value.parse(value.payload) if isinstance(value, Unparsed) else value for value in arguments]
 
 

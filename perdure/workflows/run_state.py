@@ -44,8 +44,8 @@ class DelegatedCall:
     """None while it is awaited."""
     error_kind: str | None = None
 
-    async def ended(self, execution: Awaitable[End]) -> End:
-        """The end of the execution, noted. Raises what it raises."""
+    async def wait_for(self, execution: Awaitable[End]) -> End:
+        """Await the execution, and note its end. Raises what it raises."""
         end = await execution
         result = end.result if isinstance(end, ChildEnd) else end
         self.until = workflow.time()

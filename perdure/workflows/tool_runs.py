@@ -50,18 +50,18 @@ class ToolRuns:
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
         """How the run of another agent ends. Raises as `run` does."""
-        return await self._children.run(request, self._state.tools[request.name], allowance, self._by_activity)
+        return await self._children.run(request, self._state.tools[request.name], allowance, self._run_activity)
 
     async def run(self, request: ToolRequest) -> ToolResult:
         """The result of one call. Raises the `RunError` of a tool that no worker has."""
         spec = self._state.tools.get(request.name) or ToolSpec(name=request.name)
         match spec.execution:
             case None:
-                return await self._by_activity(request, spec)
+                return await self._run_activity(request, spec)
             case ForeignActivity() as execution:
-                return await self._delegated(request, self._foreign(request, spec).by_activity(execution))
+                return await self._run_delegated(request, self._foreign(request, spec).run_activity(execution))
             case ChildWorkflow() as execution:
-                return await self._delegated(request, self._foreign(request, spec).by_workflow(execution))
+                return await self._run_delegated(request, self._foreign(request, spec).run_workflow(execution))
             case other:
                 text = f"Error: Tool '{request.name}' can't be executed: this version does not know {other.by!r}"
                 return ToolResult.failure(text, kind="configuration")
@@ -69,23 +69,23 @@ class ToolRuns:
     def _foreign(self, request: ToolRequest, spec: ToolSpec) -> ForeignCall:
         return ForeignCall(request, spec, self._state)
 
-    async def _delegated(self, request: ToolRequest, execution: Awaitable[ToolResult]) -> ToolResult:
+    async def _run_delegated(self, request: ToolRequest, execution: Awaitable[ToolResult]) -> ToolResult:
         call = DelegatedCall(request, workflow.time())
         self._state.delegated.append(call)
-        return await call.ended(execution)
+        return await call.wait_for(execution)
 
-    async def _by_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
+    async def _run_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
         """The result of the first execution that does not fail, or of the last one that `ToolSpec.retries` allows."""
         for earlier in range(spec.retries):
-            result = await self._execution(request, spec, earlier)
+            result = await self._execute(request, spec, earlier)
             if self._state.cancelled or not _is_repeated(result, spec):
                 return result
             pause, why = min(FIRST_PAUSE * 2.0**earlier, LONGEST_PAUSE), f"{request.name} is executed again"
             if await wait_until(lambda: self._state.cancelled, pause, why):
                 return result
-        return await self._execution(request, spec, spec.retries)
+        return await self._execute(request, spec, spec.retries)
 
-    async def _execution(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
+    async def _execute(self, request: ToolRequest, spec: ToolSpec, earlier: int) -> ToolResult:
         timeout = spec.timeout or self._options.tool_timeout
         policy = SUSPECT_RETRIES if spec.idempotent else NO_RETRY
 
@@ -95,7 +95,7 @@ class ToolRuns:
                 request=request, timeout=timeout, earlier=earlier, retries_left=left, offer=offer
             )
             if spec.local and offer is None:
-                return self._within_grace(_start_local(spec, input))
+                return self._wait_within_grace(_start_local(spec, input))
             handle = workflow.start_activity(
                 spec.activity or activities.RUN_TOOL,
                 input,
@@ -105,17 +105,17 @@ class ToolRuns:
                 retry_policy=OFFERED_RETRIES if offer else policy,
                 summary=call_summary(request),
             )
-            return self._within_grace(handle)
+            return self._wait_within_grace(handle)
 
         try:
-            return await self._offers.made(start, starts=activities.TOOL_STARTS if spec.idempotent else 1)
+            return await self._offers.run(start, starts=activities.TOOL_STARTS if spec.idempotent else 1)
         except ActivityError as error:
             result = failed_result(request.name, error, timeout)
             if result.outcome_unknown:
                 log_lines.outcome_is_unknown(request, error)
             return result
 
-    async def _within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
+    async def _wait_within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
         """The tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
         grace, why = self._options.cancel_grace, "grace period of a running tool"
         if await wait_until_done(handle, lambda: self._state.cancelled, grace=grace, why=why):

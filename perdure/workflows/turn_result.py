@@ -33,7 +33,7 @@ class HandOver:
         """Which messages the input guardrail has refused, so that the session goes on without them."""
         self.in_result: ConversationRef | None = None
         """What the result has to say; None where signals have said it."""
-        self.tells_the_end = False
+        self.has_the_end = False
         """Whether `in_result` has every change of the conversation, one by one."""
 
     @property
@@ -50,16 +50,16 @@ class HandOver:
         if self._state.loop.refused and workflow.patched("refused-stays-out"):
             self.refused = range(*self._state.loop.refused)
         self._read_late(self._conversation)
-        told = self._told()
-        if told is None:
+        added = self._addition()
+        if added is None:
             return
-        if by_result and sum(map(operation_bytes, told.operations)) <= MAX_RESULT_BYTES:
-            self.in_result = told.ref()
-            self.tells_the_end = self._is_first and self.in_result.digest == self._conversation.digest
+        if by_result and sum(map(operation_bytes, added.operations)) <= MAX_RESULT_BYTES:
+            self.in_result = added.ref()
+            self.has_the_end = self._is_first and self.in_result.digest == self._conversation.digest
             return
-        await self._signal(told)
-        while self._read_late(self._conversation, told):
-            await self._signal(told)
+        await self._signal(added)
+        while self._read_late(self._conversation, added):
+            await self._signal(added)
 
     @property
     def _is_first(self) -> bool:
@@ -77,7 +77,7 @@ class HandOver:
             conversation.append(late)
         return bool(late)
 
-    def _told(self) -> Conversation | None:
+    def _addition(self) -> Conversation | None:
         """What has been added; None where this link does not know the conversation, because it could not load it."""
         beginning, conversation = self._input.beginning, self._conversation
         if beginning is None or not (self._is_first or conversation.messages):
@@ -87,13 +87,13 @@ class HandOver:
             return let_through(beginning.reference, since, conversation, self.refused)
         return handed_over(beginning.reference, since, conversation)
 
-    async def _signal(self, told: Conversation) -> None:
-        for part in [*told.partial_refs(PIECE_BYTES), None]:
+    async def _signal(self, added: Conversation) -> None:
+        for part in [*added.partial_refs(PIECE_BYTES), None]:
             is_last = part is None
             await self._send(
                 HandedOver(
                     turn=self._turn.turn,
-                    reference=part or told.ref(),
+                    reference=part or added.ref(),
                     is_last=is_last,
                     unread_steering=self.unread if is_last else 0,
                 )

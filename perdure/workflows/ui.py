@@ -79,7 +79,7 @@ def show_status(state: RunState, status: ShownStatus) -> None:
 
     Only where the run's start has set it: to change an attribute that is not registered would stop the run for ever.
     """
-    _upsert(_changed(state, status))
+    _upsert(_status_updates(state, status))
 
 
 def show_waiting(state: RunState) -> None:
@@ -93,10 +93,10 @@ def show_end(state: RunState, status: ShownStatus) -> None:
     known = state.loop.cost_usd
     cost = COST.value_unset() if known is None else COST.value_set(known)
     has_cost = COST.name in state.input.search_attributes
-    _upsert([*_changed(state, status), *([cost] if has_cost else [])])
+    _upsert([*_status_updates(state, status), *([cost] if has_cost else [])])
 
 
-def _changed(state: RunState, status: ShownStatus) -> list[SearchAttributeUpdate[Any]]:
+def _status_updates(state: RunState, status: ShownStatus) -> list[SearchAttributeUpdate[Any]]:
     is_new, state.shown_status = status != state.shown_status, status
     return [STATUS.value_set(status)] if is_new and STATUS.name in state.input.search_attributes else []
 
@@ -113,7 +113,7 @@ def details(state: RunState) -> str:
     """
     if state.begun is None and state.missing is None and state.end is None:
         return ""
-    parts = [_head(state), *_stands(state)], [state.table.markdown()], _totals(state)
+    parts = [_head(state), *_state_lines(state)], [state.table.markdown()], _totals(state)
     return "\n\n".join(filter(None, ("\n".join(part) for part in parts)))
 
 
@@ -122,13 +122,13 @@ def _head(state: RunState) -> str:
     return f"- {title} of at most {state.options.max_iterations:,}"
 
 
-def _stands(state: RunState) -> list[str]:
+def _state_lines(state: RunState) -> list[str]:
     """What the run does or waits for, and what to type if it waits for a person."""
     run_id = workflow.info().workflow_id
     if state.end is not None:
-        return [_ended(state.end)]
+        return [_end_line(state.end)]
     pending = state.approvals.pending
-    lines = [_waiting(each, run_id) for each in pending[:MAX_SHOWN]]
+    lines = [_approval_line(each, run_id) for each in pending[:MAX_SHOWN]]
     if len(pending) > MAX_SHOWN:
         lines.append(f"- and {len(pending) - MAX_SHOWN} more: `perdure status {shlex.quote(run_id)}`")
     if missing := state.missing:
@@ -142,12 +142,12 @@ def _stands(state: RunState) -> list[str]:
     if held := state.held_up:
         why = f"model retry, after {code(held.kind)} {code(held.why, 200)}, until {_date(held.until)}"
         lines.append(f"- **is held up**: {why}")
-    return lines or [f"- {_does(state)}"]
+    return lines or [f"- {_current_step(state)}"]
 
 
-def _does(state: RunState) -> str:
+def _current_step(state: RunState) -> str:
     row = state.table.row
-    if row is not None and (running := row.running):
+    if row is not None and (running := row.running_calls):
         names = ", ".join(code(call.name) for call in running)
         return f"**runs** {names} {_since(min(call.began for call in running))}"
     return f"**calls the model** {_since(state.begun or state.loop.started_at)}"
@@ -169,7 +169,7 @@ def _totals(state: RunState) -> list[str]:
     return lines
 
 
-def _waiting(pending: PendingApproval, run_id: str) -> str:
+def _approval_line(pending: PendingApproval, run_id: str) -> str:
     until = "" if pending.deadline is None else f", until {_date(pending.deadline)}"
     shown = code(call_text(pending.name, pending.arguments), 200)
     how = decision_command(run_id, pending.call_id, pending.digest, kind=pending.kind)
@@ -189,7 +189,7 @@ def _date(time: float) -> str:
     return datetime.fromtimestamp(time, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
-def _ended(end: LogEntry) -> str:
+def _end_line(end: LogEntry) -> str:
     data: Any = end.data
     if end.type == "failed":
         return f"- **failed** at {_date(end.time)}: {code(data['kind'])} {code(data['message'], 300)}"

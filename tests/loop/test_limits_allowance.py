@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from perdure.loop.child_runs import child_options, too_deep
+from perdure.loop.child_runs import child_options, depth_refusal
 from perdure.loop.limits import Allowance, Allowances, ChildEnd, Spent
 from perdure.loop.state import LoopState
 from perdure.messages import Message, ModelReply, ToolResult, Usage
@@ -90,7 +90,7 @@ def test_the_options_of_a_called_run() -> None:
 
 
 def test_how_deep_is_too_deep() -> None:
-    assert too_deep("t", RunOptions(max_depth=2), 1) is None
-    refused = too_deep("t", RunOptions(max_depth=2), 2)
+    assert depth_refusal("t", RunOptions(max_depth=2), 1) is None
+    refused = depth_refusal("t", RunOptions(max_depth=2), 2)
     assert refused is not None
     assert (refused.status, refused.error_kind) == ("error", "limit")

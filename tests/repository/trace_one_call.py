@@ -57,7 +57,7 @@ SCRIPTS = {"model": [says("Hello.")], "tool": [asks(call("look", "call_1", city=
 START: CodeType = start_run.__code__
 STEPS: dict[str, tuple[CodeType, CodeType]] = {
     "model": (AgentLoop._call_model.__code__, AgentLoop._check_output.__code__),
-    "tool": (AgentLoop._run_tools.__code__, ModelCalls.tell_cost.__code__),
+    "tool": (AgentLoop._run_tools.__code__, ModelCalls.emit_cost.__code__),
 }
 """The step of the loop that makes a call, and what follows it."""
 TIMERS: frozenset[CodeType] = frozenset(

@@ -43,7 +43,7 @@ def next_input(
         before = input.carried
         carried = CarriedSession(
             turn=turns.last,
-            conversation=_carried(conversation, inline=inline),
+            conversation=_carried_conversation(conversation, inline=inline),
             taken={id: taken[id] for id in remembered},
             queued=list(queued),
             first_run_id=before.first_run_id if before else workflow.info().run_id,
@@ -56,7 +56,7 @@ def next_input(
     return chosen
 
 
-def _carried(conversation: SessionConversation, *, inline: bool) -> CarriedConversation:
+def _carried_conversation(conversation: SessionConversation, *, inline: bool) -> CarriedConversation:
     known = conversation.conversation
     pieces = [] if inline else batches(known.messages, PIECE_BYTES)
     reference = known.ref(record=False)
@@ -165,7 +165,7 @@ class Desk:
             await self._advance()
         if self._turns.current is not None or self.queued:
             return self._queue(message)
-        turn = await self._turns.begin([_said(message)], message.traceparent)
+        turn = await self._turns.begin([_message_of(message)], message.traceparent)
         return Taken(became="turn", run_id=turn.run_id, first_run_id=turn.first_run_id, turn=turn.number)
 
     def _queue(self, message: SessionMessage) -> Taken:
@@ -194,14 +194,14 @@ class Desk:
     async def _advance(self, *, waits: bool = False) -> None:
         turn = self._turns.current
         if turn is not None and turn.has_ended:
-            self._turns.settle()
+            self._turns.take_result()
         if self._turns.current is not None or self.is_cancelled:
             return
         if self._conversation.unread or (self.queued and not waits):
             await self._begin_owed(self.queued.pop(0) if self.queued else None)
 
     async def _begin_owed(self, first: QueuedMessage | None) -> None:
-        messages = [_said(first)] if first else []
+        messages = [_message_of(first)] if first else []
         try:
             await self._turns.begin(messages, first.traceparent if first else "")
         except ApplicationError as error:
@@ -211,5 +211,5 @@ class Desk:
             self._conversation.end()
 
 
-def _said(message: SessionMessage | QueuedMessage) -> Message:
+def _message_of(message: SessionMessage | QueuedMessage) -> Message:
     return Message(role=message.role, parts=[TextPart(value=message.text)])

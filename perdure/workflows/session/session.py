@@ -222,12 +222,12 @@ class Session:
 
     @workflow.signal(name=names.HAND_OVER, description="Of a turn: what it has added to the conversation.")
     def hand_over(self, *arguments: Any) -> None:
-        if part := self._received.understood(arguments, HandedOver, weigh=weight_of_own_part):
-            self._turns.take(part)
+        if part := self._received.read_signal(arguments, HandedOver, weigh=weight_of_own_part):
+            self._turns.take_part(part)
 
     @workflow.signal(name=names.NOTE, description="Note an event, for readers of the session.")
     def note(self, *arguments: Any) -> None:
-        self._received.understood(arguments, SessionNote)
+        self._received.read_signal(arguments, SessionNote)
 
     @workflow.query(name=names.STATUS, description="Where the session stands.")
     def status(self) -> SessionStatus:
@@ -252,5 +252,5 @@ class Session:
 def _conversation(input: SessionInput) -> Conversation:
     if input.carried is None:
         return Conversation.recorded(input.setup.messages)
-    told = input.carried.conversation
-    return Conversation.recorded(told.messages, version=told.reference.version, digest=told.reference.digest)
+    before = input.carried.conversation
+    return Conversation.recorded(before.messages, version=before.reference.version, digest=before.reference.digest)

@@ -40,7 +40,7 @@ def not_taken(kind: str, text: str) -> ApplicationError:
 def read_message(arguments: Sequence[Any], received: Received | None = None) -> SessionMessage:
     """The one message that an update should have; `received` in a workflow. Raises the refusal of anything else."""
     if received is not None:
-        arguments = received.require_read(arguments, lambda why: not_taken("unreadable", why))
+        arguments = received.read_update(arguments, lambda why: not_taken("unreadable", why))
     try:
         (value,) = arguments
         message = SessionMessage.model_validate(value)
@@ -173,7 +173,7 @@ class Turns:
             return Turn(number, handle.id, handle, workflow.time(), handle.first_execution_run_id or "")
 
     async def _start(self, number: int, input: RunInput) -> ChildWorkflowHandle[Any, RunOutput]:
-        asked = [*input.messages, *self._unread()]
+        asked = [*input.messages, *self._unread_messages()]
         shown = input.model_copy(update={"messages": asked})
         return await workflow.start_child_workflow(
             names.WORKFLOW,
@@ -189,12 +189,12 @@ class Turns:
             static_details=details_of(input),
         )
 
-    def _unread(self) -> list[Message]:
+    def _unread_messages(self) -> list[Message]:
         known = self._conversation.conversation.messages
         return known[len(known) - self._conversation.unread :]
 
     def _input(self, number: int, messages: Sequence[Message], traceparent: str) -> RunInput:
-        setup, beginning = self.setup, self._beginning()
+        setup, beginning = self.setup, self._initial_conversation()
         return RunInput(
             agent=setup.agent,
             agents=setup.agents,
@@ -208,7 +208,7 @@ class Turns:
             session=TurnOf(session=self._session, turn=number, unread=self._conversation.unread),
         )
 
-    def _beginning(self) -> CarriedConversation:
+    def _initial_conversation(self) -> CarriedConversation:
         conversation = self._conversation.conversation
         messages = list(conversation.messages)
         is_small = conversation.recorded_bytes <= INLINE_BYTES
@@ -253,20 +253,20 @@ class Turns:
             self.current.is_asked_to_end = True
             await request_cancel(self.current.handle)
 
-    def take(self, part: HandedOver) -> None:
-        """A turn tells what it has added; only the one under way is listened to."""
-        if not (part.turn == self._under_way and self._take(part.reference, part.is_last, part.unread_steering)):
+    def take_part(self, part: HandedOver) -> None:
+        """Take a part of what a turn has added to the conversation; only the one under way may."""
+        if not (part.turn == self._under_way and self._add(part.reference, part.is_last, part.unread_steering)):
             workflow.logger.warning("what turn %d hands over is dropped: it fits nothing that is under way", part.turn)
 
-    def _take(self, part: ConversationRef, is_last: bool, unread: int) -> bool:
+    def _add(self, part: ConversationRef, is_last: bool, unread: int) -> bool:
         return self._conversation.hand_over(part, is_last=is_last, unread=unread)
 
-    def settle(self) -> None:
+    def take_result(self) -> None:
         """Take over what the turn that has ended has left."""
         turn, self.current, self._under_way = self.current, None, 0
         assert turn is not None
-        if (told := _told(turn.handle)) and told.handed_over:
-            self._take(told.handed_over, True, told.unread_steering)
+        if (ending := _ending_of(turn.handle)) and ending.handed_over:
+            self._add(ending.handed_over, True, ending.unread_steering)
         if not self._conversation.end():
             workflow.logger.warning("the run %s has handed over nothing: its messages are kept", turn.run_id)
 
@@ -275,7 +275,7 @@ def _instructions(setup: SessionSetup) -> list[Message]:
     return setup.messages[: count_of_instructions(setup.messages)]
 
 
-def _told(handle: ChildWorkflowHandle[Any, RunOutput]) -> RunOutput | RunFailure | None:
+def _ending_of(handle: ChildWorkflowHandle[Any, RunOutput]) -> RunOutput | RunFailure | None:
     """What the run itself says at its end; None of one that was cancelled, or ended from outside."""
     if handle.cancelled():
         return None
