@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import importlib.util
 import os
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
@@ -21,6 +19,7 @@ from perdure.tools import clear_tools
 from perdure.tools.handlers import load_tools
 from perdure.worker import create_worker
 
+from ..support.command_line import Cli
 from ..support.stage import Stage, replay_run
 from ..support.waiting import wait_for
 
@@ -71,30 +70,19 @@ async def test_the_refund_is_made_once_a_person_has_approved_it(stage: Stage, sh
     await replay_run(stage.client, run.id)
 
 
-def test_the_command_of_its_page(shop: ModuleType, address: str, tmp_path: Path) -> None:
-    command = [
-        *(sys.executable, "-m", "perdure", "run", str(EXAMPLE / "help_desk.prompty")),
+async def test_the_command_of_its_page(shop: ModuleType, cli: Cli) -> None:
+    with_shop = Cli({**cli.environment, "SHOP_URL": os.environ["SHOP_URL"], "PATH": os.environ["PATH"]}, REPOSITORY)
+    command = await with_shop.start(
+        *("run", str(EXAMPLE / "help_desk.prompty")),
         *("--tools", str(EXAMPLE / "tools.py"), "--scripted", f"{EXAMPLE}/scripted.py:scripted_reply"),
         *("--id", "help-desk-command", "--task-queue", "help-desk-command"),
-    ]
-    environment = {**os.environ, "TEMPORAL_ADDRESS": address, "PERDURE_HOME": str(tmp_path)}
-    process = subprocess.Popen(
-        command,
-        cwd=REPOSITORY,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
     )
 
-    def decide() -> bool:
-        approve = [sys.executable, "-m", "perdure", "approve", "help-desk-command", "refund"]
-        return subprocess.run(approve, env=environment, capture_output=True, timeout=60).returncode == 0
-
     async def approved() -> bool:
-        return await asyncio.to_thread(decide)
+        return (await cli("approve", "help-desk-command", "refund")).code == 0
 
-    asyncio.run(wait_for(approved, timeout=60, every=0.2))
-    stdout, stderr = process.communicate(timeout=60)
-    assert process.returncode == 0, stderr.decode()
-    assert stdout.decode().startswith("Dear Ada, we are sorry.")
+    await wait_for(approved, timeout=60, every=0.2)
+    done = await command.finish()
+    assert done.code == 0, done.stderr
+    assert done.stdout.startswith("Dear Ada, we are sorry.")
+    await with_shop.close()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,6 +16,7 @@ from perdure.testing import ScriptedModel, asks, call, says
 from perdure.testing.script import Script
 
 from ..support.agents import scripted_agent
+from ..support.command_line import Cli
 from ..support.stage import Stage
 
 Scripted = Callable[[Script], ScriptedModel]
@@ -164,31 +163,29 @@ def test_local_and_not_idempotent_contradict_each_other() -> None:
         tool(name="pay", local=True, idempotent=False)(lambda: None)
 
 
-def test_validate_shows_what_holds(tmp_path: Path) -> None:
+async def test_validate_shows_what_holds(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "a.prompty"
     file.write_text(
         "---\nname: a\nmodel: {id: m, provider: openai}\ntools:\n  - name: pay\n    kind: function\n"
         "    parameters: []\n    retries: 3\n    perdure: {timeout: 5, parallelSafe: false}\n---\nHi.\n"
     )
-    command = [sys.executable, "-m", "perdure", "validate", str(file), "--show-request"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    done = await cli("validate", str(file), "--show-request")
     assert (
         "a.prompty:8: warning: tools[0].retries: unknown property 'retries' has no effect: write it under"
         in done.stderr
     )
     assert "tool pay: 5 s, no retries, idempotent, never beside others" in done.stderr
-    told = json.loads(subprocess.run([*command, "--json"], capture_output=True, text=True, timeout=60).stdout)
+    told = json.loads((await cli("validate", str(file), "--show-request", "--json")).stdout)
     assert (told["tools"][0]["timeout"], told["tools"][0]["parallel_safe"]) == (5, False)
 
 
-def test_validate_claims_nothing_of_tools_that_are_asked_later(tmp_path: Path) -> None:
+async def test_validate_claims_nothing_of_tools_that_are_asked_later(cli: Cli, tmp_path: Path) -> None:
     file = tmp_path / "a.prompty"
     server = "kind: mcp\n    connection: {kind: anonymous, endpoint: 'http://127.0.0.1:1/mcp'}"
     file.write_text(
         f"---\nname: a\nmodel: {{id: m, provider: openai}}\ntools:\n  - name: store\n    {server}\n"
         f"  - name: depot\n    {server}\n    perdure: {{timeout: 5, approval: always}}\n---\nHi.\n"
     )
-    command = [sys.executable, "-m", "perdure", "validate", str(file), "--show-request"]
-    shown = subprocess.run(command, capture_output=True, text=True, timeout=60).stderr
+    shown = (await cli("validate", str(file), "--show-request")).stderr
     assert "tool store: what its kind says when a run begins\n" in shown
     assert "tool depot: 5 s, needs an approval; what its kind says when a run begins\n" in shown
