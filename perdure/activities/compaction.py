@@ -37,9 +37,9 @@ class Compacting:
         if callable(compactor):
             summary = str(await self._hooks.call(compactor, dropped, title=f"compactor of run {run_id}"))
             return cut_middle(redactor().text(summary), MAX_SUMMARY_BYTES)
-        return await self._summarized(compactor, conversation_text(dropped), options)
+        return await self._summary(compactor, conversation_text(dropped), options)
 
-    async def _summarized(self, compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
+    async def _summary(self, compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
         """The summary that a `.prompty` agent makes of a conversation's text (its input `conversation`)."""
         # Only compactors of this kind need templates: a worker without one imports neither Jinja2 nor PyYAML.
         from ..prompty.load import load

@@ -51,7 +51,7 @@ class UnknownCredentialError(ConfigurationError):
 
     def lacking(self) -> Lacking:
         """What other workers are asked for."""
-        return _lacking(self.ids, str(self))
+        return _missing_credentials(self.ids, str(self))
 
 
 class CredentialError(Exception):
@@ -64,10 +64,10 @@ class CredentialError(Exception):
 
     def lacking(self) -> Lacking:
         """What other workers are asked for."""
-        return _lacking([self.id], str(self))
+        return _missing_credentials([self.id], str(self))
 
 
-def _lacking(ids: Collection[str], text: str) -> Lacking:
+def _missing_credentials(ids: Collection[str], text: str) -> Lacking:
     what = [f"credential {id!r}" for id in ids]
     return Lacking(what=what, kind=CONFIGURATION_ERROR, text=text, task_queue=activity.info().task_queue)
 
@@ -89,13 +89,13 @@ class Credentials:
 
     async def for_model(self, run: KnownRun) -> Agent:
         """The run's agent, as its model can be called. Raises UnknownCredentialError and CredentialError."""
-        return await self._given(run, run.credential_ids.get("", frozenset()))
+        return await self._agent_with(run, run.credential_ids.get("", frozenset()))
 
     async def for_tool(self, run: KnownRun, name: str) -> Agent:
         """The run's agent, as this function of a tool of its can be called. Raises as `for_model` does."""
         tool = run.agent.tool(name)
         owner = name if tool is None else run.agent.source(tool).name
-        return await self._given(run, run.credential_ids.get(owner, frozenset()))
+        return await self._agent_with(run, run.credential_ids.get(owner, frozenset()))
 
     async def for_inventory(self, run: KnownRun) -> Agent:
         """The run's agent with all that it names, so that what is missing is found out. Raises as `for_model` does."""
@@ -113,7 +113,7 @@ class Credentials:
             del self._kept[id]
         return bool(ids)
 
-    async def _given(self, run: KnownRun, ids: frozenset[str]) -> Agent:
+    async def _agent_with(self, run: KnownRun, ids: frozenset[str]) -> Agent:
         if not ids:
             return run.agent
         values, given = await self._values(ids), self._agents.setdefault(run, {})
@@ -125,13 +125,13 @@ class Credentials:
         found = await asyncio.gather(*map(self._value, ids), return_exceptions=True)
         unknown = [id for id, value in zip(ids, found, strict=True) if value is None]
         if unknown:
-            raise UnknownCredentialError(unknown, self._known())
+            raise UnknownCredentialError(unknown, self._known_ids())
         for value in found:
             if isinstance(value, BaseException):
                 raise value
         return {id: str(value) for id, value in zip(ids, found, strict=True)}
 
-    def _known(self) -> str:
+    def _known_ids(self) -> str:
         if self._source is None:
             return "it has none"
         if callable(self._source):
@@ -145,12 +145,12 @@ class Credentials:
             return _secret(id, _entry_of(self._source, id))
         try:
             async with asyncio.timeout(self._seconds):
-                return await self._asked(self._source, id)
+                return await self._answer(self._source, id)
         except TimeoutError:
             text = f"The worker's credentials gave no answer within {self._seconds:g} s for {id!r}"
             raise CredentialError(text, id, is_late=True) from None
 
-    async def _asked(self, function: Callable[[str], Any], id: str) -> str | None:
+    async def _answer(self, function: Callable[[str], Any], id: str) -> str | None:
         async with self._locks.setdefault(id, asyncio.Lock()):
             if (kept := self._kept.get(id)) is not None:
                 return kept
@@ -158,7 +158,7 @@ class Credentials:
             if isinstance(ended.raised, LookupError):
                 return None
             if ended.raised is not None:
-                raise _failed(id, ended.raised)
+                raise _failure(id, ended.raised)
             value = _secret(id, ended.value)
             if value is not None:
                 self._kept[id] = value
@@ -170,10 +170,10 @@ def _entry_of(source: Mapping[Any, str], id: str) -> Any:
     try:
         return source.get(id, source.get(int(id)) if id.isdecimal() else None)
     except Exception as error:
-        raise _failed(id, error) from error
+        raise _failure(id, error) from error
 
 
-def _failed(id: str, error: BaseException) -> CredentialError:
+def _failure(id: str, error: BaseException) -> CredentialError:
     try:
         said = f"{type(error).__name__}: {error}"
     except Exception:

@@ -80,7 +80,7 @@ class Hooks:
 
     def compactor(self, name: str) -> Compactor:
         """The compactor of that name. Raises `ConfigurationError` when none is registered."""
-        compactor: Compactor = _named("compactor", name, self._compactors)
+        compactor: Compactor = _hook_named("compactor", name, self._compactors)
         return compactor
 
     async def judge(self, name: str, point: GuardrailPoint, *subject: Any, run_id: str = "") -> GuardrailResult:
@@ -88,7 +88,7 @@ class Hooks:
 
         Raises `ConfigurationError` for a name that is not registered.
         """
-        callback = getattr(_named("guardrails", name, self._guardrails), point)
+        callback = getattr(_hook_named("guardrails", name, self._guardrails), point)
         deadline = asyncio.timeout(JUDGE_SECONDS)
         try:
             async with deadline:
@@ -136,7 +136,7 @@ def _require_json(rewrite: Any) -> None:
         raise TypeError(f"its rewrite has no JSON form: {one_line(str(error))}") from None
 
 
-def _named(what: str, name: str, registered: Mapping[str, Any]) -> Any:
+def _hook_named(what: str, name: str, registered: Mapping[str, Any]) -> Any:
     if name not in registered:
         raise ConfigurationError(_not_registered(what, name, registered))
     return registered[name]

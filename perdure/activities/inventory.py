@@ -102,7 +102,7 @@ class Stock:
         without a known price where the run has a limit of cost.
         """
         if self.mock:
-            run.mock_responses = _mocked(run)
+            run.mock_responses = _mock_responses(run)
         agent = run.agent
         if run.credential_ids:
             if not may_ask:
@@ -125,7 +125,7 @@ class Stock:
         return f"{TOOL_PREFIX}{name}" if self.takes_any_tool or name in self.toolbox.names else None
 
 
-def _mocked(run: KnownRun) -> list[str] | None:
+def _mock_responses(run: KnownRun) -> list[str] | None:
     answers: list[str] | None = redactor().value(
         mock_responses(os.environ, run.recorded_agent.name, is_called=run.is_called)
     )
@@ -177,11 +177,11 @@ async def _take_stock(
         offered=redactor(asking.agent).value(tools.offered),
         unasked=tools.unasked,
         unavailable=_unavailable(tools.unavailable, asking.agent),
-        notes=_logged(tools.notes),
+        notes=_log_notes(tools.notes),
     )
 
 
-def _logged(notes: list[str]) -> list[str]:
+def _log_notes(notes: list[str]) -> list[str]:
     for note in notes:
         _log.warning(note)
     return notes
@@ -201,14 +201,14 @@ def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool
 def _lacking_offers(problems: Sequence[OfferProblem]) -> Lacking:
     """What tools offer, where that could not be found out: another worker may be able to."""
     return Lacking(
-        what=[_unasked_tool(problem) for problem in problems],
+        what=[_untried_tool(problem) for problem in problems],
         kind=CONFIGURATION_ERROR,
         text="\n".join(redacted_excerpt(str(problem)) for problem in problems),
         task_queue=activity.info().task_queue,
     )
 
 
-def _unasked_tool(problem: OfferProblem) -> str:
+def _untried_tool(problem: OfferProblem) -> str:
     why = one_line(redacted_excerpt(problem.why), 240)
     return f"{problem.title}, which the first worker could not offer: {why}"
 

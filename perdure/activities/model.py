@@ -84,7 +84,7 @@ async def _ask(
         request = provider.to_request(agent, Unchanging(messages), may_call_tools=with_tools)
     except ValueError as error:
         raise ModelError(bounded_text(str(error)), kind="unsupported", provider=provider.key) from error
-    bound = _bound(type(provider).call, options)
+    bound = _answer_bound(type(provider).call, options)
     call = partial(provider.call, agent, request, timeout=options.llm_timeout, stream=options.stream, **bound)
     told = on_delta if options.stream else None
     response = await (call(on_delta=told) if loop is None else _call_on(loop, call, told))
@@ -118,7 +118,7 @@ def _is_registered(agent: Agent) -> bool:
     return connection is not None and connection.kind == "reference"
 
 
-def _bound(call: Callable[..., Any], options: RunOptions) -> dict[str, Any]:
+def _answer_bound(call: Callable[..., Any], options: RunOptions) -> dict[str, Any]:
     """`max_bytes` for a `Provider.call`; one of another package need not take it."""
     return {"max_bytes": options.max_answer_bytes} if _takes_bound(call) else {}
 
@@ -133,7 +133,7 @@ def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:
     try:
         size = size_of(reply)
     except PydanticSerializationError:
-        reply, size = _repaired(reply, provider)
+        reply, size = _valid_reply(reply, provider)
     if size > MAX_RESULT_BYTES and reply.thinking:
         # Only watchers miss it: what the provider wants back is in the message.
         reply.thinking = ""
@@ -149,7 +149,7 @@ def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:
     return reply
 
 
-def _repaired(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int]:
+def _valid_reply(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int]:
     try:
         repaired = ModelReply.model_validate(valid_json(reply.model_dump()))
         return repaired, size_of(repaired)

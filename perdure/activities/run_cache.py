@@ -123,16 +123,16 @@ class KnownRun:
     @cached_property
     def credential_ids(self) -> Mapping[str, frozenset[str]]:
         """The ids of the credentials that the agent names, by tool; those of its model are under ""."""
-        return credentials_in(self._used)
+        return credentials_in(self._used_agent)
 
     def resolved(self, credentials: Mapping[str, str] | None = None) -> Agent:
         """A new copy of `agent`, which has the secrets of these credentials, by id. Raises as that does."""
-        require_allowed(self._used, self._limits)
-        resolved = resolve_environment(self._used, credentials)
+        require_allowed(self._used_agent, self._limits)
+        resolved = resolve_environment(self._used_agent, credentials)
         return with_others(resolved.with_declarations(self.offered), self.agents)
 
     @property
-    def _used(self) -> Agent:
+    def _used_agent(self) -> Agent:
         """The recorded agent, without a model that is not asked: then its key need not be here."""
         mocked = self.mock_responses is not None
         return self.recorded_agent.model_copy(update={"model": None}) if mocked else self.recorded_agent
@@ -219,11 +219,11 @@ class RunCache:
         return self._locks.setdefault(key.workflow_id, asyncio.Lock())
 
     async def _run(self, key: LinkKey) -> KnownRun:
-        if known := self._known(key):
+        if known := self._known_run(key):
             return known
         return self._remember(key, *await read_beginning(activity.client(), *key))
 
-    def _known(self, key: LinkKey) -> KnownRun | None:
+    def _known_run(self, key: LinkKey) -> KnownRun | None:
         known = self._runs.get(key.workflow_id)
         return known if known is not None and known.run_id == key.run_id else None
 
@@ -251,7 +251,7 @@ class RunCache:
         conversation = recorded.conversation(reference.version)
         conversation.follow(reference)
         conversation.forget_operations()
-        if self._known(key) is None:
+        if self._known_run(key) is None:
             started = recorded.history[0].workflow_execution_started_event_attributes
             self._remember(key, recorded.input, recorded.inventory, started.first_execution_run_id)
         return conversation

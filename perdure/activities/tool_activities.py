@@ -177,7 +177,7 @@ class ToolActivities:
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
         """The activities to register, beside `any_tool`."""
-        return [self.run_tool, *(self._named(name) for name in self._toolbox.names)]
+        return [self.run_tool, *(self._activity_named(name) for name in self._toolbox.names)]
 
     @property
     def any_tool(self) -> Callable[..., Any]:
@@ -197,7 +197,7 @@ class ToolActivities:
 
         return run_any_tool
 
-    def _named(self, name: str) -> Callable[..., Any]:
+    def _activity_named(self, name: str) -> Callable[..., Any]:
         """The activity for the tool of that name alone."""
 
         @activity.defn(name=f"{activities.TOOL_PREFIX}{name}")
@@ -218,7 +218,7 @@ class ToolActivities:
     async def _run_tool(self, input: activities.ToolInput) -> ToolResult:
         async with heartbeats(activity.info().heartbeat_details) as heart:
             if await cancelled_meanwhile():
-                return await self._abandoned(input)
+                return await self._abandon(input)
             run = await self._runs.current()
             agent = await self._agent(run, input)
             starts, most = starts_before(input.offer), input.offer.starts if input.offer else activities.TOOL_STARTS
@@ -245,7 +245,7 @@ class ToolActivities:
             request.name,
             request.arguments,
             run.inputs,
-            _known(request, activity.info().attempt),
+            _call_context(request, activity.info().attempt),
             timeout=activities.JUDGE_SECONDS,
         )
         return redactor().value(verdict)
@@ -261,7 +261,7 @@ class ToolActivities:
             return ToolResult.failure(f"{result.text}{why}", kind="timeout", status="timeout", outcome_unknown=True)
         return result
 
-    async def _abandoned(self, input: activities.ToolInput) -> ToolResult:
+    async def _abandon(self, input: activities.ToolInput) -> ToolResult:
         """The result of a call whose earlier attempts were lost before the run was cancelled."""
         request, was_started = input.request, not input.offer or starts_so_far() > 0
         if was_started:
@@ -318,7 +318,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
     """What the tool may know; `heard` is what it has only while it is executed and heard."""
     request, info = input.request, activity.info()
     ids = TraceIds.of(info.namespace, current_link().workflow_id, run.first_run_id, run.caller)
-    return _known(
+    return _call_context(
         request,
         input.earlier + attempt,
         retries_left=input.retries_left,
@@ -332,7 +332,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
     )
 
 
-def _known(request: ToolRequest, attempt: int, **more: Any) -> ToolContext:
+def _call_context(request: ToolRequest, attempt: int, **more: Any) -> ToolContext:
     """What is known of the call, whoever asks, and what `more` the tool itself may know."""
     workflow_id, run_id = current_link()
     return ToolContext(

@@ -116,13 +116,13 @@ class DeferringConverter(PayloadConverter):
             return self.at_once.from_payloads(payloads, type_hints)
         if sum(payload.ByteSize() for payload in payloads) > MAX_SENT_BYTES:
             require_readable_soon(payloads)
-        return [self._unparsed(payload) for payload in payloads]
+        return [self._unparsed_value(payload) for payload in payloads]
 
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         [value] = self.at_once.from_payloads([payload], None if type_hint is None else [type_hint])
         return value
 
-    def _unparsed(self, payload: Payload) -> Any:
+    def _unparsed_value(self, payload: Payload) -> Any:
         is_unread = payload.metadata.get("encoding") == UnreadValues.ENCODING.encode()
         return self.from_payload(payload) if is_unread else Unparsed(payload, self.from_payload)
 
@@ -157,7 +157,7 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
             return list(payloads)
         if sum(map(weight_of, payloads)) > MAX_UNPACKED_BYTES:
             return list(payloads)
-        return [self._compressed(payload) for payload in payloads]
+        return [self._compress(payload) for payload in payloads]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Raises `EncryptionError` for an encrypted payload."""
@@ -168,11 +168,11 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         if ENCODING not in encodings:
             return list(payloads)
         unpacking = Unpacking(self._in_workflow)
-        unpacked = [await self._decompressed(payload, unpacking) for payload in payloads]
+        unpacked = [await self._decompress(payload, unpacking) for payload in payloads]
         unpacking.end()
         return unpacked
 
-    def _compressed(self, payload: Payload) -> Payload:
+    def _compress(self, payload: Payload) -> Payload:
         if payload.ByteSize() < self._from_bytes:
             return payload
         data = zstandard.ZstdCompressor(level=COMPRESSION_LEVEL).compress(payload.SerializeToString())
@@ -180,7 +180,7 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
             return payload
         return Payload(metadata={"encoding": ENCODING}, data=data)
 
-    async def _decompressed(self, payload: Payload, unpacking: Unpacking) -> Payload:
+    async def _decompress(self, payload: Payload, unpacking: Unpacking) -> Payload:
         if payload.metadata.get("encoding") != ENCODING:
             return payload
         try:

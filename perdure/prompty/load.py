@@ -36,15 +36,15 @@ def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
     """
     found = dict(asset)
     if isinstance(found.get("model"), Mapping):
-        found["model"] = _reached(found["model"], ("model",), fail)
+        found["model"] = _with_api_key(found["model"], ("model",), fail)
     if isinstance(found.get("tools"), list):
-        found["tools"] = [_reached(tool, ("tools", index), fail) for index, tool in enumerate(found["tools"])]
+        found["tools"] = [_with_api_key(tool, ("tools", index), fail) for index, tool in enumerate(found["tools"])]
     if servers := list(_servers(found, fail)):
         found["tools"] = [*(found.get("tools") or []), *servers]
     return found
 
 
-def _reached(node: Any, place: Place, fail: Fail) -> Any:
+def _with_api_key(node: Any, place: Place, fail: Fail) -> Any:
     """A model or a tool, its connection without the other name."""
     connection = node.get("connection") if isinstance(node, Mapping) else None
     if not isinstance(connection, Mapping) or CREDENTIAL_ID not in connection:

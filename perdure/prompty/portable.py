@@ -183,23 +183,23 @@ def portable(agent: Agent) -> Agent:
     named = places_named_secret(document_of(agent))
     known = redactor(agent)
 
-    def travelling(place: Place, text: str) -> str:
+    def recorded_text(place: Place, text: str) -> str:
         reference = written_reference(agent, place, text) or (text if is_reference(text) else None)
         if reference and is_resolved_late(place):
             if has_secret_default(place, reference, named):
-                return _refused(place, DEFAULT_SECRET)
+                return _refuse(place, DEFAULT_SECRET)
             return reference
         unknown = known.text(text)
         if unknown is text and not is_literal_secret(place, text, named):
             return text
         if place[0] in ("model", "tools") and "parameters" not in place:
-            return _refused(place, LITERAL_SECRET)
+            return _refuse(place, LITERAL_SECRET)
         return REDACTED if place[0] == "metadata" else redact(text, agent)
 
-    return _rewritten(agent, travelling)
+    return _rewritten(agent, recorded_text)
 
 
-def _refused(place: Place, why: str) -> NoReturn:
+def _refuse(place: Place, why: str) -> NoReturn:
     raise ConfigurationError(f"{dotted(place)} {why}")
 
 
@@ -264,7 +264,7 @@ def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, A
     fields = document_of(agent)
     if not include_secrets:
         named = places_named_secret(fields)
-        fields = map_strings(fields, lambda place, text: _shown(agent, place, text, named))
+        fields = map_strings(fields, lambda place, text: _shown_text(agent, place, text, named))
     return {"kind": "prompt", **dict.fromkeys(Agent.file_keys()), **fields}
 
 
@@ -279,7 +279,7 @@ def written_reference(agent: Agent, place: Place, text: str) -> str | None:
     return reference.text if reference and reference.value == text else None
 
 
-def _shown(agent: Agent, place: Place, text: str, named: frozenset[Place]) -> str:
+def _shown_text(agent: Agent, place: Place, text: str, named: frozenset[Place]) -> str:
     reference = written_reference(agent, place, text)
     if reference and is_resolved_late(place):
         return reference

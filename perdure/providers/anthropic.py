@@ -183,7 +183,7 @@ class AnthropicMessages(WireFormat):
 
     def read(self, response: Mapping[str, Any]) -> Answer:
         blocks = response["content"]
-        text, calls = _said(blocks, response.get("id"))
+        text, calls = _text_and_calls(blocks, response.get("id"))
         stop_reason = response.get("stop_reason")
         return Answer(
             text=text,
@@ -232,7 +232,7 @@ def _blocks(message: Message) -> list[Block]:
         return _content(_sendable(message))
     original = original_content(message, "anthropic")
     if original is not None:
-        return _restored(message, original)
+        return _original_blocks(message, original)
     text = only_text(message.parts)
     return _rebuilt(message.text if text is None else text, calls_of(message))
 
@@ -282,14 +282,14 @@ def _tool_result(message: Message) -> Block:
     return block
 
 
-def _restored(message: Message, original: Sequence[Block]) -> list[Block]:
+def _original_blocks(message: Message, original: Sequence[Block]) -> list[Block]:
     """The original blocks, unless the text or the calls have changed; then the thinking, and what is said now.
 
     Blank text is left out: the API may send it, but refuses it in a request.
     """
     calls = calls_of(message)
     is_cut_off = any(isinstance(block.get("input"), str) for block in original)
-    if is_cut_off or _said(original, None) != (message.text, calls):
+    if is_cut_off or _text_and_calls(original, None) != (message.text, calls):
         return [block for block in original if block["type"] in _THINKING] + _rebuilt(message.text, calls)
     kept = (block for block in original if not (block["type"] == "text" and _is_blank(block["text"])))
     asked = iter(calls)
@@ -311,7 +311,7 @@ def _is_blank(text: str) -> bool:
     return not text or text.isspace()
 
 
-def _said(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
+def _text_and_calls(blocks: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
     """All text blocks, concatenated (§18-13), and the tool calls."""
     text = "".join(block["text"] for block in blocks if block["type"] == "text")
     used = [block for block in blocks if block["type"] == "tool_use"]

@@ -168,7 +168,7 @@ def additional_tools(agent: Agent) -> list[Any]:
     return list(listed) if isinstance(listed, list) else []
 
 
-def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
+def _functions(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
     definitions = []
     for tool in agent.tools or []:
         if isinstance(tool, OfferedFunction):
@@ -177,14 +177,14 @@ def _declared(allow_strict: bool, agent: Agent) -> list[FunctionDefinition]:
             isinstance(tool, PromptyTool | CustomTool) and tool.parameters is not None
         ):
             strict = allow_strict and isinstance(tool, FunctionTool) and bool(tool.strict)
-            visible = [prop for prop in tool.parameters or [] if prop.name not in _bound(tool)]
+            visible = [prop for prop in tool.parameters or [] if prop.name not in _bound_names(tool)]
             schema = object_schema(visible, STRICT if strict else OFFERED)
             definitions.append(FunctionDefinition(tool.name, tool.description, schema, strict))
     return definitions
 
 
 _DECLARED = {
-    allow_strict: Memo[Agent, FunctionDefinition](partial(_declared, allow_strict)) for allow_strict in (True, False)
+    allow_strict: Memo[Agent, FunctionDefinition](partial(_functions, allow_strict)) for allow_strict in (True, False)
 }
 
 
@@ -192,11 +192,11 @@ def _extra(agent: Agent, projection: Mapping[str, Any]) -> FunctionDefinition:
     name = projection["name"]
     tool = agent.tool(name)
     schema = dict(projection.get("parameters") or {"type": "object", "properties": {}})
-    bound = _bound(tool) if tool else frozenset()
+    bound = _bound_names(tool) if tool else frozenset()
     return FunctionDefinition(name, projection.get("description"), without_properties(schema, bound))
 
 
-def _bound(tool: Tool) -> frozenset[str]:
+def _bound_names(tool: Tool) -> frozenset[str]:
     return frozenset(tool.bindings or ())
 
 
@@ -210,19 +210,19 @@ _HIDDEN = ("encrypted", "result")
 
 def provider_call(name: str, id: Any, status: Any, details: Mapping[str, Any]) -> ProviderCall:
     """What is recorded of one call; of `details`, as much as people read."""
-    shortened = _shortened({key: value for key, value in details.items() if value not in (None, "", [], {})}, 0)
+    shortened = _shorten({key: value for key, value in details.items() if value not in (None, "", [], {})}, 0)
     status = status if isinstance(status, str) else "completed"
     return ProviderCall(name=name[:100], id=str(id or "")[:200], status=status[:100], details=shortened)
 
 
-def _shortened(value: Any, depth: int) -> Any:
+def _shorten(value: Any, depth: int) -> Any:
     if depth > MAX_DEPTH:
         return "…"
     if isinstance(value, str):
         return excerpt(value, MAX_VALUE_CHARS)
     if isinstance(value, Mapping):
         shown = [(key, each) for key, each in value.items() if not (isinstance(key, str) and key.startswith(_HIDDEN))]
-        return {str(key)[:100]: _shortened(each, depth + 1) for key, each in shown[:MAX_ENTRIES]}
+        return {str(key)[:100]: _shorten(each, depth + 1) for key, each in shown[:MAX_ENTRIES]}
     if isinstance(value, list):
-        return [_shortened(each, depth + 1) for each in value[:MAX_ENTRIES]]
+        return [_shorten(each, depth + 1) for each in value[:MAX_ENTRIES]]
     return value

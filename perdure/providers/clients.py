@@ -60,9 +60,9 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
     Raises ModelError of kind `configuration` when the connection lacks something.
     """
     if connection is not None and connection.kind == "reference":
-        return _registered(connection, sdk, provider)
+        return _registered_client(connection, sdk, provider)
     if connection is not None and connection.kind == "oauth":
-        raise _misconfigured(f"A model's connection can't be of kind {connection.kind!r}; use kind: key", provider)
+        raise _misconfiguration(f"A model's connection can't be of kind {connection.kind!r}; use kind: key", provider)
     target = _target(sdk, connection, provider)
     argument, secret = _key(sdk, connection, target.endpoint, provider)
     is_own = sdk.is_own(target.endpoint)
@@ -106,10 +106,10 @@ def clear_connections() -> None:
         _known_connections.clear()
 
 
-def _registered(connection: Connection, sdk: SdkNames, provider: str) -> Any:
+def _registered_client(connection: Connection, sdk: SdkNames, provider: str) -> Any:
     client = get_connection(connection.name or "")
     if client is None:
-        raise _misconfigured(
+        raise _misconfiguration(
             f"No connection is registered as {connection.name!r}: "
             f"call perdure.providers.register_connection({connection.name!r}, client) in the worker's process",
             provider,
@@ -117,7 +117,7 @@ def _registered(connection: Connection, sdk: SdkNames, provider: str) -> Any:
     origins = {base.__module__.partition(".")[0] for base in type(client).__mro__}
     if sdk.module not in origins or not iscoroutinefunction(client.post):
         expected = f"{sdk.module}.{sdk.client}"
-        raise _misconfigured(
+        raise _misconfiguration(
             f"Connection {connection.name!r} is a {type(client).__name__}; {provider!r} needs an {expected}", provider
         )
     return client
@@ -126,12 +126,12 @@ def _registered(connection: Connection, sdk: SdkNames, provider: str) -> Any:
 def _target(sdk: SdkNames, connection: Connection | None, provider: str) -> Target:
     endpoint = connection.endpoint if connection else None
     if endpoint and not endpoint.startswith(("http://", "https://")):
-        raise _misconfigured(f"The endpoint {endpoint!r} has to start with http:// or https://", provider)
+        raise _misconfiguration(f"The endpoint {endpoint!r} has to start with http:// or https://", provider)
     if sdk.is_azure:
         return azure_target(connection, provider)
     if not endpoint and not sdk.endpoint_variable:
         text = f"No endpoint for {provider!r}: write `endpoint`, the URL of its API, in the agent's connection"
-        raise _misconfigured(text, provider)
+        raise _misconfiguration(text, provider)
     return _Plain(endpoint or None)
 
 
@@ -146,7 +146,7 @@ def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, pro
     if sdk.is_azure and connection is not None and connection.kind == "foundry":
         if AZURE_KEY.fits(endpoint):
             return "azure_ad_token_provider", EntraTokens(provider)
-        raise _misconfigured(
+        raise _misconfiguration(
             f"A token of Entra ID goes to Azure's hosts, and {endpoint!r} is none. If it is yours, name it in "
             f"{ENDPOINT_VARIABLE} of the worker's environment",
             provider,
@@ -156,7 +156,7 @@ def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, pro
         return "api_key", NO_KEY
     variable = (AZURE_KEY if is_azures else sdk.keys[0]).variable
     entra = ", or `kind: foundry` for a token of Entra ID" if is_azures else ""
-    raise _misconfigured(
+    raise _misconfiguration(
         f"No API key for {provider!r}: set {variable} in the worker's environment, "
         f"or write `apiKey: ${{env:{variable}}}` in the agent's connection{entra}",
         provider,
@@ -255,5 +255,5 @@ async def _readable(response: Any) -> Any:
     )
 
 
-def _misconfigured(message: str, provider: str) -> ModelError:
+def _misconfiguration(message: str, provider: str) -> ModelError:
     return ModelError(message, kind="configuration", provider=provider)

@@ -121,7 +121,7 @@ def error_from_http(
     """
     codes, message = _read_body(body)
     if status is not None and 300 <= status < 400:
-        return ModelError(_redirected(headers), kind="configuration", provider=provider, status=status)
+        return ModelError(_redirect_text(headers), kind="configuration", provider=provider, status=status)
     return ModelError(
         bounded_text(message or fallback or f"HTTP status {status}"),
         kind=_kind(status, codes, message),
@@ -132,7 +132,7 @@ def error_from_http(
     )
 
 
-def _redirected(headers: Mapping[str, str]) -> str:
+def _redirect_text(headers: Mapping[str, str]) -> str:
     server = server_in(headers.get("location"))
     where = f"another server, {server}" if server else "something that is no URL of a server"
     return f"It redirects to {where}, where no request goes: if it should, write that in `endpoint` of the connection"
@@ -222,11 +222,11 @@ def _transport_error(error: Exception, provider: str) -> ModelError:
     if any(isinstance(cause, httpx2.TransportError | OSError) for cause in chain):
         return ModelError(f"Connection error: {innermost}", kind="connection", provider=provider)
     if any(isinstance(cause, httpx2.DecodingError | ValueError | RecursionError) for cause in chain):
-        return ModelError(_unexpected(chain[-1], innermost), kind="invalid_response", provider=provider)
+        return ModelError(_unexpected_text(chain[-1], innermost), kind="invalid_response", provider=provider)
     return ModelError(innermost, kind="server", provider=provider)
 
 
-def _unexpected(cause: BaseException, text: str) -> str:
+def _unexpected_text(cause: BaseException, text: str) -> str:
     """What is wrong with an answer, without Python's own words for what that led to."""
     if isinstance(cause, RecursionError):
         return f"{UNEXPECTED_FORMAT}: it is nested too deeply"

@@ -48,7 +48,7 @@ class Memo(Generic[Subject, Item]):
         """The items of all subjects. Those of `Unchanging` ones belong to the memo: nobody may change them."""
         if subjects and isinstance(subjects, Unchanging):
             return self._written(subjects)
-        return _joined([], map(self._write, subjects), self._join)
+        return _join_all([], map(self._write, subjects), self._join)
 
     def of(self, subject: Subject, *, along_with: Sequence[Any]) -> list[Item]:
         """The items of one subject; it is unchanging when the list that it goes along with is."""
@@ -78,7 +78,7 @@ class Memo(Generic[Subject, Item]):
         reference = _Reference(first, self._forget)
         reference.key = id(first)
         each = [self._write(first)]
-        return _Kept(reference, [], each, Written(_joined([], each, self._join)))
+        return _Kept(reference, [], each, Written(_join_all([], each, self._join)))
 
     def _forget(self, reference: ref[BaseModel]) -> None:
         assert isinstance(reference, _Reference)
@@ -108,7 +108,7 @@ class Written(list[Item]):
     def grown(self, new: list[list[Item]], join: Join[Item]) -> Written[Item]:
         """The list with more items at its end."""
         grown = Written(self)
-        _joined(grown, new, join)
+        _join_all(grown, new, join)
         end = len(self)
         is_last_replaced = end > 0 and grown[end - 1] is not self[-1]
         grown._texts = self._texts[: end - is_last_replaced]
@@ -117,7 +117,7 @@ class Written(list[Item]):
     def changed(self, each: list[list[Item]], join: Join[Item]) -> Written[Item]:
         """Another list, of which some items are in this one."""
         changed: Written[Item] = Written()
-        _joined(changed, each, join)
+        _join_all(changed, each, join)
         changed._known = dict(zip(map(id, self), self._texts, strict=False))
         return changed
 
@@ -141,7 +141,7 @@ class _Kept(NamedTuple, Generic[Subject, Item]):
     written: Written[Item]
 
 
-def _joined(items: list[Item], each: Iterable[list[Item]], join: Join[Item]) -> list[Item]:
+def _join_all(items: list[Item], each: Iterable[list[Item]], join: Join[Item]) -> list[Item]:
     for more in each:
         join(items, more)
     return items
@@ -154,14 +154,14 @@ def encode(body: Mapping[str, Any]) -> bytes:
     TypeError or ValueError for values that JSON cannot express.
     """
     try:
-        pieces = [piece for key, value in body.items() for piece in (b",", _json(key), b":", *_encoded(value))]
+        pieces = [piece for key, value in body.items() for piece in (b",", _json(key), b":", *_encode(value))]
     except ValueError:
         text = json.dumps(body, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
         return text.encode("utf-8", "replace")
     return b"".join((b"{", *pieces[1:], b"}"))
 
 
-def _encoded(value: Any) -> Iterable[bytes]:
+def _encode(value: Any) -> Iterable[bytes]:
     return value.encode() if isinstance(value, Written) else (_json(value),)
 
 

@@ -76,7 +76,7 @@ class OpenAIResponses(WireFormat):
         if error := response.get("error"):
             raise ValueError(error.get("message") or str(error))
         items = response["output"]
-        text, calls = _said(items, response.get("id"))
+        text, calls = _text_and_calls(items, response.get("id"))
         incomplete = response.get("incomplete_details") or {}
         given = response.get("output_text")
         return Answer(
@@ -104,7 +104,7 @@ def _items_of(message: Message) -> Iterator[dict[str, Any]]:
         yield {"type": "function_call_output", "call_id": message.metadata.get("tool_call_id"), "output": content}
     elif message.role == "assistant":
         original = original_content(message, "responses")
-        yield from _rebuilt(message) if original is None else _restored(message, original)
+        yield from _rebuilt(message) if original is None else _original_items(message, original)
     else:
         parts = sendable_parts(message, OpenAIResponses.media, OpenAIResponses.title)
         yield {"role": message.role, "content": _content(parts)}
@@ -113,13 +113,13 @@ def _items_of(message: Message) -> Iterator[dict[str, Any]]:
 _items = Memo[Message, dict[str, Any]](lambda message: list(_items_of(message)))
 
 
-def _restored(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+def _original_items(message: Message, original: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """The original items, unless the text or the calls have changed since.
 
     The API requires that each reasoning item is followed by what it led to: a last one that led to nothing is
     left out.
     """
-    text, calls = _said(original, None)
+    text, calls = _text_and_calls(original, None)
     has_same_calls = calls == calls_of(message)
     if has_same_calls and text == message.text:
         yield from _acceptable(original, calls)
@@ -136,17 +136,17 @@ def _acceptable(items: Sequence[dict[str, Any]], calls: Sequence[Call]) -> Itera
         end -= 1
     asked = iter(calls)
     for item in items[:end]:
-        yield item | _named(next(asked)) if item["type"] == "function_call" else item
+        yield item | _call_fields(next(asked)) if item["type"] == "function_call" else item
 
 
-def _named(call: Call) -> dict[str, str]:
+def _call_fields(call: Call) -> dict[str, str]:
     return {"call_id": call.id, "name": wire_name(call.name)}
 
 
 def _rebuilt(message: Message) -> Iterator[dict[str, Any]]:
     yield from _text_item(message)
     for call in calls_of(message):
-        yield {"type": "function_call", **_named(call), "arguments": call.arguments}
+        yield {"type": "function_call", **_call_fields(call), "arguments": call.arguments}
 
 
 def _text_item(message: Message) -> Iterator[dict[str, Any]]:
@@ -172,7 +172,7 @@ def _part(part: Part) -> dict[str, Any]:
             return {"type": "input_file", **(file_data(part) if base64_data(part) else {"file_url": part.source})}
 
 
-def _said(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
+def _text_and_calls(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
     """The text or refusal in all message items, and the function calls."""
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
     text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
@@ -240,9 +240,9 @@ class ResponsesStream(StreamAssembler):
     def response(self) -> dict[str, Any]:
         if self._response.get("output"):
             return self._response
-        return {**self._response, "output": self._assembled()}
+        return {**self._response, "output": self._items_or_text()}
 
-    def _assembled(self) -> list[Any]:
+    def _items_or_text(self) -> list[Any]:
         items = [self._items[index] for index in sorted(self._items)]
         if items or not self._text:
             return items

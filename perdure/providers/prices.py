@@ -197,12 +197,12 @@ def read_table(path: str | os.PathLike[str]) -> dict[str, Price]:
     where = f"{VARIABLE}={os.fspath(path)}"
     try:
         text = Path(path).read_text(encoding="utf-8")
-        return _table(_parsed(text, Path(path).suffix), where)
+        return _table(_parse(text, Path(path).suffix), where)
     except (OSError, ValueError, RecursionError) as error:
         raise ConfigurationError(f"{where}: the file can't be read: {error}") from error
 
 
-def _parsed(text: str, suffix: str) -> Any:
+def _parse(text: str, suffix: str) -> Any:
     """Raises ValueError and RecursionError."""
     if suffix == ".json":
         return json.loads(text)

@@ -29,12 +29,12 @@ def _openai(key: str, api_type: str) -> Provider:
             return OpenAIChat(key)
         case "responses":
             return OpenAIResponses(key)
-    raise _unsupported(api_type)
+    raise _unsupported_api(api_type)
 
 
 def _anthropic(key: str, api_type: str) -> Provider:
     if api_type != "chat":
-        raise _unsupported(api_type)
+        raise _unsupported_api(api_type)
     return AnthropicMessages(key)
 
 
@@ -65,18 +65,18 @@ def provider_for(
 
 @lru_cache(maxsize=256)
 def _provider(key: str, api_type: str) -> Provider | None:
-    factory = PROVIDERS.get(key) or _installed(key)
+    factory = PROVIDERS.get(key) or _installed_factory(key)
     return factory(key, api_type) if factory else None
 
 
-def _installed(key: str) -> ProviderFactory | None:
+def _installed_factory(key: str) -> ProviderFactory | None:
     for entry_point in entry_points(group=ENTRY_POINT_GROUP, name=key):
         factory: ProviderFactory = entry_point.load()
         return factory
     return None
 
 
-def _unsupported(api_type: str) -> ValueError:
+def _unsupported_api(api_type: str) -> ValueError:
     return ValueError(f"Unsupported API type: {api_type}")
 
 

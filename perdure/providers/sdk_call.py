@@ -107,7 +107,7 @@ class StreamReader:
 
     def response(self) -> dict[str, Any]:
         """What the assembler has put together. Raises ValueError when that is no response of the API."""
-        response = _understood(self._assembler.response, "a stream whose events make up no answer")
+        response = _read_event(self._assembler.response, "a stream whose events make up no answer")
         return valid_json(response) if self._may_hold_halves else response
 
     async def _take(self, unpacked: AsyncIterator[bytes]) -> None:
@@ -132,7 +132,7 @@ class StreamReader:
         if not isinstance(event, dict):
             raise UnexpectedFormatError(f"the event {shown(event)}")
         self._may_hold_halves = self._may_hold_halves or bool(_MAY_HOLD_HALVES.search(data))
-        for delta in _understood(lambda: self._deltas(event), event):
+        for delta in _read_event(lambda: self._deltas(event), event):
             self._on_delta(delta)
 
     def _deltas(self, event: dict[str, Any]) -> list[Delta]:
@@ -146,7 +146,7 @@ class StreamReader:
         return [delta for delta in deltas if delta.text]
 
 
-def _understood(read: Callable[[], T], got: str | dict[str, Any]) -> T:
+def _read_event(read: Callable[[], T], got: str | dict[str, Any]) -> T:
     """The value of `read`. Raises UnexpectedFormatError when the provider sent something that its API does not have."""
     try:
         return read()
@@ -193,7 +193,7 @@ class SdkCall:
     async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
         """The JSON object that the provider responds with, its text valid. Raises ModelError for every failure."""
         async with self._response(body) as response:
-            return self._checked(_json_object(await self._whole(response)))
+            return self._check(_json_object(await self._whole(response)))
 
     async def stream(
         self, body: Mapping[str, Any], assembler: StreamAssembler, on_delta: Callable[[Delta], None]
@@ -205,16 +205,16 @@ class SdkCall:
         """
         async with self._response(body) as response:
             if any(kind in response.headers.get("content-type", "") for kind in _WHOLE):
-                return self._checked(_json_object(await self._whole(response)))
+                return self._check(_json_object(await self._whole(response)))
             stream = StreamReader(assembler, on_delta, self.max_bytes)
             await stream.read(response)
             if assembler.refusal:
                 raise self._error(bounded_text(f"Model refused: {assembler.refusal}"), "refusal")
             if not assembler.is_complete:
                 raise self._error("The stream ended before the answer did", "connection")
-            return self._checked(stream.response())
+            return self._check(stream.response())
 
-    def _checked(self, answer: dict[str, Any]) -> dict[str, Any]:
+    def _check(self, answer: dict[str, Any]) -> dict[str, Any]:
         self.check(answer)
         return answer
 
@@ -231,22 +231,24 @@ class SdkCall:
                 async with aclosing(response):
                     yield response
         except ModelError as error:
-            _naming(error, response)
+            _with_response(error, response)
             raise
         except TooLargeError as error:
             text = f"The answer has more than {self.max_bytes:,} bytes, which RunOptions.max_answer_bytes allows"
-            raise _naming(self._error(text, "invalid_response"), response) from error
+            raise _with_response(self._error(text, "invalid_response"), response) from error
         except TimeoutError as error:
-            raise _naming(self._error(f"No complete answer within {self.timeout:g} s", "timeout"), response) from error
+            raise _with_response(
+                self._error(f"No complete answer within {self.timeout:g} s", "timeout"), response
+            ) from error
         except UnexpectedFormatError as error:
             text = bounded_text(error.account(self.expected))
-            raise _naming(self._error(text, "invalid_response"), response) from None
+            raise _with_response(self._error(text, "invalid_response"), response) from None
         except json.JSONDecodeError as error:
             # Like a 502: something between here and the provider has answered, or cut the answer.
             text = f"{UNEXPECTED_FORMAT}: {error}: {error.doc[:SHOWN_CHARS]!r}"
-            raise _naming(self._error(bounded_text(text), "server"), response) from None
+            raise _with_response(self._error(bounded_text(text), "server"), response) from None
         except (sdk_error, httpx2.HTTPError, ValueError, RecursionError) as error:
-            raise _naming(error_from_exception(error, provider=self.provider), response) from error
+            raise _with_response(error_from_exception(error, provider=self.provider), response) from error
 
     def _error(self, text: str, kind: ModelErrorKind) -> ModelError:
         return ModelError(text, kind=kind, provider=self.provider)
@@ -285,7 +287,7 @@ class SdkCall:
             raise ModelError(message, kind="bad_request", provider=self.provider) from error
 
 
-def _naming(error: ModelError, response: Any) -> ModelError:
+def _with_response(error: ModelError, response: Any) -> ModelError:
     """The error, with the status and the request id of the response that it is about, if it has none itself."""
     if response is not None:
         error.status = error.status or response.status_code

@@ -89,7 +89,7 @@ def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]
     value = structured_value(text)
     if not isinstance(value, StructuredResult):
         return None, ["the answer is not a JSON object"]
-    return value, output_faults(value, outputs) or _told(check_faults(value, outputs))
+    return value, output_faults(value, outputs) or _shown_faults(check_faults(value, outputs))
 
 
 def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
@@ -101,12 +101,12 @@ def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
 
     errors = islice(Draft202012Validator(object_schema(outputs, LENIENT)).iter_errors(value), MAX_FAULTS)
     try:
-        return _told(f"{error.json_path}: {error.message}" for error in errors)
+        return _shown_faults(f"{error.json_path}: {error.message}" for error in errors)
     except RecursionError:
         return ["the answer is nested too deeply"]
 
 
-def _told(faults: Iterable[str]) -> list[str]:
+def _shown_faults(faults: Iterable[str]) -> list[str]:
     return [excerpt(fault, MAX_FAULT_CHARS) for fault in islice(faults, MAX_FAULTS)]
 
 

@@ -89,7 +89,7 @@ class WireFormat(Provider):
     ) -> dict[str, Any]:
         request = {"model": agent.model.id if agent.model else "", **self.defaults}
         request |= self.conversation(messages)
-        request |= _sampling(agent, self.options_of(agent))
+        request |= _sampling_options(agent, self.options_of(agent))
         functions = offered_functions(agent, extra_tools, allow_strict=self.has_strict_tools, along_with=messages)
         others = [*map(self.provider_tool, declared_provider_tools(agent)), *additional_tools(agent)]
         if functions or others:
@@ -224,7 +224,7 @@ def instructions_of(messages: Sequence[Message]) -> str:
     return "\n\n".join(text for text in texts if text)
 
 
-def _sampling(agent: Agent, names: Mapping[str, str]) -> dict[str, Any]:
+def _sampling_options(agent: Agent, names: Mapping[str, str]) -> dict[str, Any]:
     options = _options(agent)
     values = {theirs: getattr(options, ours, None) for ours, theirs in names.items()}
     return {name: value for name, value in values.items() if value is not None}

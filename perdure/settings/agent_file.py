@@ -62,7 +62,7 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
     What the caller's own file says is the caller's alone, but for budgets, depth and grace, of which the lesser counts.
     Raises LoadError as `options_for` does.
     """
-    of_caller, own = _said(caller), _said(called)
+    of_caller, own = _options_in_file(caller), _options_in_file(called)
     fields = RunOptions.model_fields
     update = {name: fields[name].get_default() for name, value in of_caller.items() if getattr(options, name) == value}
     update.update(own)
@@ -114,7 +114,7 @@ def setting_problems(metadata: object) -> Iterator[Problem]:
                 yield Problem(("metadata", name), f"has no effect there: write metadata.perdure.{name}", is_fatal=False)
 
 
-def _said(agent: Agent) -> dict[str, Any]:
+def _options_in_file(agent: Agent) -> dict[str, Any]:
     settings = settings_of(agent)
     return {**settings.usual, **settings.chosen}
 
@@ -151,9 +151,9 @@ def _read_own(value: object, settings: Settings, session: SessionSettings) -> No
         **{name: _own_option(settings, option) for name, option in OPTION_NAMES.items()},
     }
     for option in OF_THE_START:
-        known[to_camel(option)] = _refused
+        known[to_camel(option)] = _refuse
     if isinstance(value, Mapping):
-        shown = [name for name in known if known[name] is not _refused]
+        shown = [name for name in known if known[name] is not _refuse]
         for name in value:
             if name not in known:
                 place = ("metadata", "perdure", str(name)[:MAX_NAME])
@@ -167,7 +167,7 @@ def _own_option(settings: Settings, option: str) -> Callable[[Any, Place], None]
     return lambda value, place: settings.choose(place, option, value)
 
 
-def _refused(value: object, place: Place) -> None:
+def _refuse(value: object, place: Place) -> None:
     raise ValueError("no setting of an agent's file: whoever starts a run says it (RunOptions, or the command line)")
 
 

@@ -70,7 +70,7 @@ def octopus_readers(settings: Settings) -> dict[str, Reader]:
         TRUNCATOR: partial(_truncator, settings),
         "MaxWorkingMemoryTokens": option("context_budget", in_tokens=True),
         "MinHistoryMessages": partial(_history_messages, settings),
-        PRUNING: partial(_pruning, settings),
+        PRUNING: partial(_read_pruning, settings),
         "mcpServers": _tools,
     }
 
@@ -93,7 +93,7 @@ def _history_messages(settings: Settings, value: object, place: Place) -> None:
     settings.choose(place, "keep_messages", max(2, whole_number(value, least=0)))
 
 
-def _pruning(settings: Settings, value: object, place: Place) -> None:
+def _read_pruning(settings: Settings, value: object, place: Place) -> None:
     if (why := _STRATEGIES.get(str(value))) is None:
         raise ValueError(f"{value!r:.80}: expected {', '.join(_STRATEGIES)}")
     if why:

@@ -61,10 +61,10 @@ class Access:
             raise HTTPException(401, f"expected the header Authorization: Bearer, with the token of {TOKEN_VARIABLE}")
         if self.namespaces and namespace not in self.namespaces:
             raise HTTPException(403, "payloads of this namespace (X-Namespace) are not decoded here")
-        if self.authorize is not None and not await self._asked(self.authorize, headers, namespace):
+        if self.authorize is not None and not await self._ask(self.authorize, headers, namespace):
             raise HTTPException(403, "not allowed")
 
-    async def _asked(self, authorize: Authorize, headers: Mapping[str, str], namespace: str) -> bool:
+    async def _ask(self, authorize: Authorize, headers: Mapping[str, str], namespace: str) -> bool:
         """What the function says; no, where it fails."""
         known = {name.lower(): value for name, value in headers.items()}
         try:
@@ -89,7 +89,7 @@ async def decode(converter: DataConverter, payloads: Sequence[Payload], keeps_re
     left = MAX_ANSWER_BYTES
     with own_budget(is_shared=True):
         for payload in payloads:
-            value = await _decoded(converter, payload, keeps_references)
+            value = await _decode(converter, payload, keeps_references)
             if (left := left - value.ByteSize()) < 0:
                 logger.warning("payloads stay as they are: they have more than %d bytes together", MAX_ANSWER_BYTES)
                 return [*values, *payloads[len(values) :]]
@@ -113,7 +113,7 @@ async def download(converter: DataConverter, payloads: Sequence[Payload], keeps_
     values, left = [], MAX_ANSWER_BYTES
     with own_budget(is_shared=True):
         for payload in payloads:
-            values.append(await _fetched(converter, payload))
+            values.append(await _fetch(converter, payload))
             if (left := left - values[-1].ByteSize()) < 0:
                 raise ConfigurationError(f"the values have more than {MAX_ANSWER_BYTES} bytes together: ask for fewer")
     return values
@@ -123,11 +123,11 @@ ACTIONS = {"decode": decode, "encode": encode, "download": download}
 """By the last part of the URL's path."""
 
 
-async def _decoded(converter: DataConverter, payload: Payload, keeps_reference: bool) -> Payload:
+async def _decode(converter: DataConverter, payload: Payload, keeps_reference: bool) -> Payload:
     if payload.external_payloads and (keeps_reference or converter.external_storage is None):
         return payload
     try:
-        return await _fetched(converter, payload)
+        return await _fetch(converter, payload)
     except EncryptionError as error:
         logger.warning("a payload stays encrypted: its key %r is not here", error.key_id)
     except ConfigurationError:
@@ -135,7 +135,7 @@ async def _decoded(converter: DataConverter, payload: Payload, keeps_reference: 
     return payload
 
 
-async def _fetched(converter: DataConverter, payload: Payload) -> Payload:
+async def _fetch(converter: DataConverter, payload: Payload) -> Payload:
     try:
         [raw] = await converter.decode([payload], [RawValue])
     except (RuntimeError, OSError) as error:
@@ -178,8 +178,8 @@ def codec_app(
         await access.require(request.headers)
         body = await _body(request)
         async with at_once:
-            done = await _done(action, converter, await to_thread(_parsed, body), request)
-            return await to_thread(_answered, done)
+            done = await _perform(action, converter, await to_thread(_payloads_in, body), request)
+            return await to_thread(_response, done)
 
     return Starlette(
         routes=[Route("/{path:path}", answer, methods=["POST"])],
@@ -193,14 +193,14 @@ def codec_app(
             ),
             Middleware(TrustedHostMiddleware, allowed_hosts=list(hosts), www_redirect=False),
         ],
-        exception_handlers={HTTPException: _refused},
+        exception_handlers={HTTPException: _error_response},
     )
 
 
 Action = Callable[[DataConverter, Sequence[Payload], bool], Awaitable[list[Payload]]]
 
 
-async def _done(
+async def _perform(
     action: Action, converter: DataConverter, payloads: Sequence[Payload], request: Request
 ) -> list[Payload]:
     keeps_references = request.query_params.get("preserveStorageRefs") == "true"
@@ -222,7 +222,7 @@ async def _body(request: Request) -> bytes:
     return bytes(body)
 
 
-def _parsed(body: bytes) -> Sequence[Payload]:
+def _payloads_in(body: bytes) -> Sequence[Payload]:
     """The payloads in a request. Raises `HTTPException` for anything else, and for too many."""
     if body.count(b"{") + body.count(b"[") > MAX_OBJECTS:
         raise HTTPException(413, f"at most {MAX_OBJECTS} objects and lists are possible")
@@ -232,11 +232,11 @@ def _parsed(body: bytes) -> Sequence[Payload]:
         raise HTTPException(400, "expected the JSON form of temporal.api.common.v1.Payloads") from error
 
 
-def _answered(payloads: Sequence[Payload]) -> Response:
+def _response(payloads: Sequence[Payload]) -> Response:
     return Response(MessageToJson(Payloads(payloads=payloads), indent=None), media_type="application/json")
 
 
-async def _refused(request: Request, error: Exception) -> Response:
+async def _error_response(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     logger.info("refused a request with %d: %s", error.status_code, error.detail)
     return JSONResponse({"message": error.detail}, status_code=error.status_code)

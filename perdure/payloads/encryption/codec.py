@@ -61,7 +61,7 @@ class EncryptingCodec(PayloadCodec, WithSerializationContext):
 
     async def encode(self, payloads: Sequence[Payload]) -> list[Payload]:
         key = self._encryption.keys[0]
-        return [_sealed(payload, key) for payload in await self._inner.encode(payloads)]
+        return [_seal(payload, key) for payload in await self._inner.encode(payloads)]
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Raises `EncryptionError` for a key that is not here."""
@@ -79,7 +79,7 @@ class EncryptingCodec(PayloadCodec, WithSerializationContext):
         return _open(payload, key)
 
 
-def _sealed(payload: Payload, key: Key) -> Payload:
+def _seal(payload: Payload, key: Key) -> Payload:
     nonce = os.urandom(NONCE_BYTES)
     return Payload(
         metadata={"encoding": ENCODING, KEY_ID: key.id.encode(), KEY_CHECK: key.check},

@@ -66,7 +66,7 @@ def read_actions(text: str) -> Reading:
         return Reading(actions)
     found: tuple[int, list[Action]] | None = None
     for start, value in _objects(spoken):
-        actions = [_malformed(spoken[start:], value)] if isinstance(value, _Unreadable) else _actions(value)
+        actions = [_malformed_action(spoken[start:], value)] if isinstance(value, _Unreadable) else _actions(value)
         if not actions:
             continue
         if found is not None:
@@ -118,19 +118,19 @@ def _objects(text: str) -> Iterator[tuple[int, Any]]:
         except (ValueError, RecursionError) as error:
             effort -= getattr(error, "pos", len(text))
             position = start + 1
-            if meant := _meant(text, start):
+            if meant := _action_mark(text, start):
                 effort = 0
-                yield start, _repaired(text[start:], meant, error)
+                yield start, _repair(text[start:], meant, error)
 
 
-def _meant(text: str, start: int) -> re.Match[str] | None:
+def _action_mark(text: str, start: int) -> re.Match[str] | None:
     """Where the object that begins there says that it is an action, if it does so before it has another object."""
     further = _START.search(text, start + 1)
     end = further.start() if further else len(text)
     return _MEANT_FIRST.match(text, start) or _MEANT_LATER.search(text, start, end)
 
 
-def _repaired(text: str, meant: re.Match[str], error: Exception) -> Any:
+def _repair(text: str, meant: re.Match[str], error: Exception) -> Any:
     """The object at the start of a text, without its trailing commas; or why it can't be read."""
     try:
         return _DECODER.raw_decode(without_trailing_commas(text))[0]
@@ -144,9 +144,9 @@ def _why(error: Exception) -> str:
     return "too deep" if isinstance(error, RecursionError) else "a number has too many digits"
 
 
-def _malformed(text: str, found: _Unreadable) -> Action:
+def _malformed_action(text: str, found: _Unreadable) -> Action:
     fault = f"{INVALID}action: it is no valid JSON ({found.why}). {_WRITE}"
-    name = _called(found.name) if found.key == "agent" else valid_text(found.name)
+    name = _delegate(found.name) if found.key == "agent" else valid_text(found.name)
     return Action(name, excerpt(text, MAX_KEPT), fault)
 
 
@@ -161,7 +161,7 @@ def _actions(value: Any) -> list[Action]:
     if value.get("agent"):
         return [_agent(value)]
     if isinstance(value.get("tool_calls"), list):
-        return [_listed(each) for each in value["tool_calls"]]
+        return [_listed_action(each) for each in value["tool_calls"]]
     if isinstance(value.get("name"), str) and _is_call(value):
         return [_tool(value["name"], value)]
     return []
@@ -171,7 +171,7 @@ def _is_call(value: dict[str, Any]) -> bool:
     return value.keys() <= _NAMED and any(isinstance(value.get(key), dict | str) for key in _ARGUMENTS)
 
 
-def _listed(value: Any) -> Action:
+def _listed_action(value: Any) -> Action:
     call = value.get("function", value) if isinstance(value, dict) else None
     if not isinstance(call, dict):
         return _faulty("tool call", f"expected an object with 'name' and 'arguments', got {value!r:.80}", value)
@@ -192,17 +192,17 @@ def _agent(value: dict[str, Any]) -> Action:
     if not isinstance(name, str):
         return _faulty("delegation", f"the agent's name must be a text, got {name!r:.80}", value)
     if not task:
-        return Action(_called(name), _json(value), f"{INVALID}delegation: missing '{TASK}'")
+        return Action(_delegate(name), _json(value), f"{INVALID}delegation: missing '{TASK}'")
     if not isinstance(task, str):
-        return Action(_called(name), _json(value), f"{INVALID}delegation: '{TASK}' must be a text, got {task!r:.80}")
-    return Action(_called(name), _json({TASK: task}))
+        return Action(_delegate(name), _json(value), f"{INVALID}delegation: '{TASK}' must be a text, got {task!r:.80}")
+    return Action(_delegate(name), _json({TASK: task}))
 
 
 def _faulty(what: str, problem: str, value: Any) -> Action:
     return Action(FAULTY, excerpt(_json(value), MAX_KEPT), f"{INVALID}{what}: {problem}")
 
 
-def _called(agent: str) -> str:
+def _delegate(agent: str) -> str:
     """The name of the tool that an agent is."""
     return valid_text(agent if agent.startswith(DELEGATE) else f"{DELEGATE}{agent}")
 

@@ -111,16 +111,16 @@ def _as_text(messages: Sequence[Message], max_steps: int) -> Iterator[Message]:
             results += _result(message, call, max_steps)
             continue
         if results:
-            yield Message(role="user", parts=_joined(results))
+            yield Message(role="user", parts=_join_texts(results))
             results = []
         if message.role == "assistant" and (asked := message.tool_calls):
             steps = _step(message) or steps + 1
             calls = {call.id: _Call(call.name, steps, len(asked) > 1) for call in asked}
-            yield Message.assistant(_written(message, asked))
+            yield Message.assistant(_written_text(message, asked))
         else:
             yield message
     if results:
-        yield Message(role="user", parts=_joined(results))
+        yield Message(role="user", parts=_join_texts(results))
 
 
 def _result(message: Message, call: _Call, max_steps: int) -> list[Part]:
@@ -148,7 +148,7 @@ def _as_json(text: str) -> str:
     return text
 
 
-def _joined(parts: Sequence[Part]) -> list[Part]:
+def _join_texts(parts: Sequence[Part]) -> list[Part]:
     """With neighbouring texts as one, so that a message of texts alone has one part."""
     joined: list[Part] = []
     for part in parts:
@@ -162,11 +162,11 @@ def _joined(parts: Sequence[Part]) -> list[Part]:
 
 def written_of(message: Message) -> str | None:
     """What the model wrote where tool calls were read in its text; None where that is not known. Never raises."""
-    kept = _kept(message)
+    kept = _kept_content(message)
     return str(kept["content"][0]) if kept and kept.get("content") else None
 
 
-def _written(message: Message, calls: Sequence[ToolCall]) -> str:
+def _written_text(message: Message, calls: Sequence[ToolCall]) -> str:
     """What the model wrote; for a call that it made in another way, the text that it would have written."""
     if (written := written_of(message)) is not None:
         return written
@@ -184,11 +184,11 @@ def _action(call: ToolCall) -> str:
 
 
 def _step(message: Message) -> int:
-    kept = _kept(message)
+    kept = _kept_content(message)
     return int(kept.get("step") or 0) if kept else 0
 
 
-def _kept(message: Message) -> Mapping[str, Any] | None:
+def _kept_content(message: Message) -> Mapping[str, Any] | None:
     content = message.metadata.get("provider_content")
     return content if content and content.get("api") == API else None
 
@@ -235,7 +235,7 @@ class PromptedCall:
         reading = read_actions(text)
         if reading.actions:
             return self._with_calls(reply, reading)
-        return _saying(reply, "" if is_nothing(text) else text)
+        return _with_text(reply, "" if is_nothing(text) else text)
 
     def _read_answer(self, reply: ModelReply) -> ModelReply:
         """An answer that fits the agent's `outputs` is one, whatever it looks like."""
@@ -247,7 +247,7 @@ class PromptedCall:
             warning = ACTS_LATE if self._step <= self._max_steps else ACTS_TOO_LATE
             acted = reply.model_copy(update={"warnings": [*reply.warnings, warning], "faults": [], "output": None})
             return self._with_calls(acted, reading)
-        return _saying(reply, "") if text and is_nothing(text) else reply
+        return _with_text(reply, "") if text and is_nothing(text) else reply
 
     def _with_calls(self, reply: ModelReply, reading: Reading) -> ModelReply:
         calls = [self._call(index, action) for index, action in enumerate(reading.actions)]
@@ -264,5 +264,5 @@ class PromptedCall:
         return ToolCall(id=f"{self._ids}-{index}", name=action.name, arguments=action.arguments, fault=action.fault)
 
 
-def _saying(reply: ModelReply, text: str) -> ModelReply:
+def _with_text(reply: ModelReply, text: str) -> ModelReply:
     return reply.model_copy(update={"message": Message.assistant(text)})
