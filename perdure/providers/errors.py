@@ -134,7 +134,7 @@ def error_from_http(
 
 def _redirect_text(headers: Mapping[str, str]) -> str:
     server = server_in(headers.get("location"))
-    where = f"another server, {server}" if server else "something that is no URL of a server"
+    where = f"another server, {server}" if server else "something that is not the URL of a server"
     return f"It redirects to {where}, where no request goes: if it should, write that in `endpoint` of the connection"
 
 

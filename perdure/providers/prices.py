@@ -211,7 +211,7 @@ def _parse(text: str, suffix: str) -> Any:
     try:
         return yaml.safe_load(text)
     except yaml.YAMLError as error:
-        raise ValueError(f"it is no YAML: {error}") from error
+        raise ValueError(f"it is not YAML: {error}") from error
 
 
 def _table(value: Any, where: str) -> dict[str, Price]:

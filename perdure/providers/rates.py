@@ -22,7 +22,7 @@ def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
         match = _RATE.fullmatch(text.strip())
         number = _number(match["number"]) if match else None
         if match is None or number is None:
-            raise ConfigurationError(f"{text!r} is no rate: expected PROVIDER=N/s, PROVIDER/MODEL=N/s, or N/min")
+            raise ConfigurationError(f"{text!r} is not a rate: expected PROVIDER=N/s, PROVIDER/MODEL=N/s, or N/min")
         name = match["name"].strip()
         if name in rates:
             raise ConfigurationError(f"there are two rates for {name!r}: give one")

@@ -29,11 +29,11 @@ def key_of(written: str, folder: str = "") -> str:
     Nothing is looked up. Raises LoadError for a path that is not relative, or not that of a `.prompty` file.
     """
     if "\\" in written or not written.isprintable():
-        raise LoadError(f"{written!r} is no path of another agent: expected one with '/' between its folders")
+        raise LoadError(f"{written!r} is not the path of another agent: expected one with '/' between its folders")
     if posixpath.isabs(written) or PureWindowsPath(written).drive or written.startswith("~") or "://" in written:
-        raise LoadError(f"{written!r} is no relative path: write it relative to the file that names it")
+        raise LoadError(f"{written!r} is not a relative path: write it relative to the file that names it")
     if not written.endswith(SUFFIX):
-        raise LoadError(f"{written!r} is no path of another agent: expected a {SUFFIX} file")
+        raise LoadError(f"{written!r} is not the path of another agent: expected a {SUFFIX} file")
     return posixpath.normpath(posixpath.join(folder, written))
 
 

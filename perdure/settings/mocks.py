@@ -10,7 +10,7 @@ from ..errors import ConfigurationError
 from ..text import valid_text
 
 VARIABLE = "DEBUG_MOCK_RESPONSES"
-"""The environment variable with the answers. With `_` and an agent's name behind it, it has those of that agent."""
+"""The environment variable with the answers. `DEBUG_MOCK_RESPONSES_NAME` holds the answers of agent NAME."""
 MAX_BYTES = 256 * 1024
 """Of all answers of one run, which records them."""
 

@@ -59,7 +59,7 @@ async def test_a_decision_in_a_called_run(cli: Cli, stage: Stage, scripted: Scri
     [
         ([calls("inside.prompty")], {}, None),
         ([calls("../outside.prompty")], {}, "lies outside the folder of the agent"),
-        ([calls("/outside.prompty")], {}, "no relative path"),
+        ([calls("/outside.prompty")], {}, "not a relative path"),
         ([calls("gone.prompty")], {}, "there is no file 'gone.prompty'"),
         ([calls("inside.prompty", perdure={"retries": 2})], {}, "an agent is not run again"),
         ([calls("one.prompty")], {}, "calls itself, in a circle of agents"),

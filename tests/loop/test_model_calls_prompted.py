@@ -117,7 +117,7 @@ async def test_a_malformed_action_is_a_result_that_says_why() -> None:
     result = await stage.play()
     assert result.output == "Done"
     cut, missing, done = stage.results()
-    assert cut.startswith("Invalid action: it is no valid JSON")
+    assert cut.startswith("Invalid action: it is not valid JSON")
     assert (missing, done) == ("Invalid delegation: missing 'task'", "Echo: hello")
     assert texts(stage.seen[2])[-1] == ("user", "[Step 2/5] Invalid delegation: missing 'task'")
     assert stage.types("error") == ["error", "error"]

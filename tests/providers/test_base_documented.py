@@ -19,7 +19,7 @@ from perdure.messages import Message
 from perdure.options import RunOptions
 from perdure.providers import close_clients
 from perdure.testing import InProcessRun, RecordedRun, ScriptedModel, ScriptedReply, asks, call, read_recording, says
-from perdure.tools.declaration import offering
+from perdure.tools.declaration import agent_with_tools
 
 from ..support.recorded_server import Recorded, RecordedServer
 from ..support.stage import Stage
@@ -124,7 +124,7 @@ async def test_its_runs_on_a_server_in_process_and_recorded(
     recorded.answers(
         Recorded.of_json({"says": "", "asks": [["c1", "lower", {"text": "ACME"}]]}), Recorded.of_json({"says": "Done."})
     )
-    asked = offering(
+    asked = agent_with_tools(
         agent(
             ("calling", "chat"),
             connection={"kind": "key", "endpoint": recorded.url, "apiKey": "${env:ACME_KEY}"},

@@ -17,12 +17,12 @@ from perdure.tools.prompty import AgentFiles
 from ..support.families import calls, write_agent
 
 ESCAPES = [
-    ("/etc/hosts.prompty", "no relative path"),
-    ("{root}/inside.prompty", "no relative path"),
-    ("~/secret.prompty", "no relative path"),
-    ("C:/secret.prompty", "no relative path"),
-    ("file:///etc/secret.prompty", "no relative path"),
-    ("http://127.0.0.1/secret.prompty", "no relative path"),
+    ("/etc/hosts.prompty", "not a relative path"),
+    ("{root}/inside.prompty", "not a relative path"),
+    ("~/secret.prompty", "not a relative path"),
+    ("C:/secret.prompty", "not a relative path"),
+    ("file:///etc/secret.prompty", "not a relative path"),
+    ("http://127.0.0.1/secret.prompty", "not a relative path"),
     ("..\\secret.prompty", "expected one with '/'"),
     ("inside.prompty\0", "expected one with '/'"),
     ("../outside/secret.prompty", "outside allowed roots"),
@@ -78,7 +78,7 @@ def test_nothing_outside_the_agent_s_folder_is_read(root: Path, path: str, reaso
 def test_nor_does_a_called_agent_reach_out(root: Path, path: str) -> None:
     write_agent(root, "team/clerk.prompty", tools=[{**calls("x.prompty"), "path": path}])
     chief = write_agent(root, "chief.prompty", tools=[calls("team/clerk.prompty")])
-    with pytest.raises(LoadError, match=r"outside allowed roots|no relative path"):
+    with pytest.raises(LoadError, match=r"outside allowed roots|not a relative path"):
         run_input(chief)
 
 

@@ -145,7 +145,7 @@ def _why(error: Exception) -> str:
 
 
 def _malformed_action(text: str, found: _Unreadable) -> Action:
-    fault = f"{INVALID}action: it is no valid JSON ({found.why}). {_WRITE}"
+    fault = f"{INVALID}action: it is not valid JSON ({found.why}). {_WRITE}"
     name = _delegate(found.name) if found.key == "agent" else valid_text(found.name)
     return Action(name, excerpt(text, MAX_KEPT), fault)
 
