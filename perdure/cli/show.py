@@ -315,7 +315,7 @@ def _when(found: Survey, status: RunStatus, described: WorkflowExecutionDescript
         "started": _as_time(found.started),
         "ended": _as_time(ended) if ended else None,
         "seconds": round(seconds, 3),
-        "active_seconds": round(max(0.0, seconds - found.waited(waiting, until)), 3),
+        "active_seconds": round(max(0.0, seconds - found.seconds_waited(waiting, until)), 3),
     }
 
 

@@ -67,7 +67,7 @@ class Relay:
     async def flush(self) -> None:
         """When this returns, the run has been told all that was said before the call."""
         async with self._lock:
-            while self._run and not await self._told(self._run):
+            while self._run and not await self._tell(self._run):
                 await asyncio.sleep(RETRY_SECONDS)
 
     async def _flush_at(self, rung: asyncio.Event) -> None:
@@ -84,7 +84,7 @@ class Relay:
             await relay
         self._steering.put_back(self._refused)
 
-    async def _told(self, run: RunHandle) -> bool:
+    async def _tell(self, run: RunHandle) -> bool:
         """Tell the run what there is to tell; False when the server is away, and it is worth another try."""
         texts = self._steering.drain()
         try:
@@ -140,7 +140,7 @@ class _FlushingActivity(ActivityInboundInterceptor):
             await self._flush()
 
 
-def held_back(agent: Agent, stream_after: int | None, *, is_checked: bool) -> int | None:
+def held_back_characters(agent: Agent, stream_after: int | None, *, is_checked: bool) -> int | None:
     """How many characters of a text are held back until it is known for the answer; None for all of them.
 
     Whoever does not mind text that precedes tool calls says so by `stream_after`. Raises ValueError for a negative one.
@@ -190,7 +190,7 @@ class AnswerText:
 Give = Callable[[str], None]
 
 
-async def streamed(
+async def stream_texts(
     call: Callable[[CancellationToken, Give], Awaitable[object]], cancel: CancellationToken | None
 ) -> AsyncGenerator[str, None]:
     """What `call` gives to the function that it is called with, while it runs as a task; then raises what it raises.
@@ -227,7 +227,7 @@ T = TypeVar("T", default=Any)
 U = TypeVar("U")
 
 
-def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
+def blocking_form(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     """A plain function with the parameters of a coroutine function named `…_async`; it waits for the result.
 
     Where that is an async generator, it is a plain one here.
@@ -237,7 +237,7 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     @functools.wraps(function)
     def call(*arguments: P.args, **named: P.kwargs) -> T:
         result = wait_for_result(function(*arguments, **named))
-        return cast(T, _iterated(result)) if isinstance(result, AsyncGenerator) else result
+        return cast(T, _iterate(result)) if isinstance(result, AsyncGenerator) else result
 
     call.__name__ = call.__qualname__ = function.__name__.removesuffix("_async")
     call.__doc__ = f"`{function.__name__}`, waited for: works also in a thread whose event loop is running.\n\n    "
@@ -245,7 +245,7 @@ def blocking(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
     return call
 
 
-def _iterated(items: AsyncGenerator[T, None]) -> Iterator[T]:
+def _iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
     """The items, from an event loop in another thread, which goes on while the caller does something with an item."""
     thread = LoopThread("perdure-blocking-call", "the event loop of a blocking call")
 

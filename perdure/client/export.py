@@ -41,13 +41,13 @@ def model_call(call: ModelCall, model: Model) -> JsonObject:
             "provider": model.provider_key,
             "model": model.id,
             "apiType": model.api_type,
-            "options": dumped(model.options) if model.options else {},
+            "options": as_json(model.options) if model.options else {},
             "withTools": call.with_tools,
         },
         "steering": steering_in(call.operations),
         "operations": operations_of(call.operations),
         "messages": call.messages,
-        "reply": dumped(reply) if reply else None,
+        "reply": as_json(reply) if reply else None,
         "failure": call.failure,
         **asdict(call.times),
     }
@@ -67,8 +67,8 @@ def tool_call(called: CallOutcome) -> JsonObject:
         "arguments": execution.arguments if execution else None,
         "by": execution.by if execution else None,
         "status": shown.status if shown else result.status if result else "running",
-        "result": dumped(result) if result else None,
-        **({} if is_shown_whole else {"told": dumped(shown) if shown else None}),
+        "result": as_json(result) if result else None,
+        **({} if is_shown_whole else {"told": as_json(shown) if shown else None}),
         "childRun": {"id": run[0], "firstRunId": run[1]} if run else None,
         "executions": execution.count if execution else 0,
         **asdict(execution.times if execution else Times()),
@@ -81,10 +81,10 @@ def _same(result: ToolResult, shown: ToolResult) -> bool:
 
 def operations_of(operations: Sequence[Operation]) -> list[JsonObject]:
     """The changes of a conversation, as JSON."""
-    return [dumped(operation) for operation in operations]
+    return [as_json(operation) for operation in operations]
 
 
-def dumped(value: BaseModel) -> Any:
+def as_json(value: BaseModel) -> Any:
     """The value as JSON, under the names that files use, without what is absent."""
     return value.model_dump(mode="json", by_alias=True, exclude_none=True)
 
@@ -103,7 +103,7 @@ _STATUS = {
 }
 
 
-async def exported(chain: Chain, *, children: bool, events: bool) -> AsyncGenerator[JsonObject, None]:
+async def export_lines(chain: Chain, *, children: bool, events: bool) -> AsyncGenerator[JsonObject, None]:
     """The lines of a run, and of those that it has called. Raises `RPCError` when there is no such run."""
     await chain.describe()
     yield {"kind": "export", "version": VERSION, "perdure": __version__, "run": chain.workflow_id}
@@ -140,7 +140,7 @@ class _Export:
             if link.next_run_id is None:
                 break
             if self._events:
-                for line in self._logged(await self._replayed(link)):
+                for line in self._event_lines(await self._replay(link)):
                     yield line
         if link is not None:
             # The run may have ended meanwhile.
@@ -160,17 +160,17 @@ class _Export:
             "started": started,
             "ended": described.close_time.timestamp() if described.close_time else None,
             "taskQueue": described.task_queue,
-            "agent": dumped(input.agent),
-            "agents": {path: dumped(agent) for path, agent in input.agents.items()},
-            "options": dumped(input.options),
+            "agent": as_json(input.agent),
+            "agents": {path: as_json(agent) for path, agent in input.agents.items()},
+            "options": as_json(input.options),
             "inputs": input.inputs,
-            "messages": [dumped(message) for message in link.initial_conversation.messages],
-            "tools": [dumped(spec) for spec in (inventory.tools if inventory else [])],
-            "offered": [dumped(tool) for tool in (inventory.offered if inventory else [])],
+            "messages": [as_json(message) for message in link.initial_conversation.messages],
+            "tools": [as_json(spec) for spec in (inventory.tools if inventory else [])],
+            "offered": [as_json(tool) for tool in (inventory.offered if inventory else [])],
             "searchAttributes": attributes,
             "origin": attributes.get(ORIGIN.name),
-            "forkOf": dumped(fork) if fork else None,
-            "parent": dumped(input.lineage) if input.lineage else None,
+            "forkOf": as_json(fork) if fork else None,
+            "parent": as_json(input.lineage) if input.lineage else None,
             "from": input.carried.loop.iteration + 1 if input.carried else 1,
         }
 
@@ -194,14 +194,14 @@ class _Export:
                 raise
             yield {"kind": "missing", "run": id, "message": f"the run can't be read (any more): {error.message}"}
 
-    async def _replayed(self, link: RecordedLink) -> AgentRun | str:
+    async def _replay(self, link: RecordedLink) -> AgentRun | str:
         """The workflow at the end of the link, or why it can't be had."""
         try:
             return await replay(self._chain.workflow_id, link.history, self._chain.client.data_converter)
         except (NondeterminismError, ValueError) as error:
             return f"events can't be read: {error}"
 
-    def _logged(self, run: AgentRun | str) -> list[JsonObject]:
+    def _event_lines(self, run: AgentRun | str) -> list[JsonObject]:
         """The events of a link."""
         if isinstance(run, str):
             return [self._line("note", {"message": run})]
@@ -217,17 +217,17 @@ class _Export:
 
     async def _end(self, described: WorkflowExecutionDescription, link: RecordedLink) -> AsyncIterator[JsonObject]:
         ending = await ending_of(self._chain.client, link.closing) if link.closing else None
-        run = await self._replayed(link)
+        run = await self._replay(link)
         for call in await self._calls.end(self._last_operations(ending, run)):
             async for line in self._call(call):
                 yield line
-        for line in self._logged(run):
+        for line in self._event_lines(run):
             yield line
         end: JsonObject = {"status": _STATUS.get(described.status) if described.status else None}
         end["operations"] = operations_of(self._calls.take_news())
         if isinstance(run, AgentRun):
             status = run.status()
-            end |= {"iteration": status.iteration, "modelCalls": status.model_calls, "usage": dumped(status.usage)}
+            end |= {"iteration": status.iteration, "modelCalls": status.model_calls, "usage": as_json(status.usage)}
             end["cost"] = status.cost_usd
             if link.is_open:
                 end["status"] = status.status

@@ -56,7 +56,7 @@ def with_model(agent: Agent, name: str) -> Agent:
     return agent.model_copy(update={"model": model.model_copy(update=change)})
 
 
-def loaded(agent: Agent | str | PathLike[str]) -> Agent:
+def agent_to_start(agent: Agent | str | PathLike[str]) -> Agent:
     """The agent, with the agents that it may delegate to as tools. Raises what `load` raises."""
     return as_started(loaded_agent(agent), os.environ)
 
@@ -183,7 +183,7 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
     input = link.input
     agent, inputs = _agent(input), {**input.inputs, **(changes.inputs or {})}
     if changes.agent is not None:
-        replaced = loaded(changes.agent)
+        replaced = agent_to_start(changes.agent)
         require_tools(agent, replaced, link.inventory, messages)
         messages = with_instructions(
             messages, link.initial_conversation.messages, new_prompt(replaced, inputs).instructions
@@ -194,7 +194,7 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
     if changes.steer is not None:
         messages = [*messages, Message.user(valid_text(changes.steer))]
     _require_question(chain, at, messages)
-    beginning = _beginning(chain, link, before, messages)
+    beginning = _recorded_beginning(chain, link, before, messages)
     return Fork(
         agent=agent,
         inputs=inputs,
@@ -255,7 +255,7 @@ async def _conversation(
     raise ValueError(_out_of_range(chain.workflow_id, at, before, is_closed=is_closed))
 
 
-def _beginning(
+def _recorded_beginning(
     chain: Chain, link: RecordedLink, before: ConversationBefore, messages: list[Message]
 ) -> CarriedConversation | None:
     """Where the run finds most of a conversation that may be too large for its input.

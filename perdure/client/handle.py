@@ -29,13 +29,13 @@ from ..protocol.run import SteeringMessage
 from ..redaction import redactor
 from ..text import bounded_text, valid_text
 from ..tool_calls import PendingApproval
-from .export import exported
+from .export import export_lines
 from .fork import Changes, fork_of, fork_origin
 from .output_type import typed_output
-from .reading.children import family_events, family_stream, with_called
+from .reading.children import events_with_children, status_with_children, stream_with_children
 from .reading.events import Cursor
 from .reading.log import RunLog
-from .reading.results import complete_messages, complete_result, error_of_end, found, whole_result
+from .reading.results import complete_messages, complete_result, error_of_end, run_not_found, whole_result
 from .reading.status import StatusReader
 from .reading.watch import Patience, watch
 from .starting import start_workflow
@@ -77,7 +77,7 @@ class Controls:
 
     async def _require_room(self, size: int) -> None:
         """Raises `PayloadTooLargeError` where a steering message of that size might be the end of the run."""
-        with found(self._chain):
+        with run_not_found(self._chain):
             described = await self._chain.describe()
         history = described.raw_description.workflow_execution_info.history_size_bytes
         if history + size > MAX_STEERED_BYTES:
@@ -94,7 +94,7 @@ class Controls:
         Of the reason, 8 KiB are kept.
         """
         text = await sealed_text(self._client.data_converter, redactor().text(bounded_text(reason)))
-        with found(self._chain):
+        with run_not_found(self._chain):
             origin = await self._chain.origin()
             try:
                 await self._client.get_workflow_handle(self.id, first_execution_run_id=origin).cancel(reason=text)
@@ -143,7 +143,7 @@ class Controls:
 
     async def _decide(self, **decision: Any) -> None:
         try:
-            with found(self._chain):
+            with run_not_found(self._chain):
                 await send_decision(self._chain, decision)
         except ApprovalError as error:
             if error.kind != "unknown" or not (elsewhere := await self._called_run_with(decision["call_id"])):
@@ -163,7 +163,7 @@ class Controls:
 
     async def _send(self, send: Callable[[WorkflowHandle[Any, Any]], Awaitable[Sent]]) -> Sent:
         """Send something to the link that the run is at, which may change meanwhile."""
-        with found(self._chain):
+        with run_not_found(self._chain):
             return await self._chain.at_current(send)
 
 
@@ -206,7 +206,7 @@ class RunHandle(Controls, Generic[T]):
         Raises a `RunError` with the conversation when the run ended without one: failed, cancelled or terminated; it is
         an `OutputError` when the output is not of that type.
         """
-        with found(self._chain):
+        with run_not_found(self._chain):
             try:
                 output = await self._patience(self._output)
             except WorkflowFailureError as failure:
@@ -237,11 +237,11 @@ class RunHandle(Controls, Generic[T]):
         when `after` is neither.
         """
         if children:
-            return await family_events(self, after)
+            return await events_with_children(self, after)
         cursor = Cursor(after)
-        with found(self._chain):
+        with run_not_found(self._chain):
             await self._patience(self._log.refresh)
-        return [seen for event in self._log.events_after(cursor.seq) for seen in cursor.recorded(event)]
+        return [seen for event in self._log.events_after(cursor.seq) for seen in cursor.recorded_news(event)]
 
     async def stream(self, after: int | str = 0, *, children: bool = False) -> AsyncIterator[RunEvent]:
         """The events after the one with that `seq` or `position`, as they come, until the terminal one.
@@ -252,8 +252,10 @@ class RunHandle(Controls, Generic[T]):
         their recorded event will have, and a `position` in the middle of the text. `text_reset` says that the model
         begins its text anew. Raises ValueError when `after` is neither.
         """
-        with found(self._chain):
-            source = family_stream(self, after) if children else watch(self._chain, self._log, self._patience, after)
+        with run_not_found(self._chain):
+            source = (
+                stream_with_children(self, after) if children else watch(self._chain, self._log, self._patience, after)
+            )
             async with aclosing(source) as events:
                 async for event in events:
                     yield event
@@ -281,7 +283,7 @@ class RunHandle(Controls, Generic[T]):
         pydantic's ValidationError for options that there are not.
         """
         fields = RunOptions.model_validate(options or {}).model_dump(exclude_unset=True)
-        with found(self._chain):
+        with run_not_found(self._chain):
             fork = await fork_of(self._chain, at, Changes(steer, model, agent, fields, inputs))
         started = await start_workflow(
             self._client,
@@ -297,7 +299,7 @@ class RunHandle(Controls, Generic[T]):
 
     async def fork_of(self) -> ForkOf | None:
         """The run that this one is a fork of, and before which iteration; None for any other run."""
-        with found(self._chain):
+        with run_not_found(self._chain):
             return await fork_origin(await self._chain.describe())
 
     async def export(self, *, children: bool = True, events: bool = True) -> AsyncIterator[JsonObject]:
@@ -306,8 +308,8 @@ class RunHandle(Controls, Generic[T]):
         It has no secrets. Works on open runs too; with `children`, the lines of the runs that it has called are among
         them. One link of the run is in memory at a time.
         """
-        with found(self._chain):
-            async with aclosing(exported(self._chain, children=children, events=events)) as lines:
+        with run_not_found(self._chain):
+            async with aclosing(export_lines(self._chain, children=children, events=events)) as lines:
                 async for line in lines:
                     yield line
 
@@ -321,23 +323,23 @@ class RunHandle(Controls, Generic[T]):
         from ..trace.rebuild import rebuild
 
         shown = captures_content() if content is None else content
-        with found(self._chain):
+        with run_not_found(self._chain):
             return await self._patience(lambda: rebuild(self._chain, content=shown, children=children))
 
     async def agent_name(self) -> str:
         """The name of the agent that runs, as Temporal shows it."""
-        with found(self._chain):
+        with run_not_found(self._chain):
             memo = await (await self._patience(self._chain.describe)).memo()
         return str(memo.get("agent", ""))
 
     async def messages(self) -> list[Message]:
         """The complete conversation, including what was trimmed from the model's view."""
-        with found(self._chain):
+        with run_not_found(self._chain):
             return await self._patience(lambda: complete_messages(self._chain, self._log))
 
     async def iteration_usage(self) -> list[Usage]:
         """The usage of each model call so far, in order: the histories have it, the result only the sum."""
-        with found(self._chain):
+        with run_not_found(self._chain):
             last = await self._patience(self._chain.last)
             return await usage_of_calls(self._client, last)
 
@@ -347,7 +349,7 @@ class RunHandle(Controls, Generic[T]):
         Models reuse ids: without `iteration`, it is the last call of that id. Raises `UnknownCallError`, which names
         the calls that have results, when there is no such call, or no result of it yet.
         """
-        with found(self._chain):
+        with run_not_found(self._chain):
             return await self._patience(lambda: whole_result(self._chain, self._log, call_id, iteration))
 
     async def status(self) -> RunStatus:
@@ -355,5 +357,5 @@ class RunHandle(Controls, Generic[T]):
 
         What waits for a person in the runs that it has called is listed too: it is decided there (`called`).
         """
-        with found(self._chain):
-            return await with_called(self, await self._status.read())
+        with run_not_found(self._chain):
+            return await status_with_children(self, await self._status.read())

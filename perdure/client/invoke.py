@@ -37,7 +37,7 @@ from ..tools.user_loop import end_on
 from ..trace.environment import provider_of_process
 from ..worker import create_worker
 from ..worker_limits import OPEN
-from .callers import AnswerText, Flushing, Give, Relay, blocking, held_back, streamed
+from .callers import AnswerText, Flushing, Give, Relay, blocking_form, held_back_characters, stream_texts
 from .connection import connect, environment_names_a_server
 from .embedded.server import LocalServer
 from .invoke_types import EventCallback, GivenAgent, GivenInputs, InvokeAgent, InvokeAgentAsync, MoreOptions, Tools
@@ -52,7 +52,7 @@ T = TypeVar("T", default=Any)
 _given: ContextVar[frozenset[str]] = ContextVar("perdure_given", default=frozenset())
 
 
-def noting_given(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
+def remember_given(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
     """The coroutine function, which may ask `given` before it awaits anything. Raises what it raises."""
 
     @functools.wraps(function)
@@ -66,15 +66,13 @@ def noting_given(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, C
     return call
 
 
-def given(**values: Any) -> dict[str, Any]:
+def given_options(**values: Any) -> dict[str, Any]:
     """Those of the values whose names the caller has written."""
     return {name: value for name, value in values.items() if name in _given.get()}
 
 
 @asynccontextmanager
-async def running_elsewhere(
-    worker: Worker, within: AbstractAsyncContextManager[None] | None = None
-) -> AsyncIterator[None]:
+async def run_elsewhere(worker: Worker, within: AbstractAsyncContextManager[None] | None = None) -> AsyncIterator[None]:
     """Run the worker on an event loop in another thread for as long as the block runs, inside `within` on that loop.
 
     Raises what ends the worker, and cancels the block when that happens before its end.
@@ -124,12 +122,12 @@ OWN_HOOKS = "invoke_agent"
 """The name under which the call's own worker has the given guardrails and compactor."""
 
 
-def precisely_typed(function: Callable[..., Coroutine[Any, Any, Any]]) -> InvokeAgentAsync:
+def with_precise_types(function: Callable[..., Coroutine[Any, Any, Any]]) -> InvokeAgentAsync:
     """The same function, of which type checkers know what it returns for which arguments."""
-    return cast(InvokeAgentAsync, noting_given(function))
+    return cast(InvokeAgentAsync, remember_given(function))
 
 
-@precisely_typed
+@with_precise_types
 async def invoke_agent_async(
     path_or_agent: GivenAgent,
     inputs: GivenInputs = None,
@@ -198,7 +196,7 @@ async def invoke_agent_async(
     require_tools(tools)
     for name, value, kind in (("cancel", cancel, CancellationToken), ("steering", steering, Steering)):
         require_type(name, value, of_type(f"a {kind.__name__}", kind))
-    said = given(
+    said = given_options(
         max_iterations=max_iterations,
         max_llm_retries=max_llm_retries,
         context_budget=context_budget,
@@ -211,7 +209,7 @@ async def invoke_agent_async(
         compactor=OWN_HOOKS if compactor else None,
         **{"missing_tool_grace": 0.0, **said, **more},  # The only worker is the call's own.
     )
-    agent, functions = _offering(path_or_agent, tools or ())
+    agent, functions = _agent_with_tools(path_or_agent, tools or ())
     if tool_kinds:
         agent = with_others(*record_tools(agent, Kinds(tool_kinds)))
     output_type = loaded_from(agent).output_type if output_type is None else output_type
@@ -226,10 +224,10 @@ async def invoke_agent_async(
     }
 
     is_checked = output_type is not None or (guardrails is not None and guardrails.output is not None)
-    text = AnswerText(held_back(agent, stream_after, is_checked=is_checked))
+    text = AnswerText(held_back_characters(agent, stream_after, is_checked=is_checked))
 
     async def call(cancel: CancellationToken | None, give: Give | None = None) -> Any:
-        relay, show = Relay(cancel, steering), _shown(on_event, text, give)
+        relay, show = Relay(cancel, steering), _event_handler(on_event, text, give)
         async with _server(client) as connected:
             persons = Persons(with_converter(connected), approve, answer)
             worker = _own_worker(connected, functions, [Flushing(relay.flush), persons], hooks)
@@ -243,7 +241,7 @@ async def invoke_agent_async(
                 messages=messages,
                 output_type=output_type,
             )
-            async with running_elsewhere(worker, relay.to(run)), persons.asked():
+            async with run_elsewhere(worker, relay.to(run)), persons.attend():
                 if show is not None:
                     async for event in run.stream():
                         show(event)
@@ -252,10 +250,10 @@ async def invoke_agent_async(
             steering.put_back(result.unread_steering)
         return result.output
 
-    return streamed(call, cancel) if stream else await call(cancel)
+    return stream_texts(call, cancel) if stream else await call(cancel)
 
 
-invoke_agent = cast(InvokeAgent, blocking(cast(Callable[..., Any], invoke_agent_async)))
+invoke_agent = cast(InvokeAgent, blocking_form(cast(Callable[..., Any], invoke_agent_async)))
 """`invoke_agent_async`, waited for. May be called in a thread whose event loop is running."""
 
 
@@ -264,7 +262,7 @@ def _signature_names() -> list[str]:
     return [name for name in inspect.signature(invoke_agent_async).parameters if name != "more"]
 
 
-def _offering(path_or_agent: GivenAgent, tools: Tools) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
+def _agent_with_tools(path_or_agent: GivenAgent, tools: Tools) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
     """The agent with all of these tools, and their functions, its own too.
 
     Those that its file does not declare are offered as well (§9.2).
@@ -313,7 +311,9 @@ def _own_worker(client: Client, tools: Tools, interceptors: Sequence[Interceptor
     )
 
 
-def _shown(on_event: EventCallback | None, answer: AnswerText, give: Give | None) -> Callable[[RunEvent], None] | None:
+def _event_handler(
+    on_event: EventCallback | None, answer: AnswerText, give: Give | None
+) -> Callable[[RunEvent], None] | None:
     """What is done with each event; None when nobody wants to see any."""
     if on_event is None and give is None:
         return None

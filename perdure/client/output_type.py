@@ -32,13 +32,13 @@ def with_output_type(agent: Agent, output_type: Any) -> Agent:
     """
     if output_type is str and not agent.outputs:
         return agent
-    described = _described(output_type)
+    described = _members(output_type)
     if agent.outputs and _form(agent.outputs) != _form(described):
         raise ConfigurationError(
             f"output_type={_name(output_type)} and the outputs of the agent {agent.name!r} differ: the type has "
-            f"{_shown(described)}, the agent has {_shown(agent.outputs)}. Change one of them, or leave one out"
+            f"{_form_text(described)}, the agent has {_form_text(agent.outputs)}. Change one of them, or leave one out"
         )
-    outputs = _merged(agent.outputs, described) if agent.outputs else described
+    outputs = _merge(agent.outputs, described) if agent.outputs else described
     remember_check(outputs, output_type, partial(_faults, described, output_type))
     return agent.model_copy(update={"outputs": outputs})
 
@@ -81,14 +81,14 @@ def _answer(result: RunResult[Any], output_type: Any) -> Any:
     if not isinstance(result.output, dict):
         return result.output
     try:
-        outputs = _described(output_type)
+        outputs = _members(output_type)
     except ConfigurationError:
         outputs = []
     present = _without_nulls(result.output, outputs)
     return StructuredResult(present, json.dumps(present))
 
 
-def _described(output_type: Any) -> list[Property]:
+def _members(output_type: Any) -> list[Property]:
     """The members of the type. Raises ConfigurationError when it is not an object with declared members."""
     try:
         adapter = TypeAdapter(pydantic_annotation(output_type))
@@ -140,13 +140,13 @@ def _form_of(described: Property) -> Any:
     return described.kind, *inner
 
 
-def _merged(own: Sequence[Property], described: Sequence[Property]) -> list[Property]:
+def _merge(own: Sequence[Property], described: Sequence[Property]) -> list[Property]:
     """The agent's own properties, of which the type forbids what it can't take."""
     of_type = {each.name: each for each in described}
-    return [_narrowed(each, of_type[each.name]) for each in own]
+    return [_narrow(each, of_type[each.name]) for each in own]
 
 
-def _narrowed(own: Property, described: Property) -> Property:
+def _narrow(own: Property, described: Property) -> Property:
     allows_null = own.nullable or not own.required
     narrowed: dict[str, Any] = {
         "required": own.required or described.required,
@@ -154,9 +154,9 @@ def _narrowed(own: Property, described: Property) -> Property:
         "description": own.description or described.description,
     }
     if own.properties and described.properties:
-        narrowed["properties"] = _merged(own.properties, described.properties)
+        narrowed["properties"] = _merge(own.properties, described.properties)
     if own.items and described.items:
-        narrowed["items"] = _narrowed(own.items, described.items)
+        narrowed["items"] = _narrow(own.items, described.items)
     return own.model_copy(update=narrowed)
 
 
@@ -178,7 +178,7 @@ def _inner(value: Any, described: Property | None) -> Any:
     return _without_nulls(value, described.properties or []) if described is not None else value
 
 
-def _shown(properties: Sequence[Property]) -> str:
+def _form_text(properties: Sequence[Property]) -> str:
     return excerpt(json.dumps(object_schema(properties), ensure_ascii=False), 2000)
 
 

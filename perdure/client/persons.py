@@ -66,7 +66,7 @@ class Persons(RunObserver[AgentRun]):
                 self._loop.call_soon_threadsafe(self._ask, run_id, pending)
 
     @asynccontextmanager
-    async def asked(self) -> AsyncIterator[None]:
+    async def attend(self) -> AsyncIterator[None]:
         """Within it there is somebody to ask; what has not been decided by its end never is."""
         try:
             yield
@@ -81,11 +81,11 @@ class Persons(RunObserver[AgentRun]):
         if place in self._told:
             return
         self._told.add(place)
-        task = self._loop.create_task(self._settle(run_id, pending))
+        task = self._loop.create_task(self._ask_and_decide(run_id, pending))
         self._deciding.add(task)
         task.add_done_callback(self._deciding.discard)
 
-    async def _settle(self, run_id: str, pending: PendingApproval) -> None:
+    async def _ask_and_decide(self, run_id: str, pending: PendingApproval) -> None:
         function = self._answer if pending.kind == "question" else self._approve
         decision = None if function is None else await _decision(function, pending)
         if decision is None:

@@ -82,7 +82,7 @@ def is_of_runs(entry: ScheduleListDescription) -> bool:
     return isinstance(action, ScheduleListActionStartWorkflow) and action.workflow == WORKFLOW
 
 
-async def described(handle: ScheduleHandle) -> ScheduledRuns:
+async def read_schedule(handle: ScheduleHandle) -> ScheduledRuns:
     """The schedule as it is now. Raises `RPCError`, and `ScheduleError` for one of another workflow."""
     found = await handle.describe()
     action = found.schedule.action
@@ -190,12 +190,12 @@ async def create_schedule(
     async def send(input: RunInput, attributes: TypedSearchAttributes) -> None:
         policy = SchedulePolicy(overlap=OVERLAPS[overlap], catchup_window=CATCH_UP)
         schedule = Schedule(_action(request, input, attributes), spec, policy, ScheduleState(paused=paused))
-        if not (replace and await _replaced(handle, schedule)):
+        if not (replace and await _replace_existing(handle, schedule)):
             await client.create_schedule(name, schedule)
 
-    with _explained(name):
+    with _schedule_errors(name):
         await send_request(client, request, send)
-        return await described(handle)
+        return await read_schedule(handle)
 
 
 async def list_schedules(client: Client) -> list[ScheduledRuns]:
@@ -207,19 +207,19 @@ async def list_schedules(client: Client) -> list[ScheduledRuns]:
 
 async def get_schedule(client: Client, name: str) -> ScheduledRuns:
     """The schedule of that name. Raises `ScheduleError` when there is none."""
-    with _explained(name):
-        return await described(with_converter(client).get_schedule_handle(name))
+    with _schedule_errors(name):
+        return await read_schedule(with_converter(client).get_schedule_handle(name))
 
 
 async def pause_schedule(client: Client, name: str, reason: str = "") -> None:
     """Start no more runs until `resume_schedule`. Raises `ScheduleError` when there is no such schedule."""
-    with _explained(name):
+    with _schedule_errors(name):
         await client.get_schedule_handle(name).pause(note=reason or "paused")
 
 
 async def resume_schedule(client: Client, name: str) -> None:
     """Start runs again. Raises `ScheduleError` when there is no such schedule."""
-    with _explained(name):
+    with _schedule_errors(name):
         await client.get_schedule_handle(name).unpause(note="resumed")
 
 
@@ -228,13 +228,13 @@ async def run_schedule(client: Client, name: str) -> None:
 
     Raises `ScheduleError` when there is no such schedule.
     """
-    with _explained(name):
+    with _schedule_errors(name):
         await client.get_schedule_handle(name).trigger(overlap=ScheduleOverlapPolicy.ALLOW_ALL)
 
 
 async def delete_schedule(client: Client, name: str) -> None:
     """Forget the schedule; runs that it has started go on. Raises `ScheduleError` when there is no such schedule."""
-    with _explained(name):
+    with _schedule_errors(name):
         await client.get_schedule_handle(name).delete()
 
 
@@ -264,7 +264,7 @@ def _action(request: StartRequest, input: RunInput, attributes: TypedSearchAttri
     return ScheduleActionStartWorkflow(WORKFLOW, input, typed_search_attributes=attributes, **request.arguments)
 
 
-async def _replaced(handle: ScheduleHandle, schedule: Schedule) -> bool:
+async def _replace_existing(handle: ScheduleHandle, schedule: Schedule) -> bool:
     """Whether there was a schedule, which is this one now."""
     try:
         before = await handle.describe()
@@ -278,7 +278,7 @@ async def _replaced(handle: ScheduleHandle, schedule: Schedule) -> bool:
 
 
 @contextmanager
-def _explained(name: str) -> Iterator[None]:
+def _schedule_errors(name: str) -> Iterator[None]:
     """Within it, what the server says of a schedule is raised as `ScheduleError`."""
     try:
         yield

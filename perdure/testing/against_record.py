@@ -85,7 +85,7 @@ class RecordEffects(DirectEffects):
         """As `Effects.call_model`. Raises Diverged when the record has no answer to what the model asks for."""
         self.unread.clear()
         started = time.perf_counter()
-        reply = await self._priced(await self._unless_cancelled(self._asked(conversation, calling)))
+        reply = await self._with_cost(await self._unless_cancelled(self._ask_model(conversation, calling)))
         self.replies.append(RecordedReply(calling.iteration, reply, time.perf_counter() - started))
         asked = [(index, call) for index, call in enumerate(reply.message.tool_calls) if call.name not in self.real]
         try:
@@ -96,13 +96,13 @@ class RecordEffects(DirectEffects):
             self._claimed[calling.iteration, index] = result
         return reply
 
-    async def _asked(self, conversation: Conversation, calling: Calling) -> ModelReply:
+    async def _ask_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
         messages, agent = list(conversation.messages), self.agent.with_fallback(calling.fallback)
         if call := prompted_call(agent, calling, self.options):
             return call.read(await ask_model(call.agent, call.messages(messages), self.options, Heart()))
         return await ask_model(agent, messages, self.options, Heart(), with_tools=calling.with_tools)
 
-    async def _priced(self, reply: ModelReply) -> ModelReply:
+    async def _with_cost(self, reply: ModelReply) -> ModelReply:
         if self.prices is not None:
             return await priced(reply, self.agent, self.prices)
         reply.cost_usd = self.costs.pop(0) if self.costs else None
@@ -134,7 +134,7 @@ class AgainstRecord(InProcessRun):
             agent or recording.agent,
             recording.messages if messages is None else messages,
             model=[],
-            options=RunOptions.model_validate({**_known(recording.options), **chosen}),
+            options=RunOptions.model_validate({**_option_values(recording.options), **chosen}),
             inputs={**recording.inputs, **(inputs or {})},
             tools=tools or {},
             **{"approve": self._as_recorded, "answer": self._as_recorded, **more},
@@ -182,5 +182,5 @@ def _same(tool: Tool, before: Tool | None) -> bool:
     return before is not None and (tool.kind != "function" or tool == before)
 
 
-def _known(options: RunOptions) -> dict[str, Any]:
+def _option_values(options: RunOptions) -> dict[str, Any]:
     return {name: getattr(options, name) for name in RunOptions.model_fields}

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ..agents import Agent
-from ..client.fork import loaded, new_prompt, with_instructions, with_model
+from ..client.fork import agent_to_start, new_prompt, with_instructions, with_model
 from ..errors import RunError
 from ..messages import JsonObject, Message, ToolCall, Usage
 from ..providers.prices import Prices, PriceSource
@@ -93,7 +93,7 @@ async def rerun(
     """
     chosen, messages, notes = recording.agent, recording.messages, _not_called(recording)
     if agent is not None:
-        chosen = loaded(agent)
+        chosen = agent_to_start(agent)
         messages = _new_seed(chosen, recording, {**recording.inputs, **(inputs or {})}, notes)
     if model is not None:
         chosen = with_model(chosen, model)
@@ -108,7 +108,7 @@ async def rerun(
         unmatched = diverged
     except RunError as error:
         end = {"failure": {"kind": error.kind, "message": str(error), "reason": error.reason}}
-    found = _compared(recording, run, end, unmatched)
+    found = _comparison_of(recording, run, end, unmatched)
     found.notes += notes
     return found
 
@@ -128,7 +128,7 @@ def _new_seed(agent: Agent, recording: Recording, inputs: Mapping[str, Any], not
     return with_instructions(seed, seed, new.instructions)
 
 
-def _compared(
+def _comparison_of(
     recording: Recording, run: AgainstRecord, end: JsonObject | None, unmatched: Diverged | None
 ) -> Comparison:
     answers, record = run.record.answers, run.record
@@ -156,14 +156,14 @@ def _deviation(
     answers, iteration = run.record.answers, run.record.replies[-1].iteration if run.record.replies else 0
     if unmatched is not None:
         instead = [each.call for each in answers.left if each.iteration <= answers.reached + 1]
-        return Deviation("unmatched", unmatched.iteration, _shown(unmatched.calls), _shown(instead))
+        return Deviation("unmatched", unmatched.iteration, _calls_as_json(unmatched.calls), _calls_as_json(instead))
     failure = (end or {}).get("failure")
     if failure is not None and failure["kind"] != (recording.failure or {}).get("kind"):
-        return Deviation("failed", iteration, recorded=_shown([each.call for each in answers.left]))
+        return Deviation("failed", iteration, recorded=_calls_as_json([each.call for each in answers.left]))
     if answers.skipped:
-        return Deviation("skipped", iteration, recorded=_shown([each.call for each in answers.skipped]))
+        return Deviation("skipped", iteration, recorded=_calls_as_json([each.call for each in answers.skipped]))
     if answers.left:
-        return Deviation("unasked", iteration, recorded=_shown([each.call for each in answers.left]))
+        return Deviation("unasked", iteration, recorded=_calls_as_json([each.call for each in answers.left]))
     return None
 
 
@@ -185,5 +185,5 @@ def _model_of(agent: Agent) -> str:
     return f"{agent.model.provider_key}/{agent.model.id}" if agent.model else ""
 
 
-def _shown(calls: Sequence[ToolCall]) -> list[JsonObject]:
+def _calls_as_json(calls: Sequence[ToolCall]) -> list[JsonObject]:
     return [{"name": call.name, "arguments": call.arguments} for call in calls]

@@ -301,9 +301,9 @@ class DirectEffects(Effects):
         approval = given if isinstance(given, Approval) else Approval(approved=True, answer=given)
         if problem := misfit(asked.question, approval):
             raise ValueError(f"the decision about tool call {request.call_id!r}: {problem}")
-        return await self._judged(request, approval)
+        return await self._with_verdict(request, approval)
 
-    async def _judged(self, request: ToolRequest, approval: Approval) -> Approval:
+    async def _with_verdict(self, request: ToolRequest, approval: Approval) -> Approval:
         """With what the tool guardrail makes of edited arguments. Nobody is asked again when it denies them."""
         if not approval.approved or approval.arguments is None or not (self.guardrails and self.guardrails.tool):
             return approval

@@ -202,7 +202,7 @@ class InProcessRun(Generic[T]):
             options = self._options_of(call, allowance)
         except LoadError as error:
             return ChildEnd(failure_result(request.name, RunError(str(error), kind=CONFIGURATION_ERROR)))
-        run = self._nested(call, prepared, options)
+        run = self._child(call, prepared, options)
         run._depth = self._depth + 1
         data = ChildStartedData(name=request.name, run_id=f"{request.iteration}-{request.index}", first_run_id="")
         effects.emit("child_started", request.iteration, data, call_id=request.call_id)
@@ -224,7 +224,7 @@ class InProcessRun(Generic[T]):
         )
         return RunOptions(**dict(called))  # All of them set: the called run looks for nothing in its file again.
 
-    def _nested(self, call: ChildRun, prepared: PreparedRun, options: RunOptions) -> InProcessRun:
+    def _child(self, call: ChildRun, prepared: PreparedRun, options: RunOptions) -> InProcessRun:
         effects = self.effects
         others = others_of(effects.agent)
         called = others[call.path].model_copy(update={"tools": None} if call.mode == "single" else {})

@@ -78,7 +78,7 @@ class RecordedRun:
         Raises `RunError` when the run ends without a result, and `Diverged`, an AssertionError, when it asks for a
         tool call that the record has no result of.
         """
-        return wait_for_result(self._in_process(_agent(agent, self.recording), _named(tools), more))
+        return wait_for_result(self._in_process(_agent(agent, self.recording), _functions_by_name(tools), more))
 
     async def _in_process(self, agent: Agent, tools: Mapping[str, Any], more: Mapping[str, Any]) -> RunResult:
         options = {**self._protocol(), **(more.get("options") or {})}
@@ -103,8 +103,8 @@ class RecordedRun:
         """
         if any(self.recording.steering.values()):
             raise ValueError(f"run {self.recording.id!r} was steered while it ran: play it in this process")
-        real, queue = _named(tools), f"perdure-recorded-{uuid.uuid4()}"
-        declared, kind = _answered(_agent(agent, self.recording), self.recording, real)
+        real, queue = _functions_by_name(tools), f"perdure-recorded-{uuid.uuid4()}"
+        declared, kind = _with_recorded_tools(_agent(agent, self.recording), self.recording, real)
         kinds = {**worker.pop("tool_kinds", {}), RecordedKind.name: kind}
         with self._model() as model:
             async with create_worker(
@@ -125,7 +125,7 @@ class RecordedRun:
         return {"tool_protocol": "json"} if self.recording.lost_native_tools else {}
 
     def _model(self) -> ScriptedModel:
-        replies, number = [_scripted(each) for each in self.recording.replies], count()
+        replies, number = [_scripted_reply(each) for each in self.recording.replies], count()
 
         def next_reply(request: ScriptedRequest) -> ScriptedReply:
             """Not chosen by the conversation, from which trimming may have dropped turns."""
@@ -155,7 +155,7 @@ class RecordedKind(ToolKind):
         return self._answers.claim([asked])[0]
 
 
-def _answered(agent: Agent, recording: Recording, real: Mapping[str, Any]) -> tuple[Agent, RecordedKind]:
+def _with_recorded_tools(agent: Agent, recording: Recording, real: Mapping[str, Any]) -> tuple[Agent, RecordedKind]:
     """The agent, whose tools a record answers for, except the real ones."""
     complete = agent.with_declarations(offered_to(agent, recording))
     functions = [_offering(tool) for tool in complete.tools or [] if tool.name not in real]
@@ -179,11 +179,11 @@ def _agent(given: Agent | str | os.PathLike[str] | None, recording: Recording) -
     return load(given, defer_environment=True)
 
 
-def _named(tools: Tools) -> Mapping[str, Callable[..., Any]]:
+def _functions_by_name(tools: Tools) -> Mapping[str, Callable[..., Any]]:
     return tools if isinstance(tools, Mapping) else collect_tools(tools)
 
 
-def _scripted(recorded: RecordedReply) -> ScriptedReply:
+def _scripted_reply(recorded: RecordedReply) -> ScriptedReply:
     message, usage = recorded.reply.message, recorded.reply.usage
     written = written_of(message)
     return ScriptedReply(

@@ -89,14 +89,14 @@ def read_recording(file: str | PathLike[str]) -> Recording:
     path = Path(file)
     try:
         with path.open(encoding="utf-8") as lines:
-            return recording_of(_parsed(lines), fspath(path))
+            return recording_of(_parse_lines(lines), fspath(path))
     except OSError as error:
         raise ConfigurationError(f"{fspath(path)!r} can't be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(f"{fspath(path)!r} is no export of a run: {error}") from error
 
 
-def _parsed(lines: Iterable[str]) -> Iterator[Any]:
+def _parse_lines(lines: Iterable[str]) -> Iterator[Any]:
     for line in lines:
         if line.strip():
             yield json.loads(line)
@@ -112,7 +112,7 @@ def recording_of(lines: Iterable[Any], source: str) -> Recording:
             if line["kind"] == "export":
                 _require_version(line, source)
             elif recording is None and line["kind"] == "run":
-                recording, first = _begun(line), int(line.get("from") or 1)
+                recording, first = _new_recording(line), int(line.get("from") or 1)
             elif recording is not None and line.get("run") == recording.id:
                 _take({**line, "iteration": line.get("iteration", 0) - first + 1}, recording, steering)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
@@ -132,7 +132,7 @@ def _require_version(line: Mapping[str, Any], source: str) -> None:
         )
 
 
-def _begun(line: Mapping[str, Any]) -> Recording:
+def _new_recording(line: Mapping[str, Any]) -> Recording:
     return Recording(
         id=line["run"],
         agent=Agent.model_validate(line["agent"]),

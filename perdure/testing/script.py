@@ -58,12 +58,12 @@ class ScriptedReply(BaseModel):
             return calls
         names = [call.get("name") if isinstance(call, dict) else None for call in calls]
         return [
-            _completed(call, names[:index].count(call.get("name"))) if isinstance(call, dict) else call
+            _complete_call(call, names[:index].count(call.get("name"))) if isinstance(call, dict) else call
             for index, call in enumerate(calls)
         ]
 
 
-def _completed(call: dict[str, Any], earlier: int) -> dict[str, Any]:
+def _complete_call(call: dict[str, Any], earlier: int) -> dict[str, Any]:
     """The call with an id and the text of its arguments, after so many others of its tool."""
     arguments = call.get("arguments", {})
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments

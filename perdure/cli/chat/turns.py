@@ -12,7 +12,7 @@ from temporalio.service import RPCError
 
 from ...client import RunHandle, Session
 from ...client.reading.watch import RETRY_SECONDS, is_away
-from ...client.sessions.reading import Turn, turns
+from ...client.sessions.reading import SessionRun, turns
 from ...commands import command_line
 from ...errors import RunError
 from ...history.link import read_input
@@ -159,16 +159,16 @@ class Following:
         elif not self._begun.is_set():
             screen.write(f"    Session {self._session.id} is closed. The next message begins a new one.", "dim")
 
-    async def _turns(self, *, wait: bool) -> AsyncIterator[Turn]:
+    async def _turns(self, *, wait: bool) -> AsyncIterator[SessionRun]:
         client, id = self._server.client, self._session.id
         link = (await client.get_workflow_handle(id).describe()).run_id
         async for turn in turns(client, id, link, wait=wait):
             yield turn
 
-    async def _input(self, turn: Turn) -> RunInput:
+    async def _input(self, turn: SessionRun) -> RunInput:
         return await read_input(self._server.client, turn.run_id, turn.first_run_id)
 
-    async def _show(self, turn: Turn, screen: Screen) -> None:
+    async def _show(self, turn: SessionRun, screen: Screen) -> None:
         handle = RunHandle(self._server.client, turn.run_id, origin=turn.first_run_id)
         input = await self._input(turn)
         for message in first_messages(input):

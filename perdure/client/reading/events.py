@@ -25,15 +25,15 @@ _TOOLS = (activities.TOOL_PREFIX, activities.RUN_TOOL)
 
 
 class Speech(NamedTuple):
-    """What one attempt of a model call has said so far."""
+    """The text that one attempt of a model call has produced so far."""
 
     call: str
     """Names the attempt within its link: the activity's id, and which of the activity's attempts has said it."""
     said: StreamedText
 
 
-class Heard(NamedTuple):
-    """What is being told in a link."""
+class LiveState(NamedTuple):
+    """The text and the progress that are under way in a link, and not recorded yet."""
 
     speech: Speech | None = None
     """None when no model call is under way, or none that has spoken."""
@@ -41,14 +41,14 @@ class Heard(NamedTuple):
     """Of the tool calls under way that have told it."""
 
 
-async def listen(chain: Chain, run_id: str) -> Heard:
-    """What is being told in this link. Raises `RPCError` when the server can't be asked."""
+async def listen(chain: Chain, run_id: str) -> LiveState:
+    """Ask the server for what is under way in this link. Raises `RPCError` when the server can't be asked."""
     pending = (await chain.handle(run_id).describe()).raw_description.pending_activities
     telling = list(filter(_is_telling, pending))
     speaking = next((each for each in telling if each.activity_type.name == activities.CALL_MODEL), None)
     working = [each for each in telling if each.activity_type.name.startswith(_TOOLS)]
     told = [await _progress(chain, each) for each in working]
-    return Heard(await _speech(chain, speaking) if speaking else None, tuple(filter(None, told)))
+    return LiveState(await _speech(chain, speaking) if speaking else None, tuple(filter(None, told)))
 
 
 async def _speech(chain: Chain, speaking: PendingActivityInfo) -> Speech:
@@ -81,8 +81,8 @@ _POSITION = re.compile(
 
 
 @dataclass(frozen=True)
-class Shown:
-    """How much of what one attempt of a model call says the reader has."""
+class ShownText:
+    """The part of the text of one attempt of a model call that the reader has."""
 
     iteration: int
     call: str
@@ -115,7 +115,7 @@ class Cursor:
     """
 
     def __init__(self, after: int | str = 0) -> None:
-        self.seq, self._shown = _parsed(after)
+        self.seq, self._shown = _parse_position(after)
         self._told: tuple[ToolProgress, ...] = ()
         self._thinking: RunEvent | None = None
 
@@ -124,8 +124,8 @@ class Cursor:
         """Where the reader is, for another cursor to go on from."""
         return f"{self.seq}{self._shown or ''}"
 
-    def recorded(self, event: RunEvent) -> Iterator[RunEvent]:
-        """What the reader gets for the next event of the log: not the text again that it was shown live."""
+    def recorded_news(self, event: RunEvent) -> Iterator[RunEvent]:
+        """The events for the reader of the next one in the log: without the text that it was shown live."""
         shown, self._shown = self._shown, None
         if shown is None or event.iteration != shown.iteration or event.type == "llm_complete":
             self.seq = event.seq
@@ -139,29 +139,32 @@ class Cursor:
         else:
             yield from self._whole(event, shown)
 
-    def live(self, speech: Speech) -> Iterator[RunEvent]:
-        """What the model has said since the last time; another attempt begins with `text_reset`."""
+    def live_news(self, speech: Speech) -> Iterator[RunEvent]:
+        """The events for the text since the last time; another attempt begins with `text_reset`."""
         shown = self._shown
         if shown is None or not _same(shown, speech):
-            self._shown = Shown(speech.said.iteration, speech.call, digest=_digest(""))
+            self._shown = ShownText(speech.said.iteration, speech.call, digest=_digest(""))
             if shown and shown.iteration == speech.said.iteration and (shown.text or shown.thinking):
                 yield self._event("text_reset", speech.said.iteration)
         yield from self._more("thinking", speech)
         yield from self._more("token", speech)
 
     def is_news(self, progress: Collection[ToolProgress]) -> bool:
-        """Whether the reader was not told of it yet."""
+        """Whether the reader has not seen it yet."""
         return any(each not in self._told for each in progress)
 
-    def progress(self, told: tuple[ToolProgress, ...]) -> Iterator[RunEvent]:
-        """What tools have told since the last time. It moves nothing: who goes on from there is told it again."""
+    def progress_news(self, told: tuple[ToolProgress, ...]) -> Iterator[RunEvent]:
+        """The events for the progress since the last time.
+
+        Does not advance the position: a reader that resumes here sees them again.
+        """
         before, self._told = self._told, told
         for each in told:
             if each not in before:
                 event = self._event("tool_progress", each.iteration, **progress_data(each))
                 yield event.model_copy(update={"call_id": each.call_id})
 
-    def _whole(self, event: RunEvent, shown: Shown) -> Iterator[RunEvent]:
+    def _whole(self, event: RunEvent, shown: ShownText) -> Iterator[RunEvent]:
         """The recorded text, of which a part was shown, or a part of what an earlier attempt said."""
         text = event.data["token"]
         if shown.begins(text):
@@ -175,7 +178,7 @@ class Cursor:
         if rest:
             yield event.model_copy(update={"data": {"token": rest}})
 
-    def _whole_thinking(self, event: RunEvent, shown: Shown) -> Iterator[RunEvent]:
+    def _whole_thinking(self, event: RunEvent, shown: ShownText) -> Iterator[RunEvent]:
         """The recorded thinking, of which a part was shown, or a part of what an earlier attempt thought."""
         text, self._thinking = event.data["token"], event
         if not shown.begins_thinking(text):
@@ -185,9 +188,9 @@ class Cursor:
         if rest:
             yield event.model_copy(update={"data": {"token": rest}, "position": self.position})
 
-    def _reset(self, shown: Shown, iteration: int) -> Generator[RunEvent, None, Shown]:
-        """Say that what was shown is void; returns what has taken its place: nothing."""
-        self._shown = nothing = Shown(shown.iteration, shown.call, digest=_digest(""))
+    def _reset(self, shown: ShownText, iteration: int) -> Generator[RunEvent, None, ShownText]:
+        """Emit `text_reset`, and return the empty text that takes the place of the one shown."""
+        self._shown = nothing = ShownText(shown.iteration, shown.call, digest=_digest(""))
         yield self._event("text_reset", iteration)
         return nothing
 
@@ -207,7 +210,7 @@ class Cursor:
         return RunEvent(seq=self.seq + 1, type=type, iteration=iteration, data=data, position=self.position)
 
 
-def _same(shown: Shown, speech: Speech) -> bool:
+def _same(shown: ShownText, speech: Speech) -> bool:
     """Whether it is what the reader has seen the beginning of; what is older than that says nothing new."""
     if (shown.iteration, shown.call) != (speech.said.iteration, speech.call):
         return False
@@ -218,7 +221,7 @@ def _digest(text: str) -> str:
     return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
-def _parsed(after: int | str) -> tuple[int, Shown | None]:
+def _parse_position(after: int | str) -> tuple[int, ShownText | None]:
     match = _POSITION.fullmatch(str(after))
     if match is None:
         raise ValueError(f"{after!r} is no position in a run, expected the `position` or `seq` of one of its events")
@@ -226,4 +229,4 @@ def _parsed(after: int | str) -> tuple[int, Shown | None]:
         return int(match["seq"]), None
     thinking, text = int(match["thinking"]), int(match["text"])
     said, thought = match["digest"], match["thought"] or ""
-    return int(match["seq"]), Shown(int(match["iteration"]), match["call"], thinking, text, said, thought)
+    return int(match["seq"]), ShownText(int(match["iteration"]), match["call"], thinking, text, said, thought)

@@ -127,7 +127,7 @@ async def _complete_error(chain: Chain, status: StatusReader, cause: BaseExcepti
     link, id = await chain.last(), chain.workflow_id
     messages = await conversation_at_end(chain.client, id, link)
     if isinstance(cause, ApplicationError) and cause.details:
-        return _failed(cause.message, RunFailure.model_validate(cause.details[0]), messages)
+        return _failure_error(cause.message, RunFailure.model_validate(cause.details[0]), messages)
     iterations = (await status.read()).model_calls
     if isinstance(cause, CancelledError):
         reason = await cancel_reason(chain.client, link)
@@ -136,7 +136,7 @@ async def _complete_error(chain: Chain, status: StatusReader, cause: BaseExcepti
     return RunError(f"The run {id!r} ended: {cause}", kind=_kind_of(cause), messages=messages, iterations=iterations)
 
 
-def _failed(text: str, failure: RunFailure, messages: list[Message]) -> RunError:
+def _failure_error(text: str, failure: RunFailure, messages: list[Message]) -> RunError:
     error_type = RUN_ERRORS.get(failure.kind, RunError)
     error = error_type(text, kind=failure.kind, reason=failure.reason, messages=messages, iterations=failure.iterations)
     if isinstance(error, LimitExceededError):
@@ -164,15 +164,15 @@ async def whole_result(chain: Chain, log: RunLog, call_id: str, iteration: int |
     except UnknownCallError as unknown:
         # Where a value can't be read, the events end there: then this raises what says so.
         with suppress(UnknownCallError):
-            return await _kept(chain, call_id, iteration)
+            return await _result_in_history(chain, call_id, iteration)
         raise unknown from None
     try:
-        return await _kept(chain, call_id, place.iteration)
+        return await _result_in_history(chain, call_id, place.iteration)
     except UnknownCallError:
-        return _as_told(log.events, told[place])
+        return _result_in_events(log.events, told[place])
 
 
-async def _kept(chain: Chain, call_id: str, iteration: int | None) -> ToolResult:
+async def _result_in_history(chain: Chain, call_id: str, iteration: int | None) -> ToolResult:
     link = await chain.describe()
     as_result = partial(to_result, limits=STORED)
     return await read_result(
@@ -180,7 +180,7 @@ async def _kept(chain: Chain, call_id: str, iteration: int | None) -> ToolResult
     )
 
 
-def _as_told(events: Iterable[RunEvent], told: RunEvent) -> ToolResult:
+def _result_in_events(events: Iterable[RunEvent], told: RunEvent) -> ToolResult:
     text, call = told.data["result"], (told.iteration, told.call_id)
     if text == CANCELLED_TEXT:
         return ToolResult.failure(text, kind="cancelled", status="cancelled")
@@ -199,17 +199,17 @@ _HAS_ENDED = "already completed"
 
 
 @contextmanager
-def found(chain: Chain) -> Iterator[None]:
-    """Within it, Temporal's "not found" is raised as `RunNotFound`."""
+def run_not_found(chain: Chain) -> Iterator[None]:
+    """Raise `RunNotFound` where the block raises Temporal's "not found"."""
     try:
         yield
     except RPCError as error:
         if error.status is not RPCStatusCode.NOT_FOUND:
             raise
-        raise RunNotFound(_explained(chain, error)) from error
+        raise RunNotFound(_not_found_text(chain, error)) from error
 
 
-def _explained(chain: Chain, error: RPCError) -> str:
+def _not_found_text(chain: Chain, error: RPCError) -> str:
     if _HAS_ENDED in error.message:
         return f"the run {chain.workflow_id!r} has ended: it takes no more messages"
     client = chain.client

@@ -55,7 +55,7 @@ class StatusReader:
         client, queue, waited = self._chain.client, link.task_queue, has_waited(link)
         is_polled = await somebody_polls(client, queue, now=await server_time(client))
         missed = {"queue_without_worker": queue, "workers_are_busy": is_polled} if waited or not is_polled else {}
-        return (await self._replayed(link)).model_copy(update=missed)
+        return (await self._status_by_replay(link)).model_copy(update=missed)
 
     async def _of_closed(self, link: WorkflowExecutionDescription) -> RunStatus:
         ending = await ending_of(self._chain.client, await self._chain.closing(link.run_id))
@@ -70,11 +70,11 @@ class StatusReader:
                 last_seq=ending.last_seq,
             )
         # It ended without saying so much, or before it could.
-        status = await self._replayed(link)
+        status = await self._status_by_replay(link)
         ended = _ENDED_FROM_OUTSIDE.get(link.status) if link.status else None
         return status.model_copy(update={"status": ended, **_NOTHING_UNDER_WAY}) if ended else status
 
-    async def _replayed(self, link: WorkflowExecutionDescription) -> RunStatus:
+    async def _status_by_replay(self, link: WorkflowExecutionDescription) -> RunStatus:
         chain = self._chain
         recorded = await read_link(chain.client, chain.workflow_id, link.run_id)
         return (await replay(chain.workflow_id, recorded.history, chain.client.data_converter)).status()

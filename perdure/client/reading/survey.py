@@ -163,7 +163,7 @@ class Survey:
     unreplayed: int = 0
     """How many links have decisions of persons that this version can't read."""
 
-    def waited(self, open_since: Iterable[float], now: float) -> float:
+    def seconds_waited(self, open_since: Iterable[float], now: float) -> float:
         """Seconds in which a person was waited for, once where several were; `open_since` are the waits that go on."""
         total, reached = 0.0, 0.0
         for since, until in sorted([*self.waits, *((each, now) for each in open_since)]):

@@ -19,7 +19,7 @@ from ...events import RunEvent
 from ...history.chain import Chain
 from ...history.events import CLOSING_EVENTS
 from ...protocol.activities import STREAM_SECONDS
-from .events import Cursor, Heard, listen
+from .events import Cursor, LiveState, listen
 from .log import RunLog
 
 logger = logging.getLogger("perdure.waiting")
@@ -55,7 +55,7 @@ class Patience:
 
     async def __call__(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
         """What `ask` returns or raises, once the server has answered; until then it is called again and again."""
-        async with self._looking():
+        async with self._check_meanwhile():
             while True:
                 with suppress(_Away):
                     return await self._try(ask)
@@ -73,7 +73,7 @@ class Patience:
         return answer
 
     @asynccontextmanager
-    async def _looking(self) -> AsyncIterator[None]:
+    async def _check_meanwhile(self) -> AsyncIterator[None]:
         """While the block waits, look now and then whether the server is there: a request only says so in the end."""
         looking: asyncio.Task[None] | None = None
 
@@ -161,51 +161,51 @@ class _Watcher:
             await self._patience(self._log.refresh)
             self._has_rung, self._read_at = False, time.monotonic()
         log, cursor = self._log, self._cursor
-        events = [seen for event in log.events_after(cursor.seq) for seen in cursor.recorded(event)]
+        events = [seen for event in log.events_after(cursor.seq) for seen in cursor.recorded_news(event)]
         if heard.speech and heard.speech.said.iteration == log.calling:
-            events += cursor.live(heard.speech)
+            events += cursor.live_news(heard.speech)
         if heard.progress:
             under_way = log.tools_under_way
             told = [each for each in heard.progress if (each.iteration, each.call_id) in under_way]
-            events += cursor.progress(tuple(told))
+            events += cursor.progress_news(tuple(told))
         return events
 
-    def _is_news(self, heard: Heard) -> bool:
+    def _is_news(self, heard: LiveState) -> bool:
         """Whether the log has to be read: not for more of the text of the call that it knows to be under way."""
         if self._has_rung or time.monotonic() - self._read_at > LONGEST_UNREAD:
             return True
         begun = heard.speech is not None and heard.speech.said.iteration != self._log.calling
         return begun or self._cursor.is_news(heard.progress)
 
-    async def _wait(self) -> Heard:
+    async def _wait(self) -> LiveState:
         """Wait until the log may have grown; returns what is being told."""
         if not self._log.is_open:
             self._has_rung = True
-            return Heard()
+            return LiveState()
         link = self._log.link
         if self._bell is None or self._bell.run_id != link.run_id:
             # The history may have grown before it was listened to: the caller looks once more, then waits.
             await self.close()
             self._bell, self._has_rung = Doorbell(self._chain, link.run_id), True
-            return Heard()
+            return LiveState()
         if link.input.options.stream:
             self._has_rung |= await self._bell.wait(STREAM_SECONDS)
             return await listen(self._chain, link.run_id)
         self._has_rung = True
         return await self._wait_beside_tools(self._bell)
 
-    async def _wait_beside_tools(self, bell: Doorbell) -> Heard:
+    async def _wait_beside_tools(self, bell: Doorbell) -> LiveState:
         """Wait for the bell; while tools are under way, look now and then whether they tell how far they are."""
         pause = FIRST_LOOK
         while self._log.tools_under_way:
             if await bell.wait(pause):
-                return Heard()
+                return LiveState()
             heard = await listen(self._chain, bell.run_id)
             if self._cursor.is_news(heard.progress):
                 return heard
             pause = min(pause * 2, LAST_LOOK)
         await bell.wait(None)
-        return Heard()
+        return LiveState()
 
     async def close(self) -> None:
         if self._bell:
@@ -244,14 +244,14 @@ class Doorbell:
     async def _listen(self) -> None:
         history = self._handle.fetch_history_events(wait_new_event=True)
         try:
-            while not await self._heard(history):
+            while not await self._listen_once(history):
                 # Whoever waits asks the server now, and goes on waiting for it.
                 self._rung.set()
                 await asyncio.sleep(RETRY_SECONDS)
         finally:
             self._rung.set()
 
-    async def _heard(self, history: AsyncIterator[HistoryEvent]) -> bool:
+    async def _listen_once(self, history: AsyncIterator[HistoryEvent]) -> bool:
         """Listen until the link closes; False when the server went away before."""
         try:
             async for event in history:

@@ -35,7 +35,7 @@ SEPARATOR = "/"
 
 
 @dataclass(frozen=True)
-class Turn:
+class SessionRun:
     """A run of a session that has begun."""
 
     run_id: str
@@ -48,7 +48,7 @@ class Turn:
         return int(self.run_id.rpartition(SEPARATOR)[2])
 
 
-async def turns(client: Client, session: str, link: str, *, wait: bool) -> AsyncIterator[Turn]:
+async def turns(client: Client, session: str, link: str, *, wait: bool) -> AsyncIterator[SessionRun]:
     """The runs that began in this link of the session, and in those after it.
 
     With `wait`, those to come too, until the session ends, whether or not the server answers all the while. Raises
@@ -59,7 +59,7 @@ async def turns(client: Client, session: str, link: str, *, wait: bool) -> Async
         async for event in _events(client, session, following, wait=wait):
             if event.event_type == EventType.EVENT_TYPE_CHILD_WORKFLOW_EXECUTION_STARTED:
                 run = event.child_workflow_execution_started_event_attributes.workflow_execution
-                yield Turn(run.workflow_id, run.run_id)
+                yield SessionRun(run.workflow_id, run.run_id)
             following = event.workflow_execution_continued_as_new_event_attributes.new_execution_run_id or None
 
 
@@ -68,7 +68,7 @@ async def _events(client: Client, session: str, link: str, *, wait: bool) -> Asy
     seen = 0
     while True:
         try:
-            async for event in _unseen(client.get_workflow_handle(session, run_id=link), seen, wait=wait):
+            async for event in _new_events(client.get_workflow_handle(session, run_id=link), seen, wait=wait):
                 seen = event.event_id
                 yield event
             return
@@ -78,7 +78,7 @@ async def _events(client: Client, session: str, link: str, *, wait: bool) -> Asy
         await asyncio.sleep(RETRY_SECONDS)
 
 
-async def _unseen(link: WorkflowHandle[Any, Any], seen: int, *, wait: bool) -> AsyncIterator[HistoryEvent]:
+async def _new_events(link: WorkflowHandle[Any, Any], seen: int, *, wait: bool) -> AsyncIterator[HistoryEvent]:
     async for event in link.fetch_history_events(wait_new_event=wait):
         if event.event_id > seen:
             yield event
@@ -101,14 +101,14 @@ class PromisedChain(Chain):
         self._waiting = asyncio.Lock()
 
     async def describe(self) -> WorkflowExecutionDescription:
-        await self._begun()
+        await self._wait_for_start()
         return await super().describe()
 
     async def known_run_id(self) -> str:
-        await self._begun()
+        await self._wait_for_start()
         return await super().known_run_id()
 
-    async def _begun(self) -> None:
+    async def _wait_for_start(self) -> None:
         async with self._waiting:
             if not self._has_begun:
                 self._origin = self._known = await self._first_run_id()
@@ -116,7 +116,7 @@ class PromisedChain(Chain):
 
     async def _first_run_id(self) -> str | None:
         """None for a run that began in a link of the session that is not kept any more: then it is the latest."""
-        last = Turn(self.workflow_id, "").number - self._place
+        last = SessionRun(self.workflow_id, "").number - self._place
         first = await Chain(self.client, self._session).oldest_before(self._link)
         started = await read_start(self.client, self._session, first)
         carried = (await decode(self.client, started.input.payloads, SessionInput)).carried
@@ -133,7 +133,7 @@ class PromisedChain(Chain):
             kind="ended",
         )
 
-    def _require_promised(self, turn: Turn) -> Turn:
+    def _require_promised(self, turn: SessionRun) -> SessionRun:
         if turn.run_id != self.workflow_id:
             raise SessionError(
                 f"session {self._session!r}: the run of this message is {turn.run_id!r}, because there is another "
@@ -225,7 +225,7 @@ class Reader:
             raise RunNotFound(f"{self._id!r} is the id of a {described.workflow_type}, not of a session")
         return described
 
-    async def turns(self) -> list[Turn]:
+    async def turns(self) -> list[SessionRun]:
         """The runs that have begun, as far as the histories are kept."""
         return [turn async for turn in turns(self._client, self._id, await self._first_kept(), wait=False)]
 
@@ -274,9 +274,9 @@ class Reader:
         latest = (await self.describe()).run_id
         return await Chain(self._client, self._id).oldest_before(latest)
 
-    async def stream(self, after: str, run_of: Callable[[Turn], RunHandle]) -> AsyncIterator[RunEvent]:
+    async def stream(self, after: str, run_of: Callable[[SessionRun], RunHandle]) -> AsyncIterator[RunEvent]:
         """The events of all runs from that position on. Raises ValueError for what is none."""
-        number, position = _parsed(after)
+        number, position = _parse_position(after)
         before: RunHandle | None = None
         news = None if after else News()
         async for turn in turns(self._client, self._id, await self._first_kept(), wait=True):
@@ -311,7 +311,7 @@ def recorded_status(link: SessionLink, *, is_open: bool) -> SessionStatus:
     )
 
 
-def _parsed(after: str) -> tuple[int, int | str]:
+def _parse_position(after: str) -> tuple[int, int | str]:
     if not after:
         return 0, 0
     if (match := _POSITION.fullmatch(after)) is None:

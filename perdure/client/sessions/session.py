@@ -34,7 +34,7 @@ from ..output_type import with_output_type
 from ..run_input import loaded_agent, new_run
 from ..starting import StartOptions, current_traceparent
 from ..updates import PATIENCE_SECONDS
-from .reading import PromisedChain, Reader, Turn
+from .reading import PromisedChain, Reader, SessionRun
 from .sending import (
     Close,
     Delivery,
@@ -304,7 +304,7 @@ class Session(Generic[T]):
         async for event in self._reader.stream(after, self._run):
             yield event
 
-    def _run(self, turn: Turn) -> RunHandle[T]:
+    def _run(self, turn: SessionRun) -> RunHandle[T]:
         return RunHandle(self._client, turn.run_id, origin=turn.first_run_id, output_type=self._output_type)
 
     async def close(self) -> None:

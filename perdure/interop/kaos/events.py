@@ -154,7 +154,7 @@ def events_of(run: RunMemory) -> list[MemoryEvent]:
     """The run's events, in order: what it was told, its calls each with its result, its answer, and its failure."""
     happened = [*_of_messages(run, _Times.of(run)), *_under_way(run), *_failure(run)]
     numbers: Counter[str] = Counter()
-    return [_numbered(run, each, numbers) for each in happened]
+    return [_with_id(run, each, numbers) for each in happened]
 
 
 def _of_messages(run: RunMemory, times: _Times) -> Iterator[_Happened]:
@@ -176,21 +176,21 @@ def _round(run: RunMemory, asked: Said, results: list[Said], times: _Times) -> I
     """Each call with its result."""
     for index, call in enumerate(asked.message.tool_calls):
         span = run.ids.tool(asked.iteration, index) if run.ids and asked.iteration else None
-        yield _called(call, times.next(times.began, call.id, asked.time), span)
+        yield _call_event(call, times.next(times.began, call.id, asked.time), span)
         if index < len(results):
             answered = results[index]
-            yield _answered(call, answered.message, times.next(times.ended, call.id, answered.time), span)
+            yield _result_event(call, answered.message, times.next(times.ended, call.id, answered.time), span)
 
 
-def _called(call: ToolCall, time: float, span: int | None) -> _Happened:
-    arguments = _read(call.arguments)
+def _call_event(call: ToolCall, time: float, span: int | None) -> _Happened:
+    arguments = _read_arguments(call.arguments)
     if call.name.startswith(DELEGATE):
         task = arguments.get(TASK) if isinstance(arguments, Mapping) else arguments
         return _Happened("delegation_request", {"agent": call.name.removeprefix(DELEGATE), "task": task}, time, span)
     return _Happened("tool_call", {"tool": call.name, "arguments": arguments}, time, span)
 
 
-def _answered(call: ToolCall, message: Message, time: float, span: int | None) -> _Happened:
+def _result_event(call: ToolCall, message: Message, time: float, span: int | None) -> _Happened:
     is_failure = message.metadata.get("status", "success") != "success"
     if call.name.startswith(DELEGATE):
         type, key = ("delegation_error", "error") if is_failure else ("delegation_response", "response")
@@ -208,9 +208,11 @@ def _under_way(run: RunMemory) -> Iterator[_Happened]:
             continue
         if event.type == "tool_call_start":
             call = calls[event.call_id] = ToolCall(id=event.call_id, **event.data)
-            yield _called(call, event.time, None)
+            yield _call_event(call, event.time, None)
         elif event.type == "tool_result" and event.call_id in calls:
-            yield _answered(calls[event.call_id], Message(role="tool", parts=event.data["result"]), event.time, None)
+            yield _result_event(
+                calls[event.call_id], Message(role="tool", parts=event.data["result"]), event.time, None
+            )
 
 
 def _failure(run: RunMemory) -> Iterator[_Happened]:
@@ -219,7 +221,7 @@ def _failure(run: RunMemory) -> Iterator[_Happened]:
         yield _Happened("error", text, run.until, run.ids.agent if run.ids else None)
 
 
-def _numbered(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> MemoryEvent:
+def _with_id(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> MemoryEvent:
     """The event with its id, which follows from what it says, and from how often that was said in this run before."""
     what = json.dumps([run.run_id, happened.type, happened.content], sort_keys=True, default=str)
     numbers[what] += 1
@@ -233,7 +235,7 @@ def _numbered(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> Mem
     return MemoryEvent(f"event_{digest}", time, happened.type, happened.content, metadata)
 
 
-def _read(arguments: str) -> Any:
+def _read_arguments(arguments: str) -> Any:
     """The arguments as a value, or as the model wrote them."""
     try:
         return json.loads(arguments)

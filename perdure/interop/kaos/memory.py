@@ -91,7 +91,7 @@ class KaosMemory:
             self._client, self._agent, session_id, task_queue=self._task_queue, options=self._options, user=user_id
         )
 
-    async def _stored(self, session_id: str) -> Stored | None:
+    async def _stored_session(self, session_id: str) -> Stored | None:
         stored = await stored_session(self._client, session_id)
         return None if stored is None or stored.run_id in self._removed else stored
 
@@ -110,7 +110,7 @@ class KaosMemory:
 
     async def get_session(self, session_id: str) -> SessionMemory | None:
         """The session with its events; None when there is none."""
-        stored = await self._stored(session_id)
+        stored = await self._stored_session(session_id)
         if stored is None:
             return None
         events = await self.get_session_events(session_id)
@@ -120,7 +120,7 @@ class KaosMemory:
 
     async def get_or_create_session(self, session_id: str, app_name: str = "agent", user_id: str = "user") -> str:
         """The id of the session, which begins if there is none. Raises as `create_session` does."""
-        if await self._stored(session_id) is None:
+        if await self._stored_session(session_id) is None:
             await self.create_session(app_name, user_id, session_id)
         return session_id
 
@@ -143,7 +143,7 @@ class KaosMemory:
         )
         note = redactor().value(note)
         await require_sendable(self._client, note, "The event", lambda: "Add less")
-        if await self._stored(session_id) is not None:
+        if await self._stored_session(session_id) is not None:
             try:
                 await self._client.get_workflow_handle(session_id).signal(NOTE, note)
                 return True
@@ -163,7 +163,7 @@ class KaosMemory:
         return [event for event in events if not event_types or event.event_type in event_types]
 
     async def _newest(self, session_id: str, enough: Enough = lambda events: False) -> list[MemoryEvent]:
-        if self._removed and await self._stored(session_id) is None:
+        if self._removed and await self._stored_session(session_id) is None:
             return []
         try:
             return await self._events.newest(session_id, self.max_events_per_session, enough)
@@ -195,7 +195,7 @@ class KaosMemory:
 
         The server takes up to some minutes for it, in which other readers still find what has ended by then.
         """
-        if await self._stored(session_id) is None:
+        if await self._stored_session(session_id) is None:
             return False
         self._removed |= await delete_session(self._client, session_id)
         return True
@@ -212,7 +212,7 @@ class KaosMemory:
         oldest = datetime.now(UTC) - timedelta(hours=max_age_hours)
         removed = 0
         for id in [id async for id in stored_sessions(self._client, without=self._removed, before=oldest)]:
-            stored = await self._stored(id)
+            stored = await self._stored_session(id)
             if stored is not None and stored.updated_at < oldest:
                 removed += await self.delete_session(id)
         return removed

@@ -66,12 +66,12 @@ def find_fault(body: dict[str, Any]) -> str | None:
                 "Each `tool_result` block must have a corresponding `tool_use` block in the previous message."
             )
         if missing := [given for given in asked if given not in answered]:
-            return _unanswered(index - 1, missing)
+            return _unanswered_error(index - 1, missing)
         asked = [block["id"] for block in _blocks(message, "tool_use")]
-    return _unanswered(len(body.get("messages", [])) - 1, asked) if asked else None
+    return _unanswered_error(len(body.get("messages", [])) - 1, asked) if asked else None
 
 
-def _unanswered(index: int, missing: list[str]) -> str:
+def _unanswered_error(index: int, missing: list[str]) -> str:
     return (
         f"messages.{index}: `tool_use` ids were found without `tool_result` blocks immediately after: "
         f"{', '.join(missing)}. Each `tool_use` block must have a corresponding `tool_result` block in the next "
@@ -112,7 +112,7 @@ def _events(given: CountedReply) -> Iterator[Event]:
     yield {"type": "ping"}
     arguments = iter(call.arguments for call in given.reply.tool_calls)
     for index, block in enumerate(_content(given)):
-        empty, deltas = _opened(block, arguments)
+        empty, deltas = _open_block(block, arguments)
         yield {"type": "content_block_start", "index": index, "content_block": empty}
         yield from ({"type": "content_block_delta", "index": index, "delta": delta} for delta in deltas)
         yield {"type": "content_block_stop", "index": index}
@@ -124,7 +124,7 @@ def _events(given: CountedReply) -> Iterator[Event]:
     yield {"type": "message_stop"}
 
 
-def _opened(block: dict[str, Any], arguments: Iterator[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+def _open_block(block: dict[str, Any], arguments: Iterator[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
     """The block as its start event shows it, and the deltas that fill it."""
     if block["type"] == "thinking":
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in words(block["thinking"])]

@@ -108,56 +108,56 @@ def speech(text: str, thinking: str = "", *, call: str = "7-1") -> Speech:
 
 
 def test_thinking_has_its_own_place() -> None:
-    first = list(Cursor("3").live(speech("", "hm, ")))
-    more = list(Cursor(first[-1].position).live(speech("So", "hm, well")))
+    first = list(Cursor("3").live_news(speech("", "hm, ")))
+    more = list(Cursor(first[-1].position).live_news(speech("So", "hm, well")))
     assert [(event.type, event.data["token"]) for event in first + more] == [
         ("thinking", "hm, "),
         ("thinking", "well"),
         ("token", "So"),
     ]
-    assert list(Cursor(more[0].position).live(speech("So", "hm, well"))) == more[1:]
-    assert list(Cursor(more[1].position).live(speech("So", "hm, well"))) == []
-    again = list(Cursor(more[1].position).live(speech("No", call="8-1")))
+    assert list(Cursor(more[0].position).live_news(speech("So", "hm, well"))) == more[1:]
+    assert list(Cursor(more[1].position).live_news(speech("So", "hm, well"))) == []
+    again = list(Cursor(more[1].position).live_news(speech("No", call="8-1")))
     assert [event.type for event in again] == ["text_reset", "token"]
-    assert list(Cursor(again[0].position).live(speech("No", call="8-1"))) == again[1:]
+    assert list(Cursor(again[0].position).live_news(speech("No", call="8-1"))) == again[1:]
 
 
 def test_what_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
-    (piece,) = Cursor("3").live(speech("Yes, b"))
+    (piece,) = Cursor("3").live_news(speech("Yes, b"))
     recorded = RunEvent(seq=4, type="token", iteration=1, data={"token": "No"}, position="4")
-    reset, whole = Cursor(piece.position).recorded(recorded)
+    reset, whole = Cursor(piece.position).recorded_news(recorded)
     assert (reset.type, whole) == ("text_reset", recorded)
-    assert list(Cursor(reset.position).recorded(recorded)) == [recorded]
+    assert list(Cursor(reset.position).recorded_news(recorded)) == [recorded]
 
 
 def test_the_rest_of_the_thinking_comes_from_the_record() -> None:
-    (piece,) = Cursor("3").live(speech("", "hm, "))
+    (piece,) = Cursor("3").live_news(speech("", "hm, "))
     thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4")
     said = RunEvent(seq=5, type="token", iteration=1, data={"token": "So"}, position="5")
     cursor = Cursor(piece.position)
-    (rest,) = cursor.recorded(thought)
+    (rest,) = cursor.recorded_news(thought)
     assert (rest.data, rest.seq) == ({"token": "well"}, 4)
-    assert list(cursor.recorded(said)) == list(Cursor(rest.position).recorded(said)) == [said]
-    assert list(Cursor("3@1.7-1.4.0." + "0" * 16).recorded(thought))[-1].data["token"] == "well"
+    assert list(cursor.recorded_news(said)) == list(Cursor(rest.position).recorded_news(said)) == [said]
+    assert list(Cursor("3@1.7-1.4.0." + "0" * 16).recorded_news(thought))[-1].data["token"] == "well"
 
 
 def test_thinking_that_was_recorded_of_another_attempt_replaces_what_was_shown() -> None:
-    first, _ = Cursor("3").live(speech("Yes, b", "hm, "))
+    first, _ = Cursor("3").live_news(speech("Yes, b", "hm, "))
     thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "Well"}, position="4")
     said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
     cursor = Cursor(first.position)
-    reset, whole = cursor.recorded(thought)
+    reset, whole = cursor.recorded_news(thought)
     assert (reset.type, whole.data) == ("text_reset", thought.data)
-    assert list(Cursor(reset.position).recorded(thought))[-1].data == thought.data
-    assert list(cursor.recorded(said)) == [said]
+    assert list(Cursor(reset.position).recorded_news(thought))[-1].data == thought.data
+    assert list(cursor.recorded_news(said)) == [said]
 
 
 def test_where_only_the_text_is_of_another_attempt_the_thinking_comes_again_after_the_reset() -> None:
-    *_, piece = Cursor("3").live(speech("Yes, b", "hm, "))
+    *_, piece = Cursor("3").live_news(speech("Yes, b", "hm, "))
     thought = RunEvent(seq=4, type="thinking", iteration=1, data={"token": "hm, well"}, position="4")
     said = RunEvent(seq=5, type="token", iteration=1, data={"token": "No"}, position="5")
     cursor = Cursor(piece.position)
-    events = [event for recorded in (thought, said) for event in cursor.recorded(recorded)]
+    events = [event for recorded in (thought, said) for event in cursor.recorded_news(recorded)]
     assert [(event.type, event.data.get("token")) for event in events] == [
         ("thinking", "well"),
         ("text_reset", None),
