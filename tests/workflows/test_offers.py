@@ -23,8 +23,12 @@ OPTION = "perdure worker --tools MODULE:NAME"
 @pytest.mark.parametrize(
     ("tool", "lacks", "advises"),
     [
-        ({"name": "look", "kind": "function", "parameters": []}, "tool look (kind: function)", OPTION),
-        ({"name": "look", "kind": "crystal"}, "tool look (kind: crystal)", "create_worker(tool_kinds={'crystal': …})"),
+        ({"name": "gaze_at", "kind": "function", "parameters": []}, "tool gaze_at (kind: function)", OPTION),
+        (
+            {"name": "gaze_at", "kind": "crystal"},
+            "tool gaze_at (kind: crystal)",
+            "create_worker(tool_kinds={'crystal': …})",
+        ),
         (
             {"name": "d", "kind": "mcp", "serverName": "d", "connection": {"endpoint": "http://127.0.0.1:9/mcp"}},
             "tool 'd' (kind: mcp)",
