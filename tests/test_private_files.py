@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from perdure.cli.export import _written
+from perdure.cli.export import _write
 from perdure.client.embedded.server import LocalServer
 from perdure.payloads.converter import data_converter
 from perdure.private_files import make_private_folder, write_private
@@ -61,5 +61,5 @@ async def test_exports(tmp_path: Path) -> None:
     async def lines() -> object:
         yield {"a": 1}
 
-    assert await _written(lines(), tmp_path / "export.jsonl") == 1  # type: ignore[arg-type]
+    assert await _write(lines(), tmp_path / "export.jsonl") == 1  # type: ignore[arg-type]
     assert (json.loads((tmp_path / "export.jsonl").read_text()), mode(tmp_path / "export.jsonl")) == ({"a": 1}, 0o600)

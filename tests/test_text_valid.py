@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from perdure.text import bounded_text
-from perdure.tools.builtin import _places
+from perdure.tools.builtin import _matches_text
 
 
 def test_a_cut_text_ends_with_a_whole_word() -> None:
@@ -17,11 +17,11 @@ def test_a_long_word_takes_no_long_time() -> None:
     began = time.process_time()
     cut = bounded_text("x" * 3_000_000, 1_000_000)
     assert len(cut) < 1_000_000
-    assert _places("x" * 1_000_000 + "y" * 5, "x" * 2000 + "Y" * 5, 0).startswith("[found in 1 place]")
+    assert _matches_text("x" * 1_000_000 + "y" * 5, "x" * 2000 + "Y" * 5, 0).startswith("[found in 1 place]")
     assert time.process_time() - began < 5
 
 
 def test_places_in_any_case() -> None:
     text = "İSTANBUL ΟΔΟΣ istanbul οδος"
-    assert _places(text, "istanbul", 0).startswith("[found in 2 places]\n\noffset 0: ")
-    assert _places(text, "ΟΔΟΣ", 10).startswith("[found in 1 place]\n\noffset 23: ")
+    assert _matches_text(text, "istanbul", 0).startswith("[found in 2 places]\n\noffset 0: ")
+    assert _matches_text(text, "ΟΔΟΣ", 10).startswith("[found in 1 place]\n\noffset 23: ")
