@@ -23,11 +23,11 @@ from .console import answer, say
 from .follow import follow_to_the_end
 from .problems import DONE, UsageProblem
 from .recorded_run import find_run
-from .run_options import CommandWithRunOptions, chosen_fields
+from .run_options import DEFAULT_QUEUE, CommandWithRunOptions, chosen_fields
 from .server_connection import ServerConnection, connect_to_server
 from .start import Beginning, CodeSources, RunRequest, begin_after, begin_with_file, served_as
 from .user_code import UserCode, require_mocks
-from .worker_inside import DEFAULT_QUEUE, resume_command, worker_command, worker_inside
+from .worker_inside import resume_command, worker_command, worker_inside
 
 Begin = Callable[[ServerConnection], Awaitable[Beginning]]
 """Finds out what a run begins with, once there is a server."""

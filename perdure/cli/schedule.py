@@ -26,9 +26,9 @@ from .agent_file import load_checked, read_inputs
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .run_options import CommandWithRunOptions, chosen_fields, run_options
+from .run_options import DEFAULT_QUEUE, CommandWithRunOptions, chosen_fields, run_options
 from .server_connection import connect_to_server
-from .worker_inside import DEFAULT_QUEUE, worker_command
+from .worker_inside import worker_command
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The schedule's name.")]
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}

@@ -14,10 +14,9 @@ from .command import execute
 from .console import answer, say
 from .encryption import codec_for_ui
 from .problems import FAILED
-from .run_options import metrics_endpoint
+from .run_options import DEFAULT_QUEUE, metrics_endpoint
 from .server_connection import ServerConnection, connect_to_server
 from .worker import named_code, supervise, worker_arguments
-from .worker_inside import DEFAULT_QUEUE
 
 
 def server(port: options.Port = None, ui_port: options.UiPort = None, as_json: options.AsJson = False) -> None:

@@ -13,7 +13,6 @@ from ..argument_types import require_each
 from ..commands import shell_word
 from ..errors import ConfigurationError, LoadError
 from ..guardrails import Compactor
-from ..prompty.load import load
 from ..settings.mocks import VARIABLE, is_set
 from ..tools.handlers import load_objects, load_tools, names_in
 from .console import keep_stdout_for_answers, say
@@ -111,6 +110,8 @@ def _load_compactors(sources: Sequence[str]) -> dict[str, Compactor]:
 
 
 def _load_compactor(file: Path) -> Agent:
+    from ..prompty.load import load  # with YAML, which a worker does without
+
     try:
         return load(file, defer_environment=True)
     except (LoadError, OSError) as error:

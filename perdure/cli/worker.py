@@ -25,10 +25,9 @@ from . import run_options as options
 from .command import execute
 from .console import answer, say
 from .problems import UsageProblem
-from .run_options import metrics_endpoint
+from .run_options import DEFAULT_QUEUE, metrics_endpoint
 from .server_connection import connect_to_server
 from .user_code import UserCode, load_user_code, say_mocks
-from .worker_inside import DEFAULT_QUEUE
 
 SECONDS = 2.0
 """The time between two touches."""

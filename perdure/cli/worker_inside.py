@@ -15,10 +15,10 @@ from ..client.reading.watch import is_away
 from ..commands import command_line, shell_word
 from ..worker_limits import OPEN
 from .console import say
+from .run_options import DEFAULT_QUEUE
 from .server_connection import CommandMemo, ServerConnection, read_memo
 from .user_code import UserCode
 
-DEFAULT_QUEUE = "perdure"
 _UNBEGUN = 2
 """Events of a run that no worker has begun with: its start, and its first task."""
 
