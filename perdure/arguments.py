@@ -158,7 +158,7 @@ MAX_VALUES = 20_000
 """Values of one asset, with aliases and references followed: the limit that a file which multiplies itself reaches."""
 
 
-def dotted(place: Place) -> str:
+def dotted_path(place: Place) -> str:
     """The place as an author reads it, such as `model.connection.endpoint` or `inputs[0].kind`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
@@ -169,14 +169,14 @@ def json_value(value: Any, place: Place = ()) -> Any:
     Raises `LoadError`, which names the place, for a value without a JSON form and for one that is nested too deeply.
     """
     if len(place) > MAX_DEPTH:
-        raise LoadError(f"nested deeper than {MAX_DEPTH} levels", field=dotted(place[:3]) + "…")
+        raise LoadError(f"nested deeper than {MAX_DEPTH} levels", field=dotted_path(place[:3]) + "…")
     if isinstance(value, Mapping):
         return {_key(key, place): json_value(child, (*place, str(key))) for key, child in value.items()}
     if isinstance(value, list | tuple):
         return [json_value(child, (*place, index)) for index, child in enumerate(value)]
     reason = why_no_json(value)
     if reason:
-        raise LoadError(reason, field=dotted(place))
+        raise LoadError(reason, field=dotted_path(place))
     return value
 
 
@@ -194,5 +194,5 @@ def why_no_json(scalar: Any) -> str | None:
 def _key(key: Any, place: Place) -> str:
     reason = why_no_json(key) if isinstance(key, str) else f"the key {key!r} must be a string"
     if reason:
-        raise LoadError(reason, field=dotted(place))
+        raise LoadError(reason, field=dotted_path(place))
     return str(key)

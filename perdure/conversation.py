@@ -300,7 +300,7 @@ class Conversation:
         return self.operations[version - self.first_version :]
 
     @property
-    def unrecorded(self) -> Sequence[Operation]:
+    def unrecorded_operations(self) -> Sequence[Operation]:
         """The operations that no reference has recorded yet."""
         return self.since(self._recorded_version)
 
@@ -320,8 +320,8 @@ class Conversation:
 
         An operation that is larger than the limit is a part of its own. Raises `ValueError` without a digest.
         """
-        while len(self.unrecorded) > 1 and sum(map(operation_bytes, self.unrecorded)) > limit_bytes:
-            reference = self._reference(self._recorded_version + _count_within(self.unrecorded, limit_bytes))
+        while len(new := self.unrecorded_operations) > 1 and sum(map(operation_bytes, new)) > limit_bytes:
+            reference = self._reference(self._recorded_version + _count_within(new, limit_bytes))
             self._recorded_version = reference.version
             yield reference
 

@@ -190,9 +190,9 @@ class EventReader:
                 operation = next(operations)
                 self._conversation.apply(operation)
                 self._news.append(operation)
-            yield self._materialized(event)
+            yield self._with_messages(event)
 
-    def _materialized(self, event: LoggedEvent) -> RunEvent:
+    def _with_messages(self, event: LoggedEvent) -> RunEvent:
         if event.type not in CONVERSATION_EVENTS:
             return _as_seen(event, event.data)
         news, self._news = self._news, []

@@ -127,12 +127,12 @@ def read_content(file: str | os.PathLike[str] | IO[bytes]) -> tuple[bytes, str]:
         if not stat.S_ISREG(os.stat(path).st_mode):  # A pipe would be waited for, without an end.
             raise ValueError(f"{str(file)!r} is not a regular file: expected a file, or one that is open in mode 'rb'")
         with open(path, "rb") as opened:
-            return _bounded(opened), PurePath(file).name
+            return _read_bounded(opened), PurePath(file).name
     name = getattr(file, "name", "")
-    return _bounded(file), PurePath(name).name if isinstance(name, str) else ""
+    return _read_bounded(file), PurePath(name).name if isinstance(name, str) else ""
 
 
-def _bounded(file: IO[bytes]) -> bytes:
+def _read_bounded(file: IO[bytes]) -> bytes:
     content = file.read(MAX_MEDIA_BYTES + 1)
     if not isinstance(content, bytes):
         raise ValueError(f"{file!r:.80} gives {type(content).__name__}: expected a file that is open in mode 'rb'")

@@ -132,7 +132,7 @@ def looks_secret(text: str) -> bool:
 def redactor(agent: Agent | None = None) -> Redactor:
     """The redactor of this process, which knows its environment and its registered clients; and the agent's secrets."""
     known = (*_of_clients(), *_references, *_environment.secrets())
-    return _compiled(known if agent is None else (*_of_agent(agent), *known))
+    return _compile(known if agent is None else (*_of_agent(agent), *known))
 
 
 class Redactor:
@@ -239,7 +239,7 @@ def _of_environment(variables: Iterable[tuple[str, str]]) -> tuple[Secret, ...]:
 
 
 @lru_cache(maxsize=16)
-def _compiled(secrets: tuple[Secret, ...]) -> Redactor:
+def _compile(secrets: tuple[Secret, ...]) -> Redactor:
     return Redactor(secrets)
 
 

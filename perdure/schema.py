@@ -65,7 +65,7 @@ def _member(prop: Property, rules: SchemaRules) -> Schema:
 
 
 def _schema(prop: Property, rules: SchemaRules, *, nullable: bool) -> Schema:
-    schema = _union(prop, rules) if prop.kind == "union" else _typed(prop, rules)
+    schema = _union(prop, rules) if prop.kind == "union" else _schema_of_type(prop, rules)
     if prop.description:
         schema["description"] = prop.description
     if rules.has_defaults and prop.default is not None:
@@ -75,7 +75,7 @@ def _schema(prop: Property, rules: SchemaRules, *, nullable: bool) -> Schema:
     return _with_null(schema) if nullable else schema
 
 
-def _typed(prop: Property, rules: SchemaRules) -> Schema:
+def _schema_of_type(prop: Property, rules: SchemaRules) -> Schema:
     if prop.kind == "object" and prop.properties:
         return object_schema(prop.properties, rules)
     schema: Schema = {"type": _TYPES[prop.kind]}

@@ -128,7 +128,7 @@ def let_through(
 
     What the model has said stays, and so do the results of its calls, without their content.
     """
-    kept = [_kept(message) if place in refused else [message] for place, message in enumerate(view.messages)]
+    kept = [_kept_messages(message) if place in refused else [message] for place, message in enumerate(view.messages)]
     if operations is not None and all(isinstance(operation, Append) for operation in operations):
         known = len(kept) - sum(len(operation.messages) for operation in operations if isinstance(operation, Append))
         if refused.start >= known:
@@ -138,7 +138,7 @@ def let_through(
     return handed_over(beginning, None, Conversation(chain.from_iterable(kept)))
 
 
-def _kept(message: Message) -> list[Message]:
+def _kept_messages(message: Message) -> list[Message]:
     match message.role:
         case "assistant" | "system" | "developer":
             return [message]

@@ -36,7 +36,7 @@ def visible_json(text: str) -> str:
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def counted(number: float, noun: str) -> str:
+def count_of(number: float, noun: str) -> str:
     """The number with its noun, such as `1 day` and `1.5 days`."""
     return f"{number:g} {noun}" if number == 1 else f"{number:,.10g} {noun}s"
 
@@ -213,11 +213,11 @@ def charset_in(content_type: str) -> str:
     for each in content_type[:1000].split(";")[1:]:
         name, _, value = each.partition("=")
         if name.strip().lower() == "charset":
-            return _known(value.strip().strip("\"'"))
+            return _decoder_name(value.strip().strip("\"'"))
     return UTF_8
 
 
-def _known(name: str) -> str:
+def _decoder_name(name: str) -> str:
     if not name.isascii() or len(name) > _LONGEST:
         return UTF_8
     try:

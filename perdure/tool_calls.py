@@ -332,7 +332,7 @@ class Asked:
         return self if self.seconds is None else replace(self, deadline=now + self.seconds)
 
     @property
-    def expired(self) -> Approval:
+    def expiry(self) -> Approval:
         """The decision where nobody has decided in time."""
         done = "answered" if self.question else "decided"
         return Approval(approved=False, reason=f"nobody has {done} within {self.seconds:g} s (approvalTimeout)")

@@ -36,17 +36,17 @@ class KeptResults(Protocol):
         """
 
 
-def chosen(places: Iterable[CallPlace], call_id: str, iteration: int | None) -> CallPlace:
+def choose(places: Iterable[CallPlace], call_id: str, iteration: int | None) -> CallPlace:
     """The last of the calls that has the id, in that iteration if one is given. Raises UnknownCallError."""
     known = sorted(places)
     fitting = [place for place in known if place.call_id == call_id and iteration in (None, place.iteration)]
     if fitting:
         return fitting[-1]
     wanted = f"{call_id!r:.100}" if iteration is None else f"{call_id!r:.100} in iteration {iteration}"
-    raise UnknownCallError(f"no tool call {wanted} has a result in this run: {_named(known)}")
+    raise UnknownCallError(f"no tool call {wanted} has a result in this run: {_name_all(known)}")
 
 
-def _named(known: Sequence[CallPlace]) -> str:
+def _name_all(known: Sequence[CallPlace]) -> str:
     if not known:
         return "there is none yet"
     shown = [
@@ -99,7 +99,7 @@ def text_bytes(parts: Sequence[Part]) -> int:
     return sum(utf8_bytes(part.value) for part in parts if isinstance(part, TextPart))
 
 
-def shortened(result: ToolResult, limit: int, note: Note) -> ToolResult:
+def shorten(result: ToolResult, limit: int, note: Note) -> ToolResult:
     """The result with at most `limit` bytes of text, and the note in addition; itself when it has no more."""
     kept = text_bytes(result.parts)
     if kept <= limit:

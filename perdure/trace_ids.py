@@ -52,7 +52,7 @@ class TraceIds:
         """Any other activity, by the run id of its link and Temporal's id in it."""
         return self._span("activity", link, activity_id)
 
-    def called(self, iteration: int, index: int) -> str:
+    def child_traceparent(self, iteration: int, index: int) -> str:
         """What the run that this call starts is told, as a W3C `traceparent`: the trace, and the span above it."""
         return traceparent(self.trace_id, self.tool(iteration, index))
 

@@ -24,7 +24,7 @@ class TrimPlan:
     head: int
     drop: int
 
-    def dropped(self, messages: Sequence[Message]) -> list[Message]:
+    def dropped_messages(self, messages: Sequence[Message]) -> list[Message]:
         """The messages that a summary replaces."""
         return [message for message in messages[self.head : self.head + self.drop] if not message.instructs]
 
@@ -106,7 +106,7 @@ def trim_to_context_window(messages: Sequence[Message], budget_chars: int) -> tu
     """
     plan = plan_trim(messages, [message_chars(message) for message in messages], budget_chars)
     trimmed = Conversation(messages)
-    dropped = plan.dropped(messages) if plan else []
+    dropped = plan.dropped_messages(messages) if plan else []
     if plan:
         trimmed.trim(plan.head, plan.drop, summary_message(summarize_dropped(dropped)))
     return trimmed.messages, dropped

@@ -137,7 +137,7 @@ def test_references_ahead_are_bounded(sketch: Sketch, appended: list[Sketch], li
     for reference in writer.partial_refs(limit):
         size = sum(map(operation_bytes, reference.operations))
         assert size <= limit or len(reference.operations) == 1
-    assert len(writer.unrecorded) <= 1 or sum(map(operation_bytes, writer.unrecorded)) <= limit
+    assert len(writer.unrecorded_operations) <= 1 or sum(map(operation_bytes, writer.unrecorded_operations)) <= limit
 
 
 def test_no_operation_outgrows_a_batch_unless_one_message_does() -> None:

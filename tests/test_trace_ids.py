@@ -38,7 +38,7 @@ def test_ids_hold_for_ever() -> None:
 
 
 def test_a_called_run_is_below_the_call_that_has_started_it() -> None:
-    called = TraceIds.of("default", "run/3-1", "its first", RUN.called(3, 1))
+    called = TraceIds.of("default", "run/3-1", "its first", RUN.child_traceparent(3, 1))
     assert called.trace_id == RUN.trace_id
     assert called.parent_id == RUN.tool(3, 1)
     assert RUN.parent_id is None

@@ -191,7 +191,7 @@ def test_calls_and_their_results_are_dropped_together_or_not_at_all(rounds: list
         messages.append(Message.assistant("So.", asked))
         messages += [Message.tool(call, ToolResult.of_text("seen " * 30)) for call in asked]
     plan = plan_trim(messages, [estimate_chars([each]) for each in messages], budget, keep=keep)
-    dropped = plan.dropped(messages) if plan else []
+    dropped = plan.dropped_messages(messages) if plan else []
     gone = set(map(id, dropped))
     left = [message for message in messages if id(message) not in gone and not message.instructs]
     asked_ids = [call.id for message in left for call in message.tool_calls]

@@ -54,7 +54,7 @@ class Hooks:
 
         Raises `ConfigurationError` for names that are not registered.
         """
-        if missing := self.missing(options):
+        if missing := self.missing_names(options):
             raise ConfigurationError("; ".join(missing.values()))
         kinds: dict[str, HookKind] = {}
         if options.guardrails is not None:
@@ -66,7 +66,7 @@ class Hooks:
             kinds["compactor"] = "async"
         return kinds
 
-    def missing(self, options: RunOptions) -> dict[str, str]:
+    def missing_names(self, options: RunOptions) -> dict[str, str]:
         """What is not registered of what the options name, such as `guardrails 'strict'`, with what to type."""
         named = (
             ("guardrails", options.guardrails, self._guardrails),

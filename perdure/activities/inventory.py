@@ -255,7 +255,7 @@ def lacking_mocks() -> Lacking:
 
 def lacking_hooks(hooks: Hooks, options: RunOptions) -> Lacking | None:
     """The guardrails and the compactor of the options, as far as this worker does not have them."""
-    missing = hooks.missing(options)
+    missing = hooks.missing_names(options)
     return _lacking_configuration(list(missing), "; ".join(missing.values())) if missing else None
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from ..agents import DEFAULT_PROVIDER, Agent
-from ..arguments import Place, dotted
+from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
 from ..prompty.portable import (
     credential_id,
@@ -43,7 +43,7 @@ def require_allowed(agent: Agent, limits: WorkerLimits) -> None:
         return
     document = document_of(agent)
     if found := refusals(document, limits):
-        told = [f"{dotted(place)}: this worker {refused.does}" for place, refused in found]
+        told = [f"{dotted_path(place)}: this worker {refused.does}" for place, refused in found]
         raise ConfigurationError("\n".join([*told, remedy(document, limits)]))
 
 

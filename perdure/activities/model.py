@@ -158,7 +158,7 @@ def _valid_reply(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int
         raise ModelError(text, kind="invalid_response", provider=provider.key) from error
 
 
-async def priced(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
+async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
     """The reply with what it has cost, if that is known.
 
     Never raises: the call is paid for, so what goes wrong in the owner's function becomes a warning of the reply.

@@ -42,7 +42,7 @@ from .failures import refusal, typed_failures
 from .heartbeat import Heart, cancelled_meanwhile, heartbeats
 from .hooks import Hooks, judged_output
 from .inventory import Stock, is_polled, lacking_compactor, lacking_guardrail, lacking_mocks
-from .model import ask_model, ask_with_credentials, priced
+from .model import ask_model, ask_with_credentials, price_reply
 from .run_cache import KnownRun, LinkKey, RunCache, current_link
 from .tool_activities import ToolActivities
 
@@ -213,7 +213,7 @@ class RunActivities:
                     )
                 else:
                     reply = await ask(named)
-                return reply if stand_in else await priced(reply, named, self._prices)
+                return reply if stand_in else await price_reply(reply, named, self._prices)
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:

@@ -59,9 +59,9 @@ def _complete(context: typer.Context, incomplete: str, query: str) -> list[tuple
 
         if not environment_names_a_server() and use_running() is None:
             return []  # no server is started for this
-        from ..protocol.search_attributes import quoted
+        from ..protocol.search_attributes import quote
 
-        begins = f" AND WorkflowId STARTS_WITH {quoted(incomplete)}" if incomplete else ""
+        begins = f" AND WorkflowId STARTS_WITH {quote(incomplete)}" if incomplete else ""
         return asyncio.run(asyncio.wait_for(_find(f"{query}{begins}"), SECONDS))
     except Exception:
         # Nothing may be written while the shell completes a line.
@@ -127,7 +127,7 @@ class Filters:
         equal = ((known.AGENT, self.agent), (known.TENANT, self.tenant), (known.SESSION, self.session))
         for key, value in (*equal, (known.ORIGIN, self.origin)):
             if value is not None:
-                yield f"{key.name} = {known.quoted(value)}"
+                yield f"{key.name} = {known.quote(value)}"
         if self.min_cost is not None:
             yield f"{known.COST.name} >= {self.min_cost:.12g}"
         for option, operator, age in (("--since", ">=", self.since), ("--older-than", "<", self.older_than)):

@@ -10,7 +10,7 @@ from typing import Any
 
 from ..activities.limited import refusals
 from ..agents import Agent
-from ..arguments import dotted
+from ..arguments import dotted_path
 from ..prompty.portable import credential_id, document_of, env_name
 from ..prompty.shorthands import strings
 from ..text import one_line, visible
@@ -81,7 +81,7 @@ def _may_be_loaded(path: Path, *, is_own: bool) -> bool:
 
 def _beyond(agent: Agent) -> list[str]:
     found = refusals(document_of(agent), WorkerLimits.from_environment())
-    return [f"{dotted(place)}: a worker {refused.does} unless its owner allows it" for place, refused in found]
+    return [f"{dotted_path(place)}: a worker {refused.does} unless its owner allows it" for place, refused in found]
 
 
 def _uses(agent: Agent) -> Iterator[str]:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO, TypeAlias
 
 import typer
 
-from ..text import counted, format_usd, one_line, visible, visible_json
+from ..text import count_of, format_usd, one_line, visible, visible_json
 
 if TYPE_CHECKING:
     from ..protocol.outcome import RunResult
@@ -188,7 +188,7 @@ def describe_provider_tool(data: Mapping[str, Any]) -> str:
 def describe_spending(result: RunResult) -> str:
     """Return what a run has used, such as `3 model calls, 12,400 tokens, $0.031`."""
     cost = format_usd(result.cost_usd, unpriced=result.unpriced_calls)
-    used = [counted(result.iterations, "model call"), counted(result.usage.total_tokens, "token"), cost]
+    used = [count_of(result.iterations, "model call"), count_of(result.usage.total_tokens, "token"), cost]
     return ", ".join(filter(None, used))
 
 

@@ -19,7 +19,7 @@ from ..payloads.encryption import EncryptionError
 from ..payloads.encryption.codec import key_id_of
 from ..protocol.names import SESSION_WORKFLOW
 from ..protocol.search_attributes import AGENT, COST, ORIGIN, SESSION, STATUS, TENANT
-from ..text import counted, format_usd, one_line, visible
+from ..text import count_of, format_usd, one_line, visible
 from . import run_options as options
 from .command import execute
 from .completion import Filters, Status, query_problem, word_of
@@ -38,7 +38,7 @@ def mention_unread(keys: Sequence[str | None]) -> None:
     for key, count in Counter(keys).items():
         why = f"encrypted (key {key}): PERDURE_ENCRYPTION_KEY lacks it here" if key else "another program made them"
         say(
-            f"{counted(count, 'run')} can't be read: {why}. Their agents are what the search attributes say.",
+            f"{count_of(count, 'run')} can't be read: {why}. Their agents are what the search attributes say.",
             "faint",
         )
 

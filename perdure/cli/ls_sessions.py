@@ -14,7 +14,7 @@ from ..client import get_run
 from ..client.connection import server_time
 from ..commands import decision_command, denial_command
 from ..protocol.names import WORKFLOW
-from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT, quoted
+from ..protocol.search_attributes import AGENT, ORIGIN, STATUS, TENANT, quote
 from ..text import one_line, visible
 from .ask_person import local_time, times
 from .console import answer, describe_call, describe_seconds, in_columns, say
@@ -76,9 +76,9 @@ async def _turns(client: Client, session: WorkflowExecution) -> int | None:
 
     A session of the same id that has begun later has runs of its own.
     """
-    query = f"WorkflowType = {quoted(WORKFLOW)} AND {ORIGIN.name} = {quoted(session.id)}"
+    query = f"WorkflowType = {quote(WORKFLOW)} AND {ORIGIN.name} = {quote(session.id)}"
     if session.close_time is not None:
-        query += f" AND StartTime <= {quoted(session.close_time.isoformat())}"
+        query += f" AND StartTime <= {quote(session.close_time.isoformat())}"
     try:
         # What is under way comes first, then what has ended last.
         last = [run.id.rpartition("/")[2] async for run in client.list_workflows(query, limit=1)]

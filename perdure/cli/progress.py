@@ -9,7 +9,7 @@ from typing import Any
 
 from ..commands import decision_command, denial_command
 from ..events import RunEvent
-from ..text import counted, format_usd, one_line
+from ..text import count_of, format_usd, one_line
 from .console import (
     Tone,
     describe_call,
@@ -97,7 +97,7 @@ def request_lines(event: RunEvent, run_id: str, call: str) -> tuple[str, str, st
 def _result(data: Mapping[str, Any]) -> str:
     text = str(data.get("result", ""))
     lines = text.count("\n") + 1
-    return f"    → {one_line(text, 90)}" + (f" ({counted(lines, 'line')})" if lines > 1 else "")
+    return f"    → {one_line(text, 90)}" + (f" ({count_of(lines, 'line')})" if lines > 1 else "")
 
 
 def _usage(data: Mapping[str, Any]) -> str:
@@ -124,7 +124,7 @@ _LINES: dict[str, tuple[Tone, Callable[[Mapping[str, Any]], str]]] = {
     "error": ("bad", _message),
     "compaction_complete": (
         "faint",
-        lambda data: f"  context trimmed: {counted(data.get('removed', 0), 'message')} summarised",
+        lambda data: f"  context trimmed: {count_of(data.get('removed', 0), 'message')} summarised",
     ),
     "compaction_failed": ("faint", _message),
     "permission_completed": ("strong", lambda data: f"  {describe_decision(data)}"),

@@ -13,7 +13,7 @@ from ..events import TERMINAL_EVENTS, as_changes
 from ..history.chain import Chain
 from ..messages import Message
 from ..payloads.encryption import EncryptionError
-from ..text import counted, format_usd, one_line
+from ..text import count_of, format_usd, one_line
 from . import run_options as options
 from .ask_person import local_time, times
 from .command import execute
@@ -53,12 +53,12 @@ async def _status(id: str, as_json: bool) -> None:
         answer({**found.model_dump(mode="json", by_alias=True), **why, **of, **among})
         return
     if standing:
-        queued = f", {counted(standing.queued, 'message')} queued" if standing.queued else ""
-        answer(f"session {id}: {standing.status}, {counted(standing.turn, 'turn')}{queued}. Its run {run_id}:")
+        queued = f", {count_of(standing.queued, 'message')} queued" if standing.queued else ""
+        answer(f"session {id}: {standing.status}, {count_of(standing.turn, 'turn')}{queued}. Its run {run_id}:")
     if fork:
         answer(f"a fork of run {fork.run}, before its iteration {fork.at}")
     usage = found.usage
-    answer(f"{found.status}, iteration {found.iteration}, {counted(found.model_calls, 'model call')}")
+    answer(f"{found.status}, iteration {found.iteration}, {count_of(found.model_calls, 'model call')}")
     if failure:
         answer(f"{failure['kind']}: {one_line(failure['message'], 200)}")
         answer(f"  what it did: {command_line('show', run_id)}    what was said: {command_line('messages', run_id)}")
@@ -119,7 +119,7 @@ async def _tool_result(run_id: str, call_id: str, iteration: int | None, *, as_j
         return DONE
     answer(found.text, exact=True)
     if media := [part for part in found.parts if part.kind != "text"]:
-        say(f"{counted(len(media), 'part')} besides the text: --json has all", "faint")
+        say(f"{count_of(len(media), 'part')} besides the text: --json has all", "faint")
     return DONE
 
 
@@ -140,7 +140,7 @@ async def _messages(run_id: str, as_json: bool) -> None:
         return
     for message in said:
         answer(_paragraph(message))
-    say(counted(len(said), "message"), "faint")
+    say(count_of(len(said), "message"), "faint")
 
 
 def _paragraph(message: Message) -> str:

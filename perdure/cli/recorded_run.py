@@ -16,7 +16,7 @@ from ..commands import shell_word
 from ..history.link import not_a_run, read_input
 from ..protocol.names import SESSION_WORKFLOW, WORKFLOW
 from ..protocol.run import RunInput
-from ..text import counted
+from ..text import count_of
 from .console import say
 from .problems import Failure
 from .server_connection import CommandMemo, ServerConnection, connect_to_server, read_memo, run_under_way
@@ -53,7 +53,7 @@ async def _how_long_runs_are_kept(server: ServerConnection) -> str:
     except RPCError:
         return "Runs that ended long ago are removed."
     setting = f" ({VARIABLE})" if server.embedded else ""
-    return f"Runs are removed {counted(days, 'day')} after their end{setting}."
+    return f"Runs are removed {count_of(days, 'day')} after their end{setting}."
 
 
 async def last_turn(client: Client, session: WorkflowExecutionDescription) -> str:

@@ -11,7 +11,7 @@ import typer
 from .. import testing
 from ..testing.comparison import Comparison, Deviation, Effort
 from ..testing.recording import Recording, read_recording, recording_of
-from ..text import counted, format_usd, one_line
+from ..text import count_of, format_usd, one_line
 from . import run_options as options
 from .agent_file import load_agent, read_given
 from .command import execute, use_command_class
@@ -86,7 +86,7 @@ async def _read_run(run: str) -> tuple[Recording, bool]:
 
 def _report(found: Comparison) -> Iterator[str]:
     say(f"Run {found.run}: {found.recorded_model} as recorded, {found.model} now", "strong")
-    calls = f"{found.matched} of {counted(found.recorded_calls, 'recorded tool call')}"
+    calls = f"{found.matched} of {count_of(found.recorded_calls, 'recorded tool call')}"
     for note in found.notes:
         say(f"  without {note}", "faint")
     if found.deviation is None:

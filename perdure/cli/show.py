@@ -22,7 +22,7 @@ from ..payloads.encryption import EncryptionError
 from ..payloads.failures import text_of
 from ..protocol.outcome import RunStatus
 from ..protocol.search_attributes import DIRECT, ORIGIN
-from ..text import counted, format_usd, one_line, visible
+from ..text import count_of, format_usd, one_line, visible
 from . import run_options as options
 from .ask_person import times
 from .command import execute
@@ -74,7 +74,7 @@ def _head(run: Mapping[str, Any]) -> Iterator[str]:
     yield f"agent    {visible(run['agent'] or 'without a name')}{model}"
     yield f"time     {_time(run)}"
     cost = format_usd(run["cost_usd"], unpriced=run["unpriced_calls"])
-    used = [counted(run["model_calls"], "model call"), describe_usage(run["usage"]), cost]
+    used = [count_of(run["model_calls"], "model call"), describe_usage(run["usage"]), cost]
     yield f"usage    {', '.join(filter(None, used))}"
     yield from _relations(run)
     for pending in run["pending_approvals"]:
@@ -143,13 +143,13 @@ def _row(each: Mapping[str, Any], waiting: Container[tuple[int, str]], unfinishe
 def _held_up(each: Mapping[str, Any]) -> Iterator[str]:
     if each["tries"] > 1 or each["failures"]:
         why = f" ({one_line(each['failures'][-1], _SHOWN_FAILURE)})" if each["failures"] else ""
-        yield f"{counted(each['tries'], 'try' if each['tries'] == 1 else 'trie')}{why}"
+        yield f"{count_of(each['tries'], 'try' if each['tries'] == 1 else 'trie')}{why}"
     if each["lost"]:
-        yield f"{counted(each['lost'], 'attempt')} lost with a worker"
+        yield f"{count_of(each['lost'], 'attempt')} lost with a worker"
     if each["steering"]:
-        yield f"{counted(len(each['steering']), 'steering message')} read"
+        yield f"{count_of(len(each['steering']), 'steering message')} read"
     if each["trimmed"]:
-        yield f"{counted(each['trimmed'], 'message')} trimmed"
+        yield f"{count_of(each['trimmed'], 'message')} trimmed"
 
 
 def _tool(tool: Mapping[str, Any], unfinished: str, *, waits: bool) -> str:
@@ -161,7 +161,7 @@ def _tool(tool: Mapping[str, Any], unfinished: str, *, waits: bool) -> str:
         "" if tool.get("decision") and outcome == "denied" else word,
         "its outcome is not known" if tool.get("outcome_unknown") else "",
         describe_seconds(tool["seconds"]) if tool["seconds"] is not None else "",
-        counted(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
+        count_of(tool["attempts"], "attempt") if tool["attempts"] > 1 else "",
         _decision(tool),
         _children(tool),
     ]
@@ -183,7 +183,7 @@ def _children(tool: Mapping[str, Any]) -> str:
         return ""
     if run["iterations"] is None:
         return f"run {run['id']}"
-    used = [counted(run["iterations"], "iteration"), describe_usage(run["usage"]), format_usd(run["cost_usd"])]
+    used = [count_of(run["iterations"], "iteration"), describe_usage(run["usage"]), format_usd(run["cost_usd"])]
     return f"run {run['id']} ({', '.join(filter(None, used))})"
 
 
@@ -216,7 +216,7 @@ async def failure_of(chain: Chain, described: WorkflowExecutionDescription | Non
     described = described or await chain.describe()
     if described.status is not WorkflowExecutionStatus.FAILED:
         return {}
-    closing = await chain.closing(described.run_id)
+    closing = await chain.closing_event(described.run_id)
     failure = closing.workflow_execution_failed_event_attributes.failure
     text = await text_of(chain.client.data_converter, failure)
     return {"kind": failure.application_failure_info.type or "failed", "message": text}

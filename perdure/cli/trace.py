@@ -16,7 +16,7 @@ from opentelemetry.sdk.trace import ReadableSpan
 from typer.core import TyperCommand
 
 from ..private_files import make_private_folder, write_private
-from ..text import counted
+from ..text import count_of
 from ..trace.content import captures_content
 from ..trace.environment import DeliveryError, send
 from ..trace.html import to_html
@@ -127,7 +127,7 @@ def _write(path: Path, spans: Sequence[ReadableSpan], write: Callable[[Path], Pa
         written = write(path)
     except OSError as error:
         raise UsageProblem(f"{str(path)!r} can't be written: {error.strerror}. Expected a file that can be") from error
-    say(f"{counted(len(spans), 'span')}: {written}")
+    say(f"{count_of(len(spans), 'span')}: {written}")
 
 
 def _write_page(path: Path, spans: Sequence[ReadableSpan], run_id: str) -> Path:
@@ -146,4 +146,4 @@ async def _send(spans: Sequence[ReadableSpan], endpoint: str | None) -> None:
         url = await asyncio.to_thread(send, spans, endpoint)
     except DeliveryError as error:
         raise Failure(str(error)) from error
-    say(f"{counted(len(spans), 'span')} sent to {url}")
+    say(f"{count_of(len(spans), 'span')} sent to {url}")

@@ -15,7 +15,7 @@ from rich.text import Text
 from ..conversation import Append
 from ..events import RunEvent
 from ..messages import Message
-from ..text import counted, format_usd, one_line, visible
+from ..text import count_of, format_usd, one_line, visible
 from .console import (
     describe_decision,
     describe_fallback,
@@ -209,7 +209,7 @@ class EventLines:
         yield Line(line)
         text = str(event.data.get("result", ""))
         lines = text.count("\n") + 1
-        size = f"{counted(lines, 'line')}: " if lines > 1 else ""
+        size = f"{count_of(lines, 'line')}: " if lines > 1 else ""
         yield Line(Text(f"{indent(depth)}  → {size}{visible(one_line(text, 300))}", style="dim"))
 
     def _failure(self, event: RunEvent) -> Iterator[Line]:
@@ -230,7 +230,7 @@ class EventLines:
         return Line(Text(f"{indent(self._under_way.depth(event.run_id))}{text}", style=style), is_cut=False)
 
     def _compaction(self, event: RunEvent) -> Iterator[Line]:
-        removed = counted(event.data.get("removed", 0), "message")
+        removed = count_of(event.data.get("removed", 0), "message")
         yield Line(Text(f"    context trimmed: {removed} summarised", style="dim"))
 
     def _begins_anew(self, event: RunEvent) -> Iterator[Line]:

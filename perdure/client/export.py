@@ -216,7 +216,7 @@ class _Export:
         return lines if self._events else []
 
     async def _end(self, described: WorkflowExecutionDescription, link: RecordedLink) -> AsyncIterator[JsonObject]:
-        ending = await ending_of(self._chain.client, link.closing) if link.closing else None
+        ending = await ending_of(self._chain.client, link.closing_event) if link.closing_event else None
         run = await self._replay(link)
         for call in await self._calls.end(self._last_operations(ending, run)):
             async for line in self._call(call):
@@ -237,9 +237,9 @@ class _Export:
         if isinstance(ending, RunOutput):
             result = {"output": ending.output, "isIncomplete": ending.is_incomplete}
             return {"result": {**result, "unreadSteering": ending.unread_steering}}
-        if ending is None or link.closing is None:
+        if ending is None or link.closing_event is None:
             return {}
-        failure = link.closing.workflow_execution_failed_event_attributes.failure
+        failure = link.closing_event.workflow_execution_failed_event_attributes.failure
         said = await failure_data(self._chain.client, failure)
         return {"failure": {"kind": ending.kind, "message": said["message"], "reason": ending.reason}}
 

@@ -26,7 +26,7 @@ from ..prompty.prepare import prepare
 from ..protocol.inventory import Inventory
 from ..protocol.outcome import ForkOf
 from ..protocol.run import CarriedConversation, RecordedOptions, RunInput
-from ..protocol.search_attributes import ORIGIN, TENANT, keyword, quoted
+from ..protocol.search_attributes import ORIGIN, TENANT, keyword, quote
 from ..settings.delegates import as_started
 from ..text import valid_text
 from ..workflows.recording import CERTAIN_BYTES, PIECE_BYTES
@@ -216,7 +216,7 @@ async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
 
     They are found by the search attribute `PerdureOrigin`: there are none where that is not registered.
     """
-    origin = f"{ORIGIN.name} = {quoted(keyword(id))}"
+    origin = f"{ORIGIN.name} = {quote(keyword(id))}"
     async for run in client.list_workflows(f"{origin} AND ExecutionStatus != 'ContinuedAsNew'"):
         memo = await run.memo()
         if isinstance(entry := memo.get(MEMO), Mapping) and entry.get("run") == id:

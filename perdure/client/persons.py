@@ -61,7 +61,7 @@ class Persons(RunObserver[AgentRun]):
         run.approvals.listen(partial(self._tell, info.workflow_id, run.approvals))
 
     def _tell(self, run_id: str, approvals: Approvals) -> None:
-        for pending in approvals.pending:
+        for pending in approvals.pending_approvals:
             with suppress(RuntimeError):  # The caller's loop was closed: nobody is there any more.
                 self._loop.call_soon_threadsafe(self._ask, run_id, pending)
 

@@ -107,7 +107,7 @@ class Chain:
         """Return whether the link is open."""
         return (await self.handle(run_id).describe()).status == WorkflowExecutionStatus.RUNNING
 
-    async def closing(self, run_id: str) -> HistoryEvent:
+    async def closing_event(self, run_id: str) -> HistoryEvent:
         """Return the event that closed this link. Raises ValueError while it is open."""
         end = WorkflowHistoryEventFilterType.CLOSE_EVENT
         async for event in self.handle(run_id).fetch_history_events(event_filter_type=end):
@@ -127,7 +127,7 @@ class Chain:
             link = await self.handle(self._known).describe()
             if link.status != WorkflowExecutionStatus.CONTINUED_AS_NEW:
                 return link
-            closing = await self.closing(self._known)
+            closing = await self.closing_event(self._known)
             self._known = closing.workflow_execution_continued_as_new_event_attributes.new_execution_run_id
 
     async def oldest_before(self, run_id: str) -> str:
@@ -170,7 +170,7 @@ async def closing_tail(client: Client, link: RecordedLink) -> ConversationRef | 
 
     Raises `ConfigurationError` when it is stored where `client` can't look.
     """
-    ending = await ending_of(client, link.closing) if link.closing else None
+    ending = await ending_of(client, link.closing_event) if link.closing_event else None
     if ending is None or ending.tail or not ending.handed_over:
         return ending.tail if ending else None
     reference, known = ending.handed_over, link.references[-1].version if link.references else link.version

@@ -71,13 +71,13 @@ class HistoryLink:
     history: Sequence[HistoryEvent]
 
     @property
-    def closing(self) -> HistoryEvent | None:
+    def closing_event(self) -> HistoryEvent | None:
         """Event that closed this link; None while it is open."""
         return self.history[-1] if self.history[-1].event_type in CLOSING_EVENTS else None
 
     @property
     def is_open(self) -> bool:
-        return self.closing is None
+        return self.closing_event is None
 
     @property
     def next_run_id(self) -> str | None:

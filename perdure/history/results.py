@@ -11,7 +11,7 @@ from temporalio.service import RPCError, RPCStatusCode
 from ..errors import UnknownCallError
 from ..messages import ModelReply, ToolResult
 from ..protocol import activities
-from ..tool_results import CallPlace, chosen
+from ..tool_results import CallPlace, choose
 from .calls import ToResult, call_key, decoded_result, executed_by
 from .events import RecordedActivity, RecordedChild, RecordedWork, decode
 
@@ -45,7 +45,7 @@ async def read_result(
         answers = await _answers(client, workflow_id, RecordedWork(history), ignored)
         known += answers
         with suppress(UnknownCallError):
-            answer = answers[chosen(answers, call_id, iteration)]
+            answer = answers[choose(answers, call_id, iteration)]
             result = await decoded_result(client, executed_by(answer), answer.result or (), to_result)
             return ToolResult(parts=[]) if result is None else result
         current = history[0].workflow_execution_started_event_attributes.continued_execution_run_id
@@ -54,7 +54,7 @@ async def read_result(
 
 def _text(known: Iterable[CallPlace], call_id: str, iteration: int | None) -> str:
     try:
-        chosen(known, call_id, iteration)
+        choose(known, call_id, iteration)
     except UnknownCallError as error:
         return str(error)
     raise AssertionError("a call that is known was not found")

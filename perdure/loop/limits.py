@@ -9,7 +9,7 @@ from ..errors import LimitExceededError, MaxIterationsError, RunError
 from ..event_data import CostWarningData
 from ..messages import ToolResult, Usage
 from ..options import RunOptions
-from ..text import DIGITS, counted, format_usd
+from ..text import DIGITS, count_of, format_usd
 from .state import LoopState, usages
 
 PARTIAL_TEXT = "I was unable to complete this task within the allowed steps."
@@ -65,8 +65,8 @@ def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
     known = f"; the others have cost {format_usd(state.cost_usd)}" if state.cost_usd is not None else ""
     return LimitExceededError(
         f"Budget not certain: max_cost_usd ({limit:g}) can't be held, because the cost of "
-        f"{counted(state.unpriced_calls, 'model call')} is not known",
-        reason=f"max_cost_usd: no price for {counted(state.unpriced_calls, 'model call')}{known}",
+        f"{count_of(state.unpriced_calls, 'model call')} is not known",
+        reason=f"max_cost_usd: no price for {count_of(state.unpriced_calls, 'model call')}{known}",
     )
 
 

@@ -47,7 +47,7 @@ async def compactor_summary(
     if not summary.strip():
         emit("compaction_failed", CompactionFailedData(message="the compactor gave an empty summary"))
         return ""
-    removed = len(plan.dropped(conversation.messages))
+    removed = len(plan.dropped_messages(conversation.messages))
     remaining = len(conversation.messages) - removed + 1
     emit("compaction_complete", CompactionCompleteData(removed=removed, remaining=remaining))
     return summary
@@ -172,7 +172,7 @@ class AgentLoop:
         summary = ""
         if self._compacted:
             summary = await compactor_summary(plan, self._conversation, self._effects, self._emit)
-        built_in = summarize_dropped(plan.dropped(messages))
+        built_in = summarize_dropped(plan.dropped_messages(messages))
         self._conversation.trim(plan.head, plan.drop, summary_message(summary or built_in))
         self._emit_messages()
 

@@ -112,7 +112,7 @@ class ModelCalls:
     async def _attempt(self, with_tools: bool) -> ModelReply:
         """One attempt. Where the provider refuses tools, and the run may do without native ones, that is none yet."""
         try:
-            return await self._effects.call_model(self._conversation, self._calling(with_tools))
+            return await self._effects.call_model(self._conversation, self._next_call(with_tools))
         except ModelError as error:
             if self._options.tool_protocol != "auto" or self._state.prompted or error.kind != "no_tools":
                 raise
@@ -120,9 +120,9 @@ class ModelCalls:
             self._emit_status(f"{NO_NATIVE_TOOLS}: {error.account}")
             if self._effects.cancelled():
                 raise Cancelled from None
-            return await self._effects.call_model(self._conversation, self._calling(with_tools))
+            return await self._effects.call_model(self._conversation, self._next_call(with_tools))
 
-    def _calling(self, with_tools: bool) -> Calling:
+    def _next_call(self, with_tools: bool) -> Calling:
         calling = Calling(self._state.iteration, with_tools, fallback=self._state.fallback)
         if not self._state.prompted:
             return calling

@@ -26,7 +26,7 @@ from ..options import RunOptions
 from ..settings.child_agents import DELEGATE, TASK
 from ..text import Note, cut_middle, excerpt, left_out_here, utf8, visible
 from ..tool_calls import Approval, Asked, ChildRun, Question, ToolRequest, ToolSpec, read_question
-from ..tool_results import shortened, shown_bytes
+from ..tool_results import shorten, shown_bytes
 from .effects import Cancelled, Effects
 from .limits import LEAST_SHARE, Allowances, Spent
 from .state import LoopState
@@ -130,7 +130,7 @@ class ShownResults:
     def __call__(self, request: ToolRequest, result: ToolResult) -> ToolResult:
         """The result as the conversation has it; `ToolResult.size` tells of one that was shortened."""
         limit = shown_bytes(self._tools[request.name].max_result or self._limit, request.calls)
-        return shortened(result, limit, self._note(request))
+        return shorten(result, limit, self._note(request))
 
     def _note(self, request: ToolRequest) -> Note:
         if self._pager in (None, request.name) or self._tools[request.name].local:

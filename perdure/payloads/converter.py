@@ -184,7 +184,7 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         if payload.metadata.get("encoding") != ENCODING:
             return payload
         try:
-            return await unpacking.unpacked(payload.data)
+            return await unpacking.unpack(payload.data)
         except (zstandard.ZstdError, DecodeError) as error:
             logger.warning("a payload that can't be unpacked is passed on as it is: %s", error)
             return payload

@@ -88,7 +88,7 @@ class Unpacking:
         if in_workflow and found is None:
             BUDGET.set(self._budget)
 
-    async def unpacked(self, data: bytes) -> Payload:
+    async def unpack(self, data: bytes) -> Payload:
         """The payload that the data holds. Raises `ZstdError` or `DecodeError` when it holds none that may be read."""
         left, size = self._budget.left, zstandard.frame_content_size(data)
         if size > left or left <= 0:

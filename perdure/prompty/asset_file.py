@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import yaml
 from yaml.constructor import SafeConstructor
 
-from ..arguments import MAX_DEPTH, MAX_VALUES, Place, dotted, why_no_json
+from ..arguments import MAX_DEPTH, MAX_VALUES, Place, dotted_path, why_no_json
 from ..errors import LoadError
 from .shorthands import nearest
 
@@ -73,7 +73,7 @@ class _Builder:
                 self._refuse("a key must be a plain string", key_node)
             key = str(key_node.value)
             if key_node.tag == "tag:yaml.org,2002:merge":
-                for base in self._merged(child, place):
+                for base in self._merge(child, place):
                     merged = base | merged
                 continue
             self._refuse(f"the key {key!r} is written twice" if key in own else why_no_json(key), key_node)
@@ -81,7 +81,7 @@ class _Builder:
             self.lines[(*place, key)] = self._line(key_node)
         return merged | own
 
-    def _merged(self, node: yaml.Node, place: Place) -> Iterator[dict[str, Any]]:
+    def _merge(self, node: yaml.Node, place: Place) -> Iterator[dict[str, Any]]:
         value = self.value(node, (*place, "<<"))
         for base in value if isinstance(value, list) else [value]:
             if not isinstance(base, dict):
@@ -155,10 +155,10 @@ class WrittenAsset:
     """The line that the body begins on."""
     has_frontmatter: bool = True
 
-    def located(self, error: LoadError, place: Place) -> LoadError:
+    def locate(self, error: LoadError, place: Place) -> LoadError:
         """A copy of the error that names the file, and the field and line of `place`."""
         line = error.line or nearest(place, self.lines)
-        return type(error)(error.message, file=self.file, field=dotted(place) or error.field, line=line)
+        return type(error)(error.message, file=self.file, field=dotted_path(place) or error.field, line=line)
 
 
 def read_asset(file: Path) -> WrittenAsset:

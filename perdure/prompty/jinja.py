@@ -47,7 +47,7 @@ class Sandbox(ImmutableSandboxedEnvironment):
         for name in _SIZED_FILTERS:
             self.filters[name] = _with_small_numbers(self.filters[name])
         for name in ("replace", "join", "format"):
-            self.filters[name] = _guarded(self.filters[name], name)
+            self.filters[name] = _guard(self.filters[name], name)
 
     def unsafe_undefined(self, obj: Any, attribute: str) -> Undefined:
         """Refuse at once: a chainable undefined would print as nothing."""
@@ -146,7 +146,7 @@ def _with_small_numbers(function: Callable[..., Any]) -> Callable[..., Any]:
     return small
 
 
-def _guarded(function: Callable[..., Any], name: str) -> Callable[..., Any]:
+def _guard(function: Callable[..., Any], name: str) -> Callable[..., Any]:
     @wraps(function)
     def guarded(*args: Any, **kwargs: Any) -> Any:
         given = args if name == "format" else args[1:]  # the others get the context first
@@ -172,12 +172,13 @@ def _require_small_result(name: str, text: Any, given: tuple[Any, ...]) -> None:
         if _WIDE.search(written):
             raise RenderError("Template can't be rendered: a width in a format. Expected one of four digits at most")
     elif name == "replace" and len(given) > 1:
-        require_size((_length(text) + 1) * _length(given[1]) if _length(given[0]) == 0 else _replaced(text, given))
+        is_everywhere = _length(given[0]) == 0
+        require_size((_length(text) + 1) * _length(given[1]) if is_everywhere else _replaced_length(text, given))
     elif name == "join" and given:
         require_size(_length(text) * _length(given[0]))
 
 
-def _replaced(text: Any, given: tuple[Any, ...]) -> int:
+def _replaced_length(text: Any, given: tuple[Any, ...]) -> int:
     try:
         return _length(text) + int(text.count(given[0])) * _length(given[1])
     except (AttributeError, TypeError):
@@ -271,9 +272,9 @@ class _ValueMarking(NodeTransformer):
         self._token = token
 
     def visit_Output(self, node: nodes.Output) -> list[nodes.Node]:
-        return [self._marked(child, node.lineno) for child in node.nodes]
+        return [self._mark_expression(child, node.lineno) for child in node.nodes]
 
-    def _marked(self, child: nodes.Expr, line: int) -> nodes.Node:
+    def _mark_expression(self, child: nodes.Expr, line: int) -> nodes.Node:
         """What prints an expression between two tokens. The role of a history's message, `{{item.role}}`, has none."""
         if isinstance(child, nodes.TemplateData):
             return nodes.Output([child], lineno=line)

@@ -167,7 +167,7 @@ def _doubts(written: WrittenAsset, found: Canonical) -> Iterator[LoadError]:
     from .check.template import doubts
 
     for finding in doubts(found.asset, found.data, written.body_line):
-        yield written.located(LoadError(finding.message, line=finding.line), found.written(finding.place))
+        yield written.locate(LoadError(finding.message, line=finding.line), found.written(finding.place))
 
 
 def load_dict(
@@ -214,18 +214,18 @@ def canonical(written: WrittenAsset, references: References) -> Canonical:
     asset = with_octopus_names(shorthands.expand(data), references.fail)
     if written.body:
         asset["instructions"] = written.body
-    return Canonical(asset, data, migration.notes, lambda place: migration.written(shorthands.written(place)))
+    return Canonical(asset, data, migration.notes, lambda place: migration.written_path(shorthands.written_path(place)))
 
 
 def _agent(
     written: WrittenAsset, folder: Path | None, roots: Roots, defer_environment: bool
 ) -> tuple[Agent, Canonical]:
     def fail(error: LoadError, place: Place) -> None:
-        raise written.located(error, place) from None
+        raise written.locate(error, place) from None
 
     found = canonical(written, References(folder, root_paths(roots), fail=fail))
     for note in found.notes:
-        text = written.located(LoadError(note.text), note.place)
+        text = written.locate(LoadError(note.text), note.place)
         warnings.warn(str(text), DeprecationWarning, stacklevel=3)
     for place, reference in _unset(found, defer_environment):
         fail(LoadError(not_set(reference)), found.written(place))
@@ -233,7 +233,7 @@ def _agent(
         agent = to_agent(found.asset)
     except InvalidAssetError as error:
         place, reason = error.problems[0]
-        raise written.located(LoadError(reason), found.written(place)) from None
+        raise written.locate(LoadError(reason), found.written(place)) from None
     further = tuple(str(root.absolute()) for root in root_paths(roots))
     return LoadedAgent.of(agent, base_dir=None if folder is None else str(folder), roots=further), found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
-from ..arguments import Place, dotted
+from ..arguments import Place, dotted_path
 from ..errors import LoadError
 from .shorthands import kind_of
 
@@ -136,7 +136,7 @@ class Migration:
         asset["template"] = self._template(asset.get("template"))
         return {key: value for key, value in asset.items() if value is not None or key in data}
 
-    def written(self, place: Place) -> Place:
+    def written_path(self, place: Place) -> Place:
         """The place that the author knows for a place in the migrated asset."""
         for end in range(len(place), 0, -1):
             if place[:end] in self._moved:
@@ -145,10 +145,10 @@ class Migration:
 
     def _move(self, old: Place, new: Place, more: str = "") -> None:
         self._moved[new] = old
-        self._note(old, f"is now `{dotted(new)}`{more}")
+        self._note(old, f"is now `{dotted_path(new)}`{more}")
 
     def _note(self, old: Place, text: str) -> None:
-        self.notes.append(Note(old, f"`{dotted(old)}` {text} {FIRST_FORMAT}"))
+        self.notes.append(Note(old, f"`{dotted_path(old)}` {text} {FIRST_FORMAT}"))
 
     def _model(self, model: Mapping[str, Any], asset: dict[str, Any]) -> dict[str, Any]:
         present = dict(model)
@@ -262,7 +262,7 @@ class Migration:
             return {"format": template}
         if isinstance(template, Mapping) and "type" in template:
             self._move(("template", "type"), ("template", "format"))
-            return dict(_renamed(template, {"type": "format"}))
+            return dict(_rename(template, {"type": "format"}))
         return template
 
 
@@ -278,7 +278,7 @@ def _is_old_property(spec: Any) -> bool:
     return has_known_type and spec.keys() <= {*_PROPERTY, *_BESIDE}
 
 
-def _renamed(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
+def _rename(value: Mapping[str, Any], names: Mapping[str, str]) -> Iterator[tuple[str, Any]]:
     for key, child in value.items():
         if names.get(key, key) == key or names[key] not in value:
             yield names.get(key, key), child

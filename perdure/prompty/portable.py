@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any, NoReturn
 
 from ..agents import Agent, EnvReference, LoadedAgent, loaded_from
-from ..arguments import Place, dotted
+from ..arguments import Place, dotted_path
 from ..errors import ConfigurationError
 from ..redaction import REDACTED, is_secret_name, know_agent, looks_secret, redact, redactor
 from .shorthands import is_ignored, last_name, map_strings, pointer, strings
@@ -200,7 +200,7 @@ def portable(agent: Agent) -> Agent:
 
 
 def _refuse(place: Place, why: str) -> NoReturn:
-    raise ConfigurationError(f"{dotted(place)} {why}")
+    raise ConfigurationError(f"{dotted_path(place)} {why}")
 
 
 def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = None) -> Agent:
@@ -212,7 +212,7 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
     found: dict[str, EnvReference] = {}
     known = credentials or {}
 
-    def resolved(place: Place, text: str) -> str:
+    def resolve(place: Place, text: str) -> str:
         if not is_resolved_late(place):
             return text
         if (id := credential_id(text)) in known and takes_credential(place):
@@ -225,13 +225,13 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
             return text
         if value is None:
             raise ConfigurationError(
-                f"Environment variable '{env_name(text)}' is not set on the worker ({dotted(place)}): "
+                f"Environment variable '{env_name(text)}' is not set on the worker ({dotted_path(place)}): "
                 "set it and start the worker again"
             )
         found[pointer(place)] = EnvReference(text, value)
         return value
 
-    rewritten = _rewritten(agent, resolved)
+    rewritten = _rewritten(agent, resolve)
     rewritten = LoadedAgent.of(rewritten, references={**loaded_from(agent).references, **found})
     know_agent(rewritten)
     return rewritten

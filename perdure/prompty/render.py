@@ -97,15 +97,15 @@ def template_markers(literals: Sequence[str], values: Sequence[str]) -> list[Mar
     holes = [end - 1 for end in ends][: len(values)]
     growth = [0, *accumulate(len(value) - 1 for value in values)]
 
-    def moved(position: int) -> int:
+    def move(position: int) -> int:
         return position + growth[bisect_left(holes, position)]
 
     return [
         Marker(
-            moved(marker.start),
-            moved(marker.end),
+            move(marker.start),
+            move(marker.end),
             marker.role,
-            tuple((name, moved(start), moved(end), quoted) for name, start, end, quoted in marker.attributes),
+            tuple((name, move(start), move(end), quoted) for name, start, end, quoted in marker.attributes),
         )
         for marker in find_markers(skeleton)
     ]

@@ -95,15 +95,15 @@ class Shorthands:
         asset["model"] = _model(data.get("model"))
         asset["inputs"] = self._properties(data.get("inputs"), ("inputs",), values=True)
         asset["outputs"] = self._properties(data.get("outputs"), ("outputs",))
-        asset["tools"] = self._named(data.get("tools"), ("tools",), self._tool)
+        asset["tools"] = self._list_named(data.get("tools"), ("tools",), self._tool)
         asset["template"] = _template(data.get("template"))
         return {key: value for key, value in asset.items() if value is not None}
 
-    def written(self, place: Place) -> Place:
+    def written_path(self, place: Place) -> Place:
         """The place that the author knows for a place in the canonical form."""
         return tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
 
-    def _named(self, value: Any, place: Place, expand: Callable[[Any, Place], Any]) -> Any:
+    def _list_named(self, value: Any, place: Place, expand: Callable[[Any, Place], Any]) -> Any:
         """A list of named things, from such a list or from a map by name."""
         if isinstance(value, list):
             return [expand(item, (*place, index)) for index, item in enumerate(value)]
@@ -117,7 +117,7 @@ class Shorthands:
         """A list of properties. With `values`, a map without `kind` is an object's default value (§2.6)."""
         if isinstance(value, Mapping):
             value = {name: _property_of(spec, values=values) for name, spec in value.items()}
-        return self._named(value, place, self._property)
+        return self._list_named(value, place, self._property)
 
     def _property(self, spec: Any, place: Place) -> Any:
         if not isinstance(spec, Mapping):
@@ -142,7 +142,7 @@ class Shorthands:
         if "parameters" in tool:
             expanded["parameters"] = self._properties(tool["parameters"], (*place, "parameters"))
         if "approvalMode" in tool:
-            expanded["approvalMode"] = _wrapped("kind", tool["approvalMode"])
+            expanded["approvalMode"] = _wrap("kind", tool["approvalMode"])
         if "bindings" in tool:
             expanded["bindings"] = self._bindings(tool["bindings"], (*place, "bindings"))
         return expanded
@@ -153,7 +153,7 @@ class Shorthands:
             self._written.update({(*place, str(item["name"])): index for index, item in enumerate(value)})
             return {str(item["name"]): {key: item[key] for key in item if key != "name"} for item in value}
         if isinstance(value, Mapping):
-            return {name: _wrapped("input", binding) for name, binding in value.items()}
+            return {name: _wrap("input", binding) for name, binding in value.items()}
         return value
 
 
@@ -190,7 +190,7 @@ def _property_of(spec: Any, *, values: bool) -> Any:
     return {"kind": kind_of(spec), "default": spec}
 
 
-def _wrapped(key: str, value: Any) -> Any:
+def _wrap(key: str, value: Any) -> Any:
     return {key: value} if isinstance(value, str) else value
 
 
@@ -199,7 +199,7 @@ def _template(value: Any) -> Any:
         return {}
     if not isinstance(value, Mapping):
         return value
-    return {key: _wrapped("kind", part) for key, part in value.items() if part is not None}
+    return {key: _wrap("kind", part) for key, part in value.items() if part is not None}
 
 
 def _metadata(data: Mapping[str, Any]) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from ..agents import Agent
 from ..messages import Message
-from ..text import code, counted, excerpt, inert, one_line
+from ..text import code, count_of, excerpt, inert, one_line
 from .run import RunInput
 
 
@@ -34,7 +34,7 @@ def details_of(input: RunInput) -> str:
         lines.append(f"- tools: {', '.join(map(code, tools[:100]))}")
     if input.options.turn is not None:
         lines.append(f"- turn {input.options.turn} of a conversation")
-    lines.append(f"- at most {counted(input.options.max_iterations, 'iteration')}")
+    lines.append(f"- at most {count_of(input.options.max_iterations, 'iteration')}")
     return "\n".join(lines).strip()
 
 

@@ -39,7 +39,7 @@ def keyword(text: str) -> str:
     return text[:MAX_KEYWORD_CHARS]
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """The text as Temporal's queries have it: a backslash escapes there, so that doubling quotes is not enough."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

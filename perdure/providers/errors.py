@@ -272,7 +272,7 @@ class UnexpectedFormatError(ValueError):
         return f"{UNEXPECTED_FORMAT}: expected {expected}, got {self.got}"
 
 
-def shown(value: Any) -> str:
+def json_excerpt(value: Any) -> str:
     """The beginning of a JSON value, on one line. Never raises."""
     try:
         return valid_text(one_line(json.dumps(value, ensure_ascii=False), SHOWN_CHARS))

@@ -47,7 +47,7 @@ class Memo(Generic[Subject, Item]):
     def __call__(self, subjects: Sequence[Subject]) -> list[Item]:
         """The items of all subjects. Those of `Unchanging` ones belong to the memo: nobody may change them."""
         if subjects and isinstance(subjects, Unchanging):
-            return self._written(subjects)
+            return self._write_list(subjects)
         return _join_all([], map(self._write, subjects), self._join)
 
     def of(self, subject: Subject, *, along_with: Sequence[Any]) -> list[Item]:
@@ -58,20 +58,20 @@ class Memo(Generic[Subject, Item]):
         """The number of lists that are kept."""
         return len(self._lists)
 
-    def _written(self, subjects: Unchanging[Subject]) -> Written[Item]:
+    def _write_list(self, subjects: Unchanging[Subject]) -> Written[Item]:
         first, others = subjects[0], subjects[1:]
-        kept = self._kept(first)
+        kept = self._keep(first)
         same = _common_start(kept.others, others)
         known = dict(zip(map(id, kept.others[same:]), kept.each[same + 1 :], strict=True))
         new = [known[id(one)] if id(one) in known else self._write(one) for one in others[same:]]
         each = kept.each[: same + 1]
         each += new
         has_grown = same == len(kept.others)
-        written = kept.written.grown(new, self._join) if has_grown else kept.written.changed(each, self._join)
+        written = kept.written.grow(new, self._join) if has_grown else kept.written.change(each, self._join)
         self._lists[id(first)] = _Kept(kept.first, others, each, written)
         return written
 
-    def _kept(self, first: Subject) -> _Kept[Subject, Item]:
+    def _keep(self, first: Subject) -> _Kept[Subject, Item]:
         kept = self._lists.get(id(first))
         if kept is not None and kept.first() is first:
             return kept
@@ -105,7 +105,7 @@ class Written(list[Item]):
         self._known: dict[int, bytes] = {}
         """The same for items of an earlier list, by their `id`."""
 
-    def grown(self, new: list[list[Item]], join: Join[Item]) -> Written[Item]:
+    def grow(self, new: list[list[Item]], join: Join[Item]) -> Written[Item]:
         """The list with more items at its end."""
         grown = Written(self)
         _join_all(grown, new, join)
@@ -114,7 +114,7 @@ class Written(list[Item]):
         grown._texts = self._texts[: end - is_last_replaced]
         return grown
 
-    def changed(self, each: list[list[Item]], join: Join[Item]) -> Written[Item]:
+    def change(self, each: list[list[Item]], join: Join[Item]) -> Written[Item]:
         """Another list, of which some items are in this one."""
         changed: Written[Item] = Written()
         _join_all(changed, each, join)

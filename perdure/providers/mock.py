@@ -12,7 +12,7 @@ from ..errors import ConfigurationError
 from ..messages import Message, ModelReply, ToolCall
 from ..options import DEFAULT_ANSWER_BYTES
 from ..settings.mocks import VARIABLE
-from ..text import counted
+from ..text import count_of
 from .base import Delta, Provider
 from .structured import read_answer
 from .tool_call_text import arguments_text
@@ -41,7 +41,7 @@ class MockedModel(Provider):
         super().__init__("mock")
         if place > len(answers):
             raise ConfigurationError(
-                f"the run has {counted(len(answers), 'mock answer')}, and this is model call {place}. {_SEQUENCES}"
+                f"the run has {count_of(len(answers), 'mock answer')}, and this is model call {place}. {_SEQUENCES}"
             )
         self._text = answers[place - 1]
         self._place = place

@@ -79,7 +79,7 @@ class OpenAIChat(WireFormat):
         json_schema = {"name": "structured_output", "strict": True, "schema": object_schema(outputs, STRICT)}
         return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
-    def streaming(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def to_stream_body(self, request: Mapping[str, Any]) -> dict[str, Any]:
         asked = request.get("stream_options") or {}
         return {**request, "stream": True, "stream_options": {**asked, "include_usage": True}}
 

@@ -16,7 +16,7 @@ from ..errors import ModelError, ModelErrorKind
 from ..options import DEFAULT_ANSWER_BYTES
 from ..text import TextPieces, bounded_text, valid_json
 from .base import Delta, StreamAssembler
-from .errors import UNEXPECTED_FORMAT, UnexpectedFormatError, error_from_exception, request_id, shown
+from .errors import UNEXPECTED_FORMAT, UnexpectedFormatError, error_from_exception, json_excerpt, request_id
 from .memo import encode
 from .sdks import SdkNames
 
@@ -32,7 +32,7 @@ class EventDecoder:
         self._held = 0
 
     @property
-    def pending(self) -> int:
+    def pending_bytes(self) -> int:
         """How many bytes wait for the end of their event."""
         return len(self._rest) + self._held
 
@@ -115,7 +115,7 @@ class StreamReader:
         async for chunk in unpacked:
             for data in decoder.feed(chunk):
                 self._add(data)
-            await self._count(len(chunk), decoder.pending)
+            await self._count(len(chunk), decoder.pending_bytes)
 
     async def _count(self, chunk: int, pending: int) -> None:
         self._size += chunk
@@ -130,7 +130,7 @@ class StreamReader:
             return
         event = json.loads(data)
         if not isinstance(event, dict):
-            raise UnexpectedFormatError(f"the event {shown(event)}")
+            raise UnexpectedFormatError(f"the event {json_excerpt(event)}")
         self._may_hold_halves = self._may_hold_halves or bool(_MAY_HOLD_HALVES.search(data))
         for delta in _read_event(lambda: self._deltas(event), event):
             self._on_delta(delta)
@@ -151,7 +151,7 @@ def _read_event(read: Callable[[], T], got: str | dict[str, Any]) -> T:
     try:
         return read()
     except (LookupError, TypeError, AttributeError) as error:
-        raise UnexpectedFormatError(got if isinstance(got, str) else f"the event {shown(got)}") from error
+        raise UnexpectedFormatError(got if isinstance(got, str) else f"the event {json_excerpt(got)}") from error
 
 
 CONNECT_SECONDS = 10.0
@@ -301,5 +301,5 @@ def _json_object(content: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         value = json.loads(content.decode(errors="replace"))
     if not isinstance(value, dict):
-        raise UnexpectedFormatError(shown(value))
+        raise UnexpectedFormatError(json_excerpt(value))
     return valid_json(value) if MAY_HOLD_HALVES.search(content) else value

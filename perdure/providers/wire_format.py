@@ -26,7 +26,7 @@ from .base import (
     offered_functions,
 )
 from .clients import client_for, is_without_key
-from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, short_word, shown
+from .errors import MAX_NAME_CHARS, UnexpectedFormatError, error_from_http, json_excerpt, short_word
 from .sdk_call import SdkCall
 from .sdks import SdkNames
 from .structured import read_answer, structured_value
@@ -136,7 +136,7 @@ class WireFormat(Provider):
     def assembler(self) -> StreamAssembler:
         """A new assembler, for one stream."""
 
-    def streaming(self, request: Mapping[str, Any]) -> dict[str, Any]:
+    def to_stream_body(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """The body that asks for the same answer as a stream."""
         return {**request, "stream": True}
 
@@ -152,7 +152,7 @@ class WireFormat(Provider):
             message = self._message(answer)
         except ValueError as error:
             # What pydantic says of a message is about our fields, not about the provider's.
-            unfit = UnexpectedFormatError(shown(response)) if isinstance(error, ValidationError) else error
+            unfit = UnexpectedFormatError(json_excerpt(response)) if isinstance(error, ValidationError) else error
             text = unfit.account(self.expected) if isinstance(unfit, UnexpectedFormatError) else str(error)
             raise ModelError(bounded_text(text), kind="invalid_response", provider=self.key) from error
         is_structured = agent.outputs and not answer.tool_calls
@@ -185,7 +185,7 @@ class WireFormat(Provider):
         call = SdkCall(self.sdk, client, self.path, timeout, self.key, self.expected, self._require_answer, max_bytes)
         try:
             if stream:
-                return await call.stream(self.streaming(request), self.assembler(), on_delta or _ignore)
+                return await call.stream(self.to_stream_body(request), self.assembler(), on_delta or _ignore)
             return await call.post({key: request[key] for key in request if key not in _STREAMING_ONLY})
         except ModelError as error:
             error.address, error.model = call.address, short_word(request.get("model"))
@@ -203,7 +203,7 @@ class WireFormat(Provider):
         try:
             return self.read(response)
         except (LookupError, TypeError, AttributeError, ValidationError, RecursionError) as error:
-            raise UnexpectedFormatError(shown(response)) from error
+            raise UnexpectedFormatError(json_excerpt(response)) from error
 
     def _message(self, answer: Answer) -> Message:
         message = Message.assistant(answer.text, answer.tool_calls)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ..activities.heartbeat import Heart
-from ..activities.model import ask_model, priced
+from ..activities.model import ask_model, price_reply
 from ..agents import Agent
 from ..conversation import Conversation
 from ..declared_tools import Tool
@@ -104,7 +104,7 @@ class RecordEffects(DirectEffects):
 
     async def _with_cost(self, reply: ModelReply) -> ModelReply:
         if self.prices is not None:
-            return await priced(reply, self.agent, self.prices)
+            return await price_reply(reply, self.agent, self.prices)
         reply.cost_usd = self.costs.pop(0) if self.costs else None
         return reply
 

@@ -30,7 +30,7 @@ from ..messages import Message, ModelReply, ToolResult
 from ..options import RunOptions
 from ..protocol.activities import JUDGE_SECONDS
 from ..tool_calls import Approval, Asked, ToolProgress, ToolRequest, ToolSpec, misfit
-from ..tool_results import CallPlace, SizeLimits, chosen
+from ..tool_results import CallPlace, SizeLimits, choose
 from ..tools.context import ToolContext
 from ..tools.dispatch import ToolBox
 from ..tools.handlers import collect_tools
@@ -103,7 +103,7 @@ class DirectResults:
 
     async def find(self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
         """As `perdure.tool_results.KeptResults`. Raises UnknownCallError."""
-        return self._kept[chosen((place for place in self._kept if place.name not in ignored), call_id, iteration)]
+        return self._kept[choose((place for place in self._kept if place.name not in ignored), call_id, iteration)]
 
 
 logger = logging.getLogger(__name__)
@@ -297,7 +297,7 @@ class DirectEffects(Effects):
         except TimeoutError:
             if not deadline.expired():
                 raise
-            return asked.expired
+            return asked.expiry
         approval = given if isinstance(given, Approval) else Approval(approved=True, answer=given)
         if problem := misfit(asked.question, approval):
             raise ValueError(f"the decision about tool call {request.call_id!r}: {problem}")

@@ -41,7 +41,7 @@ def with_prices(model: ModelFunction, prices: PriceSource | None) -> ModelFuncti
         return model
     known = Prices(prices)
 
-    async def priced(agent: Agent, messages: list[Message]) -> ModelReply:
+    async def ask_and_price(agent: Agent, messages: list[Message]) -> ModelReply:
         reply = model(agent, messages)
         if not isinstance(reply, ModelReply | ScriptedReply):
             reply = await reply
@@ -53,7 +53,7 @@ def with_prices(model: ModelFunction, prices: PriceSource | None) -> ModelFuncti
             reply = reply.model_copy(update={"cost_usd": cost})
         return reply
 
-    return priced
+    return ask_and_price
 
 
 class _Player:

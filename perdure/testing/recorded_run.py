@@ -158,7 +158,7 @@ class RecordedKind(ToolKind):
 def _with_recorded_tools(agent: Agent, recording: Recording, real: Mapping[str, Any]) -> tuple[Agent, RecordedKind]:
     """The agent, whose tools a record answers for, except the real ones."""
     complete = agent.with_declarations(offered_to(agent, recording))
-    functions = [_offering(tool) for tool in complete.tools or [] if tool.name not in real]
+    functions = [_offering_of(tool) for tool in complete.tools or [] if tool.name not in real]
     tools: list[Tool] = [tool for tool in agent.tools or [] if tool.name in real]
     if functions:
         tools.append(CustomTool(kind=RecordedKind.name, name="recorded"))
@@ -166,7 +166,7 @@ def _with_recorded_tools(agent: Agent, recording: Recording, real: Mapping[str, 
     return agent.model_copy(update={"tools": tools}), RecordedKind(functions, answers)
 
 
-def _offering(tool: Tool) -> Offering:
+def _offering_of(tool: Tool) -> Offering:
     if isinstance(tool, OfferedFunction):
         return Offering(tool.name, tool.description, tool.schema_ or {"type": "object", "properties": {}})
     declared = tool.parameters or [] if isinstance(tool, FunctionTool) else []

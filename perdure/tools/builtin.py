@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from ..declared_tools import Tool
 from ..errors import UnknownCallError
 from ..messages import TextPart
-from ..text import counted, did_you_mean, utf8, utf8_bytes
+from ..text import count_of, did_you_mean, utf8, utf8_bytes
 from ..tool_calls import Question
 from ..tool_results import SHOWN_BYTES
 from .kind import Asking, KindCall, Offering, ToolKind
@@ -123,7 +123,7 @@ def _page(text: str, offset: int, length: int, limit: int, others: Sequence[str]
         piece = utf8(piece)[:limit].decode(errors="ignore")
     end = offset + len(piece)
     if not piece:
-        return f"[the result has {counted(len(text), 'character')}: nothing begins at {offset:,}]"
+        return f"[the result has {count_of(len(text), 'character')}: nothing begins at {offset:,}]"
     more = f"; the rest begins at offset {end}" if end < len(text) else ", which is its end"
     media = f"; besides, it has {', '.join(others)}" if others else ""
     return f"[characters {offset:,} to {end:,} of {len(text):,}{more}{media}]\n{piece}"
@@ -152,7 +152,7 @@ def _matches_text(text: str, sought: str, offset: int) -> str:
         for start in shown
     ]
     rest = f"; search on from offset {found[MAX_MATCHES]}" if len(found) > MAX_MATCHES else ""
-    return "\n\n".join([f"[found in {counted(len(found), 'place')}{rest}]", *places])
+    return "\n\n".join([f"[found in {count_of(len(found), 'place')}{rest}]", *places])
 
 
 BUILT_IN_TOOLS: Mapping[str, BuiltInTool] = {tool.offering.name: tool for tool in [AskUser(), ReadResult()]}

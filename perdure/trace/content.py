@@ -25,7 +25,7 @@ def captures_content() -> bool:
 
 def as_json(value: Any, clean: Clean) -> str:
     """Return the value as JSON, with its strings cleaned."""
-    return json.dumps(_redacted(value, clean), ensure_ascii=False)
+    return json.dumps(_redact(value, clean), ensure_ascii=False)
 
 
 def conversation(messages: Sequence[Message], clean: Clean) -> dict[str, str]:
@@ -86,16 +86,16 @@ def _arguments(text: str) -> Any:
         return text
 
 
-def _redacted(value: Any, clean: Clean) -> Any:
+def _redact(value: Any, clean: Clean) -> Any:
     if isinstance(value, str):
         return clean(value)
     if isinstance(value, Mapping):
         return {clean(str(key)): _under(str(key), child, clean) for key, child in value.items()}
     if isinstance(value, list | tuple):
-        return [_redacted(child, clean) for child in value]
+        return [_redact(child, clean) for child in value]
     return value
 
 
 def _under(name: str, value: Any, clean: Clean) -> Any:
     """Redact the value of that name: a text under the name of a secret is one, whatever it looks like."""
-    return REDACTED if isinstance(value, str) and is_secret_name(name) else _redacted(value, clean)
+    return REDACTED if isinstance(value, str) and is_secret_name(name) else _redact(value, clean)

@@ -121,7 +121,7 @@ class LiveSpans:
         if facts.error is not None:
             span.set_status(Status(StatusCode.ERROR, facts.error or None))
         self._exports = self._exports or ThreadPoolExecutor(1, thread_name_prefix="perdure traces")
-        self._exports.submit(_ended, span, end)
+        self._exports.submit(_end, span, end)
 
     def close(self) -> None:
         """Return when every span that has ended was given to the provider's processors. It may be used again."""
@@ -144,7 +144,7 @@ class LiveSpans:
         return root.decision is Decision.RECORD_AND_SAMPLE
 
 
-def _ended(span: Span, end: int) -> None:
+def _end(span: Span, end: int) -> None:
     try:
         span.end(end)
     except Exception:

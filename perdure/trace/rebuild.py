@@ -99,7 +99,7 @@ class _Run:
         if link.is_open:
             await add_pending(self._client, self._ids.workflow_id, link)
         known = await self._replay(link)
-        over = time_of(link.closing) if link.closing else None
+        over = time_of(link.closing_event) if link.closing_event else None
         spans = await activity_spans(self._client, self._describer, link, known.local_inputs if known else {})
         spans += await timer_spans(self._client, self._describer, link)
         for facts, start, end, events in spans:
@@ -120,7 +120,7 @@ class _Run:
             self._built.spans.append(span)
         for call in state.delegated:
             if call.workflow_id:
-                above = self._ids.called(call.request.iteration, call.request.index)
+                above = self._ids.child_traceparent(call.request.iteration, call.request.index)
                 id = self._ids.tool(call.request.iteration, call.request.index)
                 facts = next(span.facts for span in self._built.spans if span.facts.id == id)
                 self._built.children.append(TracedChild(call.workflow_id, call.run_id, above, facts))
@@ -146,7 +146,7 @@ class _Run:
         start = time_of(first.history[0])
         if first.input.carried and first.input.carried.loop.started_at:
             start = int(first.input.carried.loop.started_at * NANOSECONDS)
-        end = time_of(last.closing) if last.closing else None
+        end = time_of(last.closing_event) if last.closing_event else None
         await _add_outside_end(facts, self._client, last, self._describer)
         self._built.spans.insert(0, Span(self._ids.trace_id, facts, start, end, self._events))
         return self._built
@@ -181,10 +181,10 @@ async def _steering_events(client: Client, describer: Describer, link: RecordedL
 
 
 def _continuation(link: RecordedLink) -> list[SpanEvent]:
-    if link.closing is None or link.next_run_id is None:
+    if link.closing_event is None or link.next_run_id is None:
         return []
     said: dict[str, str | int] = {"perdure.link.from": link.run_id, "perdure.link.to": link.next_run_id}
-    return [("continued_as_new", time_of(link.closing), said)]
+    return [("continued_as_new", time_of(link.closing_event), said)]
 
 
 _OUTSIDE = {
@@ -196,7 +196,7 @@ _OUTSIDE = {
 
 async def _add_outside_end(facts: SpanFacts, client: Client, last: RecordedLink, describer: Describer) -> None:
     """Add an end that the run itself could not record, or that it could not be replayed to."""
-    closing = last.closing
+    closing = last.closing_event
     if closing is None or facts.error is not None:
         return
     if closing.event_type in _OUTSIDE:

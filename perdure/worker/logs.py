@@ -97,7 +97,7 @@ _log = get_logger("perdure.worker")
 
 
 @asynccontextmanager
-async def logged(worker: Worker) -> AsyncIterator[None]:
+async def log_while(worker: Worker) -> AsyncIterator[None]:
     """For as long as the worker runs."""
     log_in_lines()
     _log.info("The worker on the task queue %r begins", worker.task_queue)

@@ -71,7 +71,7 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
             self._ended.append((info.workflow_id, info.run_id))
 
     @asynccontextmanager
-    async def watching(self, worker: Worker) -> AsyncIterator[None]:
+    async def watch_while(self, worker: Worker) -> AsyncIterator[None]:
         """Look at the worker's cache every `LOOK_SECONDS`, for as long as the block runs."""
         task = asyncio.create_task(self._watch(worker))
         try:

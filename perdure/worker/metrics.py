@@ -33,14 +33,14 @@ from ..messages import ModelReply, ToolResult
 from ..protocol import activities
 from ..protocol.names import WORKFLOW
 from ..protocol.outcome import RunOutput
-from ..protocol.search_attributes import STATUS, quoted
+from ..protocol.search_attributes import STATUS, quote
 from ..redaction import get_logger
 from ..tool_calls import PreparedRun
 from ..workflows.agent_run import AgentRun
 from ..workflows.logging import AGENT_SECONDS, WAIT_SECONDS, run_ended
 
 
-def measuring(client: Client, runs: RunCache) -> list[Interceptor]:
+def measure(client: Client, runs: RunCache) -> list[Interceptor]:
     """The interceptor that measures runs; none where there are no metrics."""
     meter = _meter(client)
     if meter is None:
@@ -303,6 +303,6 @@ async def waiting_runs(client: Client, task_queue: str) -> int:
     """How many runs of the task queue wait for a person. Raises RPCError."""
     query = (
         f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running' AND {STATUS.name} = 'waiting' "
-        f"AND TaskQueue = {quoted(task_queue)}"
+        f"AND TaskQueue = {quote(task_queue)}"
     )
     return (await client.count_workflows(query)).count

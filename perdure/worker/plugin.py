@@ -45,9 +45,9 @@ from ..workflows.agent_run import AgentRun
 from ..workflows.interceptors import RunLogInterceptor
 from ..workflows.runner import OwnWorkflowRunner
 from ..workflows.session.session import Session
-from .logs import logged
+from .logs import log_while
 from .memory import DEFAULT_WORKFLOW_BYTES, WorkflowMemory
-from .metrics import measuring, waiting_measured
+from .metrics import measure, waiting_measured
 
 if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
@@ -254,15 +254,15 @@ class PerdurePlugin(SimplePlugin):
                 "perdure.worker.create_worker(client, …) put them together"
             )
         config = super().configure_worker(config)
-        interceptors = [*config.get("interceptors", ()), *measuring(config["client"], self.runs)]
+        interceptors = [*config.get("interceptors", ()), *measure(config["client"], self.runs)]
         ours = {**_defaults_for(config), "interceptors": interceptors}
         if type(config.get("unsandboxed_workflow_runner")) is UnsandboxedWorkflowRunner:
             ours["unsandboxed_workflow_runner"] = OwnWorkflowRunner()
         return cast(WorkerConfig, {**config, **ours})
 
     async def run_worker(self, worker: Worker, next: Callable[[Worker], Awaitable[None]]) -> None:
-        held, permits = self.workflows_held.watching(worker), giving_permits(worker, self.rates)
-        async with logged(worker), held, self.user_loop.hold(), permits, warming_up(), waiting_measured(worker):
+        held, permits = self.workflows_held.watch_while(worker), giving_permits(worker, self.rates)
+        async with log_while(worker), held, self.user_loop.hold(), permits, warming_up(), waiting_measured(worker):
             with watchdog.watch_running_loop("the worker's event loop"):
                 try:
                     await super().run_worker(worker, next)

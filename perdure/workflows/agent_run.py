@@ -115,7 +115,7 @@ class Ending:
         """
         if self.turn and self.turn.has_the_end:
             return None
-        size = sum(map(operation_bytes, self.state.conversation.unrecorded))
+        size = sum(map(operation_bytes, self.state.conversation.unrecorded_operations))
         return self.state.conversation.ref() if size <= MAX_TAIL_BYTES else None
 
 

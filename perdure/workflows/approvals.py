@@ -125,12 +125,12 @@ class Approvals:
         self._listeners.append(listener)
 
     @property
-    def pending(self) -> list[PendingApproval]:
+    def pending_approvals(self) -> list[PendingApproval]:
         """The calls that wait for a person's approval."""
-        return [opened.pending for opened in self._waiting]
+        return [opened.pending for opened in self._undecided]
 
     @property
-    def _waiting(self) -> list[OpenApproval]:
+    def _undecided(self) -> list[OpenApproval]:
         return [opened for opened in self._calls if opened.approval is None]
 
     @property
@@ -175,7 +175,7 @@ class Approvals:
 
     def expire(self, opened: OpenApproval, asked: Asked) -> CallApproval:
         """The denial of a call that nobody has decided about in time."""
-        denial = CallApproval(call_id=opened.pending.call_id, **dict(asked.expired))
+        denial = CallApproval(call_id=opened.pending.call_id, **dict(asked.expiry))
         self._remember(denial, opened.pending, "expired")
         return denial
 
@@ -186,7 +186,7 @@ class Approvals:
         """
         if decision.id and any(past.id == decision.id for past in self.decided):
             return None
-        waiting = [opened for opened in self._waiting if opened.pending.call_id == decision.call_id]
+        waiting = [opened for opened in self._undecided if opened.pending.call_id == decision.call_id]
         for opened in waiting:
             if decision.digest in (None, opened.pending.digest):
                 opened.require_fitting(decision)
@@ -247,7 +247,7 @@ class Approvals:
                 f"digest {one_line(str(decision.digest))!r} is stale: tool call {_id_of(decision)} waits with the "
                 f"digest {now.digest!r}. Look at what it asks for now, and decide again",
             )
-        known = ", ".join(repr(one_line(each.call_id)) for each in self.pending[:10]) or "none"
+        known = ", ".join(repr(one_line(each.call_id)) for each in self.pending_approvals[:10]) or "none"
         return refusal("unknown", f"no tool call {_id_of(decision)} waits for approval. Waiting: {known}")
 
 

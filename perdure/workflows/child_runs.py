@@ -190,7 +190,7 @@ def child_input(
             parent=info.workflow_id,
             call_id=request.call_id,
             depth=above.depth + 1 if above else 1,
-            trace=ids.called(request.iteration, request.index),
+            trace=ids.child_traceparent(request.iteration, request.index),
         ),
     )
 

@@ -103,7 +103,7 @@ class ContinueAsNew:
             steering=list(self.state.steering),
             decided=self.state.approvals.decided,
             conversation=recorded,
-            shown=self.state.shown,
+            shown=self.state.shown_state,
             first_run_id=previous.first_run_id if previous else workflow.info().run_id,
             links=previous.links + 1 if previous else 1,
         )

@@ -22,7 +22,7 @@ from ..loop.state import LoopState
 from ..messages import Message, ModelReply, ToolResult
 from ..protocol import activities
 from ..protocol.outcome import HeldUp
-from ..text import counted, one_line
+from ..text import count_of, one_line
 from ..tool_calls import CHECK_FAILED, Approval, Asked, ToolRequest, ToolSpec
 from .logging import goes_on, person_waited_for, tries_again, waits, workers_were_lost
 from .offers import Offers
@@ -55,7 +55,7 @@ def start_compaction(input: activities.CompactInput, label: str) -> ActivityHand
         start_to_close_timeout=timedelta(seconds=activities.COMPACT_SECONDS) + MARGIN,
         heartbeat_timeout=HEARTBEAT_TIMEOUT,
         retry_policy=OFFERED_RETRIES if input.offer else COMPACTION_RETRIES,
-        summary=f"{label} · compact {counted(input.drop, 'message')}",
+        summary=f"{label} · compact {count_of(input.drop, 'message')}",
     )
 
 
@@ -146,7 +146,7 @@ class TemporalEffects:
             raise Cancelled
 
     async def call_model(self, conversation: Conversation, calling: Calling) -> ModelReply:
-        if conversation.unrecorded:
+        if conversation.unrecorded_operations:
             await record_ahead(conversation)
         self._state.unread = 0
         while True:
@@ -270,7 +270,7 @@ class TemporalEffects:
         # Imported where it is used: readers of runs import this module too, and hardly ever come here.
         from ..tools.validation import call_problems
 
-        tool = self._state.offered.tool(request.name)
+        tool = self._state.offered_agent.tool(request.name)
         return call_problems(tool, self._state.tools[request.name], request.arguments) if tool else []
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:

@@ -27,7 +27,7 @@ async def record_ahead(conversation: Conversation) -> None:
     An activity's input is recorded when it is scheduled, so each part is the input of an activity that does nothing
     else. Raises `PayloadTooLargeError` for a message that no input can hold.
     """
-    for operation in conversation.unrecorded:
+    for operation in conversation.unrecorded_operations:
         await _require_recordable(operation)
     for reference in list(conversation.partial_refs(PIECE_BYTES)):
         await _record(reference)
@@ -36,7 +36,7 @@ async def record_ahead(conversation: Conversation) -> None:
 async def record_all(conversation: Conversation) -> None:
     """Record all of the conversation that is not recorded yet. Raises `PayloadTooLargeError` like `record_ahead`."""
     await record_ahead(conversation)
-    if conversation.unrecorded:
+    if conversation.unrecorded_operations:
         await _record(conversation.ref())
 
 

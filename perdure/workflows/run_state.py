@@ -99,7 +99,7 @@ class RunState:
         self._read = self.events.last_seq
 
     @cached_property
-    def offered(self) -> Agent:
+    def offered_agent(self) -> Agent:
         """The agent with the declarations that the model is offered; to be asked for when the inventory is known."""
         return self.input.agent.with_declarations(self.inventory.offered)
 
@@ -107,7 +107,7 @@ class RunState:
     def tools(self) -> dict[str, ToolSpec]:
         """The tools that the model may call, by name; to be asked for when the inventory is known."""
         may_ask = "tool" in self.inventory.hooks
-        return {tool.name: tool.described(self.offered, may_ask=may_ask) for tool in self.inventory.tools}
+        return {tool.name: tool.described(self.offered_agent, may_ask=may_ask) for tool in self.inventory.tools}
 
     @property
     def deadline(self) -> float | None:
@@ -147,7 +147,7 @@ class RunState:
         return self.searches[0].model_copy(update={"what": list(what)})
 
     @property
-    def shown(self) -> Shown:
+    def shown_state(self) -> Shown:
         """What the next link goes on showing."""
         table = self.table
         return self._shown.model_copy(update={"rows": table.rows, "called_runs": table.called_runs})
@@ -156,13 +156,13 @@ class RunState:
     def status(self) -> RunStatus:
         """Where the run stands."""
         return RunStatus(
-            status=self.ended or ("waiting_for_approval" if self.approvals.pending else "running"),
+            status=self.ended or ("waiting_for_approval" if self.approvals.pending_approvals else "running"),
             iteration=self.loop.iteration,
             model_calls=self.loop.iterations,
             usage=self.loop.usage,
             cost_usd=self.loop.cost_usd,
             unpriced_calls=self.loop.unpriced_calls,
-            pending_approvals=self.approvals.pending,
+            pending_approvals=self.approvals.pending_approvals,
             last_seq=self.events.last_seq,
             pending_steering=len(self.steering),
             children=list(self.children),

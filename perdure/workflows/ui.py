@@ -16,7 +16,7 @@ from ..events import LogEntry
 from ..messages import JsonObject
 from ..protocol.descriptions import shown_name
 from ..protocol.search_attributes import COST, STATUS
-from ..text import code, counted, format_usd, link, one_line, utf8, utf8_bytes, visible
+from ..text import code, count_of, format_usd, link, one_line, utf8, utf8_bytes, visible
 from ..tool_calls import PendingApproval, ToolRequest
 from .iteration_table import call_text, run_path
 from .run_state import RunState, ShownStatus
@@ -67,7 +67,7 @@ def _names(tools: Sequence[str]) -> str:
     times = Counter(tools)
     shown = [f"{count} × {name}" if count > 1 else name for name, count in list(times.items())[:4]]
     more = len(times) - len(shown)
-    return ", ".join([*shown, *([f"{counted(more, 'other tool')}"] if more else [])])
+    return ", ".join([*shown, *([f"{count_of(more, 'other tool')}"] if more else [])])
 
 
 MAX_SHOWN = 5
@@ -85,7 +85,7 @@ def show_status(state: RunState, status: ShownStatus) -> None:
 def show_waiting(state: RunState) -> None:
     """Show whether a call waits for a person."""
     if not state.cancelled:
-        show_status(state, "waiting" if state.approvals.pending else "running")
+        show_status(state, "waiting" if state.approvals.pending_approvals else "running")
 
 
 def show_end(state: RunState, status: ShownStatus) -> None:
@@ -127,7 +127,7 @@ def _state_lines(state: RunState) -> list[str]:
     run_id = workflow.info().workflow_id
     if state.end is not None:
         return [_end_line(state.end)]
-    pending = state.approvals.pending
+    pending = state.approvals.pending_approvals
     lines = [_approval_line(each, run_id) for each in pending[:MAX_SHOWN]]
     if len(pending) > MAX_SHOWN:
         lines.append(f"- and {len(pending) - MAX_SHOWN} more: `perdure status {shlex.quote(run_id)}`")
@@ -157,7 +157,7 @@ def _totals(state: RunState) -> list[str]:
     loop, usage = state.loop, state.loop.usage
     cached = f" ({usage.cached_input_tokens:,} cached)" if usage.cached_input_tokens else ""
     lines = [
-        f"- {counted(loop.iterations, 'model call')}, {counted(loop.tool_calls, 'tool call')}",
+        f"- {count_of(loop.iterations, 'model call')}, {count_of(loop.tool_calls, 'tool call')}",
         f"- tokens: {usage.input_tokens:,} in{cached}, {usage.output_tokens:,} out",
     ]
     if cost := format_usd(loop.cost_usd, unpriced=loop.unpriced_calls):

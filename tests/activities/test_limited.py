@@ -10,7 +10,7 @@ import pytest
 
 from perdure.activities.limited import refusals, remedy, require_allowed
 from perdure.agents import Agent
-from perdure.arguments import dotted
+from perdure.arguments import dotted_path
 from perdure.errors import ConfigurationError
 from perdure.worker_limits import OPEN, VARIABLES, WorkerLimits
 
@@ -49,7 +49,7 @@ def refused(document: dict[str, Any], **limits: Any) -> list[str]:
     """The places, each with the limit that keeps it from them."""
     found = refusals(document, WorkerLimits(**limits))
     assert not refusals(document, OPEN)
-    return [f"{dotted(place)} {refused.limit}" for place, refused in found]
+    return [f"{dotted_path(place)} {refused.limit}" for place, refused in found]
 
 
 FINE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {

@@ -19,7 +19,7 @@ from perdure.testing.script import Script
 from perdure.tool_calls import PendingApproval
 from perdure.tools import tool
 from perdure.worker import metrics_runtime
-from perdure.worker.metrics import RUNS_WAITING, measuring, waiting_measured
+from perdure.worker.metrics import RUNS_WAITING, measure, waiting_measured
 
 from ..support.agents import scripted_agent
 from ..support.stage import Stage
@@ -158,4 +158,4 @@ def test_what_is_no_address_is_refused(address: str) -> None:
 
 
 async def test_a_worker_without_metrics_has_nothing_in_the_way(client: Client) -> None:
-    assert measuring(client, RunCache(0)) == []
+    assert measure(client, RunCache(0)) == []

@@ -11,7 +11,7 @@ from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
 from perdure.client.embedded.launch import FAST, dynamic_config, find_binary
-from perdure.payloads.codec_server.app import Access, codec_app, serving
+from perdure.payloads.codec_server.app import Access, codec_app, serve
 from perdure.payloads.converter import data_converter
 from perdure.payloads.encryption.keys import new_key
 from perdure.protocol.search_attributes import ALL
@@ -54,7 +54,7 @@ async def ui() -> AsyncIterator[tuple[Client, str]]:
     origin = f"http://127.0.0.1:{port}"
     codec = codec_app(data_converter(encryption=KEY), Access(), ui_origins=[origin])
     async with (
-        serving(codec, "127.0.0.1", 0) as endpoint,
+        serve(codec, "127.0.0.1", 0) as endpoint,
         await WorkflowEnvironment.start_local(
             data_converter=data_converter(encryption=KEY),
             dev_server_existing_path=str(binary) if binary else None,

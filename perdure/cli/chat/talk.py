@@ -19,7 +19,7 @@ from ...messages import Message
 from ...protocol.run import RunInput
 from ...protocol.search_attributes import COST
 from ...protocol.session import WhileBusy
-from ...text import counted, did_you_mean, format_usd, one_line
+from ...text import count_of, did_you_mean, format_usd, one_line
 from ..ask_person import local_time, this_user
 from ..completion import word_of
 from ..console import describe_seconds, in_columns, keep_stdout_for_answers, say, waiting_shown
@@ -221,7 +221,7 @@ async def _do_what_is_typed(commands: Commands, screen: Screen) -> None:
 def _announce(opened: Opened, said: Sequence[Message]) -> None:
     worker = "worker in this process" if opened.inside else "workers elsewhere"
     count = sum(message.role == "user" for message in said)
-    so_far = f", {counted(count, 'message')} so far" if count else ""
+    so_far = f", {count_of(count, 'message')} so far" if count else ""
     say(f"Session {opened.id}: {opened.server.place}, {worker}{so_far}", "strong")
     if not opened.is_old:
         say(f"  go on with it at any time: {opened.command}    /help lists what can be typed", "faint")

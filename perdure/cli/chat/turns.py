@@ -19,7 +19,7 @@ from ...history.link import read_input
 from ...messages import Message
 from ...protocol.outcome import RunResult
 from ...protocol.run import RunInput
-from ...text import counted, one_line
+from ...text import count_of, one_line
 from ..ask_person import Detached, Menu
 from ..console import answer, describe_spending, say, short_call
 from ..follow import alongside, shown_to_the_end
@@ -49,7 +49,7 @@ def last_part(messages: Sequence[Message]) -> Iterator[Said]:
     asked = [place for place, message in enumerate(shown) if message.role == "user"]
     start = asked[-_EXCHANGES] if len(asked) > _EXCHANGES else 0
     if start:
-        yield Said(f"    … {counted(start, 'earlier message')}: /messages shows them", "dim")
+        yield Said(f"    … {count_of(start, 'earlier message')}: /messages shows them", "dim")
     yield from whole(shown[start:], _LINES)
 
 
@@ -78,7 +78,7 @@ def _first_lines(text: str, lines: int | None) -> str:
     all_lines = text.strip("\n").split("\n")
     if lines is None or len(all_lines) <= lines:
         return "\n".join(all_lines)
-    return "\n".join([*all_lines[: lines - 1], f"    … {counted(len(all_lines) - lines + 1, 'more line')}"])
+    return "\n".join([*all_lines[: lines - 1], f"    … {count_of(len(all_lines) - lines + 1, 'more line')}"])
 
 
 _KEPT_LINES = 8

@@ -80,17 +80,17 @@ class RunLog:
         return self.events[-1].seq if self.events else 0
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Whether the last event is a terminal one: nothing comes after it."""
         return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
 
     @property
     def is_open(self) -> bool:
         """Whether a refresh has found more to come."""
-        return self._link is not None and not self.ended
+        return self._link is not None and not self.has_ended
 
     @property
-    def calling(self) -> int | None:
+    def calling_iteration(self) -> int | None:
         """The iteration whose model call is under way, as of the last event; None between two calls."""
         for event in reversed(self.events):
             if event.type in ("llm_start", "llm_complete"):
@@ -125,7 +125,7 @@ class RunLog:
     async def refresh(self) -> None:
         """Read what is new. Raises `RPCError` when there is no such run, and what `replay` raises."""
         async with self._refreshing:
-            if not self.ended:
+            if not self.has_ended:
                 await self._refresh()
 
     async def _refresh(self) -> None:
@@ -160,7 +160,7 @@ class RunLog:
             self._take(page)
             if not page.more:
                 break
-        if self.ended:
+        if self.has_ended:
             end = self.events.pop()
             # While the end is not recorded yet, the run takes it back when a message comes.
             if not await self._chain.is_running(link.run_id):
@@ -177,7 +177,7 @@ class RunLog:
             self._take(page)
             if not page.more:
                 break
-        if not link.is_open and not link.next_run_id and not self.ended:
+        if not link.is_open and not link.next_run_id and not self.has_ended:
             self.events.append(_ended_from_outside(link, self.last_seq + 1))
         return link
 
@@ -188,7 +188,7 @@ class RunLog:
 
 def _ended_from_outside(link: RecordedLink, seq: int) -> RunEvent:
     """The terminal event of a run that could not emit one itself: terminated, or timed out by Temporal."""
-    closing = link.closing
+    closing = link.closing_event
     assert closing is not None
     kind = EventType.Name(closing.event_type).removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_").lower()
     return RunEvent(

@@ -25,7 +25,7 @@ from ...messages import Message, ToolResult
 from ...payloads.encryption.keys import ENCRYPTION_ERROR
 from ...payloads.storage.files import STORAGE_ERROR
 from ...protocol.outcome import RunFailure, RunOutput, RunResult
-from ...tool_results import STORED, CallPlace, chosen
+from ...tool_results import STORED, CallPlace, choose
 from ...tools.results import to_result
 from .log import RunLog, replay
 from .status import StatusReader
@@ -160,7 +160,7 @@ async def whole_result(chain: Chain, log: RunLog, call_id: str, iteration: int |
     await log.refresh()
     told = dict(_results(log.events))
     try:
-        place = chosen(told, call_id, iteration)
+        place = choose(told, call_id, iteration)
     except UnknownCallError as unknown:
         # Where a value can't be read, the events end there: then this raises what says so.
         with suppress(UnknownCallError):

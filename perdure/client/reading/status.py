@@ -58,7 +58,7 @@ class StatusReader:
         return (await self._status_by_replay(link)).model_copy(update=missed)
 
     async def _of_closed(self, link: WorkflowExecutionDescription) -> RunStatus:
-        ending = await ending_of(self._chain.client, await self._chain.closing(link.run_id))
+        ending = await ending_of(self._chain.client, await self._chain.closing_event(link.run_id))
         if ending is not None and ending.last_seq:
             return RunStatus(
                 status="done" if isinstance(ending, RunOutput) else "failed",

@@ -151,7 +151,7 @@ class _Watcher:
     @property
     def has_all(self) -> bool:
         """Whether the run has ended and every event was given."""
-        return self._log.ended and self._cursor.seq >= self._log.last_seq
+        return self._log.has_ended and self._cursor.seq >= self._log.last_seq
 
     async def next_events(self) -> list[RunEvent]:
         """Wait until there may be news, and return them."""
@@ -162,7 +162,7 @@ class _Watcher:
             self._has_rung, self._read_at = False, time.monotonic()
         log, cursor = self._log, self._cursor
         events = [seen for event in log.events_after(cursor.seq) for seen in cursor.recorded_news(event)]
-        if heard.speech and heard.speech.said.iteration == log.calling:
+        if heard.speech and heard.speech.said.iteration == log.calling_iteration:
             events += cursor.live_news(heard.speech)
         if heard.progress:
             under_way = log.tools_under_way
@@ -174,7 +174,7 @@ class _Watcher:
         """Whether the log has to be read: not for more of the text of the call that it knows to be under way."""
         if self._has_rung or time.monotonic() - self._read_at > LONGEST_UNREAD:
             return True
-        begun = heard.speech is not None and heard.speech.said.iteration != self._log.calling
+        begun = heard.speech is not None and heard.speech.said.iteration != self._log.calling_iteration
         return begun or self._cursor.is_news(heard.progress)
 
     async def _wait(self) -> LiveState:

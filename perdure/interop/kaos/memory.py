@@ -174,11 +174,11 @@ class KaosMemory:
         """The last of what was said, as lines that begin with `User: ` and `Assistant: `."""
         who = {"user_message": "User", "agent_response": "Assistant"}
 
-        def said(events: list[MemoryEvent]) -> list[MemoryEvent]:
+        def messages_in(events: list[MemoryEvent]) -> list[MemoryEvent]:
             return [event for event in events if event.event_type in who]
 
-        events = await self._newest(session_id, lambda events: len(said(events)) >= max_events)
-        last = said(events)[-max_events:] if max_events > 0 else []
+        events = await self._newest(session_id, lambda events: len(messages_in(events)) >= max_events)
+        last = messages_in(events)[-max_events:] if max_events > 0 else []
         return "\n".join(f"{who[event.event_type]}: {event.content}" for event in last)
 
     async def list_sessions(self, user_id: str | None = None) -> list[str]:

@@ -23,7 +23,7 @@ from ...errors import RunNotFound
 from ...history.session import RecordedNote, RecordedTurn
 from ...messages import Message
 from ...protocol.names import SESSION_WORKFLOW
-from ...protocol.search_attributes import quoted
+from ...protocol.search_attributes import quote
 from ...trace_ids import TraceIds
 from .events import MemoryEvent, RunMemory, Said, events_of, read_run
 
@@ -209,7 +209,7 @@ async def _executions(client: Client, id: str) -> list[WorkflowExecution]:
             found.update({(turn.run_id, turn.first_run_id): None for turn in link.turns})
     except RunNotFound:
         return []
-    async for each in client.list_workflows(f"RootWorkflowId = {quoted(id)}"):
+    async for each in client.list_workflows(f"RootWorkflowId = {quote(id)}"):
         if each.root_id == id:  # What is deleted is gone: this does not rely on the query alone.
             found[each.id, each.run_id] = None
     of_session = sorted(found, key=lambda key: key[0] != id)

@@ -254,7 +254,7 @@ class _Server(uvicorn.Server):
 
 
 @asynccontextmanager
-async def serving(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
+async def serve(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
     """The URL at which the application is served; port 0 is any free one.
 
     Raises `ConfigurationError` when the port can't be had.

@@ -13,7 +13,7 @@ from temporalio.converter import DataConverter, PayloadCodec, SerializationConte
 from temporalio.exceptions import ApplicationError
 
 from ..storage.files import LostValues
-from .keys import KEY_ID_FORM, REFUSED, Encryption, Key, missing_key, other_key, tampered
+from .keys import KEY_ID_FORM, REFUSED, Encryption, Key, missing_key, other_key, tampered_error
 
 ENCODING = b"binary/perdure-encrypted"
 KEY_ID, KEY_CHECK = "encryption-key-id", "encryption-key-check"
@@ -65,9 +65,9 @@ class EncryptingCodec(PayloadCodec, WithSerializationContext):
 
     async def decode(self, payloads: Sequence[Payload]) -> list[Payload]:
         """Raises `EncryptionError` for a key that is not here."""
-        return await self._inner.decode([self._opened(payload) for payload in payloads])
+        return await self._inner.decode([self._decrypt(payload) for payload in payloads])
 
-    def _opened(self, payload: Payload) -> Payload:
+    def _decrypt(self, payload: Payload) -> Payload:
         id = key_id_of(payload)
         if id is None:
             return LostValues.instead(REFUSED) if self._encryption.required else payload
@@ -83,7 +83,7 @@ def _seal(payload: Payload, key: Key) -> Payload:
     nonce = os.urandom(NONCE_BYTES)
     return Payload(
         metadata={"encoding": ENCODING, KEY_ID: key.id.encode(), KEY_CHECK: key.check},
-        data=nonce + key.cipher.encrypt(nonce, payload.SerializeToString(), key.associated),
+        data=nonce + key.cipher.encrypt(nonce, payload.SerializeToString(), key.associated_data),
     )
 
 
@@ -92,9 +92,9 @@ def _open(payload: Payload, key: Key) -> Payload:
 
     nonce, data = payload.data[:NONCE_BYTES], payload.data[NONCE_BYTES:]
     try:
-        return Payload.FromString(key.cipher.decrypt(nonce, data, key.associated))
+        return Payload.FromString(key.cipher.decrypt(nonce, data, key.associated_data))
     except (InvalidTag, DecodeError):
-        return LostValues.instead(tampered(key.id))
+        return LostValues.instead(tampered_error(key.id))
 
 
 def require_key(payload: Payload) -> None:

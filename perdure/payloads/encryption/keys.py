@@ -69,7 +69,7 @@ def other_key(key_id: str) -> EncryptionError:
     )
 
 
-def tampered(key_id: str) -> ApplicationError:
+def tampered_error(key_id: str) -> ApplicationError:
     """The error for a value that was changed. It ends a run that reads it."""
     return ApplicationError(
         f"An encrypted value (key {key_id!r}) was changed or damaged after it was encrypted, so it is not read: "
@@ -94,7 +94,7 @@ class Key:
     cipher: AESGCM = field(repr=False)
 
     @property
-    def associated(self) -> bytes:
+    def associated_data(self) -> bytes:
         """What is authenticated together with each value: that it is one of ours, and its key's id."""
         return b"perdure payload 1:" + self.id.encode()
 
@@ -149,9 +149,9 @@ def encryption_from_environment() -> Encryption | None:
     if text is not None and path is not None:
         raise EncryptionError(f"{VARIABLE} and {FILE_VARIABLE} are both set, expected one of them: unset the other")
     if text is not None:
-        return _parsed(text, required, VARIABLE)
+        return _parse(text, required, VARIABLE)
     if path is not None:
-        return _parsed(_read(path), required, f"{FILE_VARIABLE}={path!r}")
+        return _parse(_read(path), required, f"{FILE_VARIABLE}={path!r}")
     if required:
         raise EncryptionError(f"{REQUIRED_VARIABLE} is set, and no key: set {VARIABLE} or {FILE_VARIABLE}; {MAKE_ONE}")
     return None
@@ -165,7 +165,7 @@ def new_key(id: str) -> str:
 
 
 @lru_cache(maxsize=4)
-def _parsed(text: str, required: bool, source: str) -> Encryption:
+def _parse(text: str, required: bool, source: str) -> Encryption:
     return Encryption.parse(text, required=required, source=source)
 
 

@@ -27,7 +27,7 @@ from temporalio.converter import (
 from temporalio.exceptions import ApplicationError
 
 from ...errors import ConfigurationError
-from .files import Elsewhere, FileDriver, LostValues, lost
+from .files import Elsewhere, FileDriver, LostValues, lost_error
 
 VARIABLE = "PERDURE_STORAGE"
 """The environment variable that has the URL."""
@@ -138,10 +138,10 @@ class CloudDriver(StorageDriver):
         try:
             return await self._driver.retrieve(context, claims)
         except (ValueError, LookupError, DecodeError) as error:  # The reference is not one of the driver's.
-            raise lost(str(error)) from error
+            raise lost_error(str(error)) from error
         except RuntimeError as error:
             if isinstance(error.__cause__, NoSuchObjectError):
-                raise lost(f"{error}: {error.__cause__}") from error
+                raise lost_error(f"{error}: {error.__cause__}") from error
             if isinstance(error.__cause__, NotAccessibleError):
                 raise ConfigurationError(f"{error}: {error.__cause__}") from error
             raise OSError(f"{error}: {error.__cause__}") from error

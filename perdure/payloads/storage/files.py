@@ -28,7 +28,7 @@ STORAGE_ERROR = "storage"
 """Error type: a value that was stored outside Temporal is missing or damaged."""
 
 
-def lost(message: str, type: str = STORAGE_ERROR) -> ApplicationError:
+def lost_error(message: str, type: str = STORAGE_ERROR) -> ApplicationError:
     """The error for a lost value. It ends the run; any other one would be retried for ever by a workflow task."""
     return ApplicationError(message, type=type, non_retryable=True)
 
@@ -52,7 +52,7 @@ class LostValues(EncodingPayloadConverter):
     def from_payload(self, payload: Payload, type_hint: type | None = None) -> Any:
         """Raises an `ApplicationError`, of type `storage` unless the value was lost in another way."""
         kind = payload.metadata.get("type", STORAGE_ERROR.encode())
-        raise lost(payload.data.decode(errors="replace"), kind.decode(errors="replace"))
+        raise lost_error(payload.data.decode(errors="replace"), kind.decode(errors="replace"))
 
     @classmethod
     def instead(cls, error: ApplicationError) -> Payload:
@@ -144,15 +144,16 @@ class FileDriver(StorageDriver):
     def _read(self, claim: dict[str, str]) -> Payload:
         digest = claim.get("sha256", "")
         if not _DIGEST.fullmatch(digest):
-            raise lost(f"the reference to a stored value is not a SHA-256: {claim!r}")
+            raise lost_error(f"the reference to a stored value is not a SHA-256: {claim!r}")
         path = self._path(digest)
         try:
             data = path.read_bytes()
         except FileNotFoundError:
             os.stat(self.folder)  # Raises when it is the folder that is missing.
-            raise lost(f"the stored value {str(path)!r} is gone") from None
+            raise lost_error(f"the stored value {str(path)!r} is gone") from None
         if hashlib.sha256(data).hexdigest() != digest:
-            raise lost(f"the stored value {str(path)!r} is damaged: its content does not have the SHA-256 of its name")
+            problem = "its content does not have the SHA-256 of its name"
+            raise lost_error(f"the stored value {str(path)!r} is damaged: {problem}")
         return Payload.FromString(data)
 
 

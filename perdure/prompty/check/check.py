@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from ...arguments import Place, dotted
+from ...arguments import Place, dotted_path
 from ...errors import LoadError
 from ..asset_file import WrittenAsset, read_asset
 from ..load import Roots, canonical, root_paths
@@ -79,7 +79,7 @@ def _problems(written: WrittenAsset, folder: Path, roots: Roots, also: Iterable[
 
 def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
     line = finding.line or nearest(place, written.lines)
-    return Problem(line, dotted(place), finding.message, finding.severity)
+    return Problem(line, dotted_path(place), finding.message, finding.severity)
 
 
 def _type_findings(asset: Mapping[str, Any]) -> Iterable[Finding]:

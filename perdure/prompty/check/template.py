@@ -94,7 +94,7 @@ def differences(tree: nodes.Template, kinds: Kinds) -> Iterator[Difference]:
                     yield from (Difference(part.lineno, text) for text in find(part, kinds))
 
 
-def _printed(node: Any, kinds: Kinds) -> Iterator[str]:
+def _printing_findings(node: Any, kinds: Kinds) -> Iterator[str]:
     kind, name = _kind_of_node(node, kinds), _name(node)
     if kind == "array":
         yield f"a list is printed as JSON here, as `a,b` by Nunjucks: write `{name}|join(',')` or `{name}|tojson`"
@@ -149,7 +149,7 @@ def _slice(node: Any, kinds: Kinds) -> Iterator[str]:
 
 
 _FINDERS: dict[type[nodes.Node], Callable[[Any, Kinds], Iterator[str]]] = {
-    nodes.Output: _printed,
+    nodes.Output: _printing_findings,
     nodes.If: _condition,
     nodes.CondExpr: _condition,
     nodes.Not: _condition,
@@ -241,7 +241,7 @@ def _variables(asset: Mapping[str, Any], text: str, first_line: int, kind: str, 
         for difference in differences(tree, kinds):
             yield warning((), f"Nunjucks differs: {difference.text}", first_line + difference.line - 1)
     yield from undeclared_variables(asset, used, first_line)
-    yield from _unused(asset, used)
+    yield from _unused_inputs(asset, used)
 
 
 def undeclared_variables(asset: Mapping[str, Any], used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
@@ -253,7 +253,7 @@ def undeclared_variables(asset: Mapping[str, Any], used: Mapping[str, int], firs
             yield warning((), f"the variable {name!r} is not a declared input{hint}", first_line + line - 1)
 
 
-def _unused(asset: Mapping[str, Any], used: Mapping[str, int]) -> Iterator[Finding]:
+def _unused_inputs(asset: Mapping[str, Any], used: Mapping[str, int]) -> Iterator[Finding]:
     bound = {source for _, _, source in bindings_of(asset)}
     for place, item in maps_in(asset.get("inputs"), ("inputs",)):
         name = item.get("name")

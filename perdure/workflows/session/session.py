@@ -16,7 +16,7 @@ from ...protocol.descriptions import shown_name
 from ...protocol.features import KNOWN_FEATURES
 from ...protocol.session import HandedOver, SessionInput, SessionNote, SessionStatus, Taken
 from ...session_conversation import SessionConversation
-from ...text import code, counted, link
+from ...text import code, count_of, link
 from ..history_size import HistorySize
 from ..iteration_table import run_path
 from ..offers import require_features
@@ -29,9 +29,9 @@ from .turns import Turns, read_message
 
 def show(turns: Turns, status: SessionStatus) -> None:
     """Write the current details; they cost no event of the history."""
-    lines = [f"- {code(shown_name(turns.setup.agent))} · {counted(turns.last, 'turn')}", f"- {_does(turns, status)}"]
+    lines = [f"- {code(shown_name(turns.setup.agent))} · {count_of(turns.last, 'turn')}", f"- {_does(turns, status)}"]
     if status.queued:
-        lines.append(f"- {counted(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'} for a turn")
+        lines.append(f"- {count_of(status.queued, 'message')} {'waits' if status.queued == 1 else 'wait'} for a turn")
     if status.status == "closing":
         lines.append("- **closes** when these have ended: it takes no more messages")
     workflow.set_current_details("\n".join(lines))

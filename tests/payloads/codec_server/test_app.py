@@ -26,7 +26,7 @@ from perdure.payloads.codec_server.app import (
     Access,
     codec_app,
     decode,
-    serving,
+    serve,
 )
 from perdure.payloads.converter import data_converter, perdure_data_converter
 from perdure.payloads.encryption.codec import ENCODING
@@ -47,7 +47,7 @@ async def asking(
     access: Access | None = None, converter: DataConverter | None = None, **options: Any
 ) -> AsyncIterator[httpx.AsyncClient]:
     app = codec_app(converter or data_converter(encryption=KEY), access or Access(), ui_origins=[UI], **options)
-    async with serving(app, "127.0.0.1", 0) as url, httpx.AsyncClient(base_url=url) as http:
+    async with serve(app, "127.0.0.1", 0) as url, httpx.AsyncClient(base_url=url) as http:
         yield http
 
 
@@ -93,7 +93,7 @@ async def test_what_unpacks_to_garbage_counts_too() -> None:
 
 
 async def test_a_request_that_never_ends_does_not_keep_the_server() -> None:
-    async with serving(codec_app(perdure_data_converter, Access()), "127.0.0.1", 0) as url:
+    async with serve(codec_app(perdure_data_converter, Access()), "127.0.0.1", 0) as url:
         reader, writer = await asyncio.open_connection("127.0.0.1", int(url.rpartition(":")[2]))
         head = b"POST /decode HTTP/1.1\r\nHost: a\r\nContent-Type: application/json\r\nContent-Length: 9\r\n"
         writer.write(head + b"Expect: 100-continue\r\n\r\n")
