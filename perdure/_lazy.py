@@ -11,7 +11,7 @@ from typing import Any
 def lazy_names(
     package: str, homes: Mapping[str, str]
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]], list[str]]:
-    """The `__getattr__`, `__dir__` and `__all__` of a package whose public names live in its modules.
+    """Return the `__getattr__`, `__dir__` and `__all__` of a package whose public names live in its modules.
 
     `homes` has, for each module (relative to `package`), the names that it defines, separated by spaces. What goes
     wrong while such a module is imported is raised as it is; an unknown name raises AttributeError.

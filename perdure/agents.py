@@ -116,7 +116,7 @@ class Model(Node):
 
     @property
     def provider_key(self) -> str:
-        """The key of the provider, whether or not the file names one."""
+        """Key of the provider, whether or not the file names one."""
         return self.provider or DEFAULT_PROVIDER
 
 
@@ -201,7 +201,7 @@ class Agent(Node, metaclass=_AgentType):
     """The body, after the front matter."""
 
     def tool(self, name: str) -> Tool | None:
-        """The declared tool of that name, or None."""
+        """Return the declared tool of that name, or None."""
         for tool in self.tools or ():
             if tool.name == name:
                 return tool
@@ -209,20 +209,20 @@ class Agent(Node, metaclass=_AgentType):
 
     @property
     def models(self) -> list[Model]:
-        """The agent's model, then those of its `fallback`; at least one."""
+        """Agent's model, then those of its `fallback`; at least one."""
         model = self.model or Model()
         return [model, *(model.fallback or ())]
 
     def with_fallback(self, number: int) -> Agent:
-        """A copy whose model is that one of `models`; itself for the first. Raises IndexError where it has fewer."""
+        """Copy whose model is that one of `models`; itself for the first. Raises IndexError where it has fewer."""
         return self.model_copy(update={"model": self.models[number]}) if number else self
 
     def source(self, tool: Tool) -> Tool:
-        """The declared tool that offers this one: what the file has; for all but an `OfferedFunction`, itself."""
+        """Declared tool that offers this one: what the file has; for all but an `OfferedFunction`, itself."""
         return tool
 
     def with_declarations(self, tools: Sequence[Tool]) -> Agent:
-        """A copy in which these declarations replace those of the same names; itself without any.
+        """Return a copy in which these declarations replace those of the same names; itself without any.
 
         Offered functions stand in the place of the tool that offers them, which `source` still knows.
         """
@@ -260,7 +260,7 @@ class LoadedAgent(Agent):  # type: ignore[metaclass]
 
     @classmethod
     def of(cls, agent: Agent, **known: Any) -> Self:
-        """A copy of this class, which also knows these fields of `LoadedFrom`."""
+        """Return a copy of this class, which also knows these fields of `LoadedFrom`."""
         copy: Any = agent if isinstance(agent, cls) else cls.model_construct(agent.model_fields_set, **dict(agent))
         copy = copy.model_copy()
         copy._loaded_from = replace(loaded_from(agent), **known)
@@ -268,7 +268,7 @@ class LoadedAgent(Agent):  # type: ignore[metaclass]
 
 
 def loaded_from(agent: Agent) -> LoadedFrom:
-    """Where the agent comes from; nothing is known of one that was read from a record."""
+    """Return where the agent comes from; nothing is known of one that was read from a record."""
     return agent._loaded_from if isinstance(agent, LoadedAgent) else LoadedFrom()
 
 
@@ -284,14 +284,14 @@ class RunAgent(LoadedAgent):
 
 
 def with_others(agent: Agent, others: Mapping[str, Agent]) -> RunAgent:
-    """A copy that knows the agents of other files that its run records, by path; later changes of the map included."""
+    """Copy that knows the agents of other files that its run records, by path; later changes of the map included."""
     copy = RunAgent.of(agent)
     copy._others = others
     return copy
 
 
 def others_of(agent: Agent) -> Mapping[str, Agent]:
-    """The agents of other files that the agent's run records, by path; none where no run is known."""
+    """Return the agents of other files that the agent's run records, by path; none where no run is known."""
     return agent._others if isinstance(agent, RunAgent) else {}
 
 
@@ -315,7 +315,7 @@ BUILT_IN_PROVIDERS = ("anthropic", "azure", "foundry", "openai")
 
 
 def split_model(name: str) -> tuple[str | None, str]:
-    """The provider and the id in `PROVIDER/ID`.
+    """Return the provider and the id in `PROVIDER/ID`.
 
     A name with a `/` whose beginning is no provider is an id, such as `meta-llama/Llama-3.3-70B`: its provider is None,
     as is that of a name without one. Never raises.

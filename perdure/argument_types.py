@@ -23,12 +23,12 @@ class Expected(NamedTuple):
 
 
 def is_list(value: Any) -> bool:
-    """Whether it is a sequence of things, and no text."""
+    """Return whether it is a sequence of things, and no text."""
     return isinstance(value, Sequence) and not isinstance(value, str | bytes | bytearray)
 
 
 def of_type(words: str, *types: type, may_be_absent: bool = True) -> Expected:
-    """What an argument of these types is, in words."""
+    """Return what an argument of these types is, in words."""
     return Expected(words, lambda value: isinstance(value, types), may_be_absent)
 
 
@@ -95,7 +95,7 @@ def require_known(call: str, given: Iterable[str], known: Iterable[str]) -> None
 
 
 def options_of(given: RunOptions | Mapping[str, Any] | None) -> RunOptions | None:
-    """The options; a mapping has some of their fields.
+    """Return the options; a mapping has some of their fields.
 
     Raises TypeError for what is neither and for a field that there is not, pydantic's ValidationError for its value.
     """

@@ -21,12 +21,12 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 def parse_tool_arguments(raw: str) -> JsonObject:
-    """The arguments; {} for an empty text. Raises `ToolArgumentError` when no repair of §9.8 helps."""
+    """Return the arguments; {} for an empty text. Raises `ToolArgumentError` when no repair of §9.8 helps."""
     return parse_with_repair(raw)[0]
 
 
 def parse_with_repair(raw: str) -> tuple[JsonObject, str | None]:
-    """The arguments, and a warning if they could only be read after a repair.
+    """Return the arguments, and a warning if they could only be read after a repair.
 
     Takes time linear in the length of the text. Raises `ToolArgumentError` when no repair helps, when the JSON is not
     an object or is nested too deeply, and when it has a value that JSON can't express (NaN, half of a surrogate pair).
@@ -87,7 +87,7 @@ def _object(value: Any, text: str) -> JsonObject:
 
 
 def deeper_than(value: Any, levels: int) -> bool:
-    """Whether dicts and lists are nested in the value on more levels than that."""
+    """Return whether dicts and lists are nested in the value on more levels than that."""
     row = [value]
     for _ in range(levels + 1):
         if not row:
@@ -110,7 +110,7 @@ def _without_fences(raw: str) -> str | None:
 
 
 def _first_braces(raw: str) -> str | None:
-    """The first balanced `{…}` block, where braces within JSON strings do not count; None when there is none."""
+    """Return the first balanced `{…}` block, where braces within JSON strings do not count; None when there is none."""
     block: tuple[int, int] | None = None
     opened: list[int] = []
     position = 0
@@ -128,12 +128,12 @@ def _first_braces(raw: str) -> str | None:
 
 
 def _next_token(raw: str, position: int, *, inside: bool) -> re.Match[str] | None:
-    """The next brace; inside braces, the next brace or string. Outside, quotation marks do not begin a string."""
+    """Next brace; inside braces, the next brace or string. Outside, quotation marks do not begin a string."""
     return _TOKEN.search(raw, position) if inside else _OPENING.search(raw, position)
 
 
 def without_trailing_commas(raw: str) -> str:
-    """The text without the commas that stand before a closing bracket outside of strings. Takes linear time."""
+    """Return the text without the commas that stand before a closing bracket outside of strings. Takes linear time."""
     return _TRAILING_COMMA.sub(lambda match: match[1] or "", raw)
 
 
@@ -159,12 +159,12 @@ MAX_VALUES = 20_000
 
 
 def dotted_path(place: Place) -> str:
-    """The place as an author reads it, such as `model.connection.endpoint` or `inputs[0].kind`."""
+    """Return the place as an author reads it, such as `model.connection.endpoint` or `inputs[0].kind`."""
     return "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).removeprefix(".")
 
 
 def json_value(value: Any, place: Place = ()) -> Any:
-    """A copy made of dict, list, str, int, float, bool and None only.
+    """Return a copy made of dict, list, str, int, float, bool and None only.
 
     Raises `LoadError`, which names the place, for a value without a JSON form and for one that is nested too deeply.
     """
@@ -181,7 +181,7 @@ def json_value(value: Any, place: Place = ()) -> Any:
 
 
 def why_no_json(scalar: Any) -> str | None:
-    """Why the scalar has no JSON form; None when it has one."""
+    """Return why the scalar has no JSON form; None when it has one."""
     if isinstance(scalar, str):
         return "half of a surrogate pair is not a character" if _LONE_SURROGATE.search(scalar) else None
     if isinstance(scalar, float) and not math.isfinite(scalar):

@@ -19,7 +19,7 @@ def command_line(name: str, *arguments: str, more: str = "") -> str:
 
 
 def shell_word(text: str) -> str:
-    """The text as one word of a POSIX shell; with escapes, which bash and zsh know, for what acts on a terminal."""
+    """Text as one word of a POSIX shell; with escapes, which bash and zsh know, for what acts on a terminal."""
     shown = visible(text)
     if shown == text and "\n" not in text:
         return shlex.quote(text)
@@ -32,7 +32,7 @@ ANSWER = "TEXT"
 
 
 def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str = "approval") -> str:
-    """What approves a call of a run or, where `kind` is `question`, answers it.
+    """Return what approves a call of a run or, where `kind` is `question`, answers it.
 
     With the digest, it counts for nothing else that may wait under the same id later. "" and None stand for none.
     """
@@ -42,7 +42,7 @@ def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str
 
 
 def denial_command(run_id: str, call_id: str, digest: str | None) -> str:
-    """What denies a call, or leaves a question unanswered; without a reason, which nobody but the person knows."""
+    """Return what denies a call, or leaves a question unanswered; without a reason, which nobody but the person knows."""
     return _command("deny", run_id, call_id, digest)
 
 

@@ -41,7 +41,7 @@ def conversation_bytes(conversation: Measured) -> int:
 
 
 def message_chars(message: Message) -> int:
-    """The size of one message in characters, as §13.3 estimates it."""
+    """Return the size of one message in characters, as §13.3 estimates it."""
     size = len(message.role) + 4
     for part in message.parts:
         size += len(part.value) if part.kind == "text" else 200
@@ -51,7 +51,7 @@ def message_chars(message: Message) -> int:
 
 
 def _call_chars(call: dict[str, object]) -> int:
-    """The length of a tool call's JSON as `json.dumps` writes it, without the punctuation of the list."""
+    """Return the length of a tool call's JSON as `json.dumps` writes it, without the punctuation of the list."""
     return len(dumps(call))
 
 
@@ -81,7 +81,7 @@ def total_bytes(messages: Iterable[Message]) -> int:
 
 
 def batches(messages: Sequence[Message], limit_bytes: int) -> list[list[Message]]:
-    """The messages in batches of at most `limit_bytes` as recorded; a larger message is a batch of its own."""
+    """Return the messages in batches of at most `limit_bytes` as recorded; a larger message is a batch of its own."""
     found: list[list[Message]] = []
     size = 0
     for message in messages:
@@ -136,13 +136,13 @@ def operation_bytes(operation: Operation) -> int:
 
 
 def seed_digest(messages: Sequence[Message]) -> str:
-    """The digest of a conversation that no operation has changed yet."""
+    """Return the digest of a conversation that no operation has changed yet."""
     dumped = [message.model_dump_json(exclude_defaults=True).encode() for message in messages]
     return _link("", b"".join([*dumped, _media_kinds(messages)]))
 
 
 def next_digest(digest: str, operation: Operation) -> str:
-    """The digest after `operation`, of a conversation that had `digest` before it."""
+    """Return the digest after `operation`, of a conversation that had `digest` before it."""
     # Fields that hold their default are left out, so that a field added later changes no digest; an older version,
     # which keeps fields that it does not know, must not be sent them while they hold their default (`exclude_if`).
     dumped = _OPERATION.dump_json(operation, exclude_defaults=True)
@@ -150,12 +150,12 @@ def next_digest(digest: str, operation: Operation) -> str:
 
 
 def count_of_instructions(messages: Sequence[Message]) -> int:
-    """How many of the messages are system messages at the beginning."""
+    """Return how many of the messages are system messages at the beginning."""
     return next((count for count, message in enumerate(messages) if not message.instructs), len(messages))
 
 
 def messages_of(operation: Operation) -> list[Message]:
-    """The messages that the operation brings."""
+    """Return the messages that the operation brings."""
     return [operation.summary] if isinstance(operation, Trim) else operation.messages
 
 
@@ -164,7 +164,7 @@ def _link(digest: str, data: bytes) -> str:
 
 
 def _media_kinds(messages: Sequence[Message]) -> bytes:
-    """What the dumps leave out: the kinds of parts, by which alone an image differs from a file."""
+    """Return what the dumps leave out: the kinds of parts, by which alone an image differs from a file."""
     kinds = [part.kind for message in messages for part in message.parts if not isinstance(part, TextPart)]
     return ",".join(kinds).encode()
 
@@ -212,7 +212,7 @@ class Conversation:
 
     @classmethod
     def recorded(cls, messages: Iterable[Message] = (), *, version: int = 0, digest: str | None = None) -> Conversation:
-        """A conversation that a run records, or that follows such a one.
+        """Return a conversation that a run records, or that follows such a one.
 
         `digest` is the digest at `version`; None computes it from the messages, as the seed of the conversation.
         """
@@ -269,7 +269,7 @@ class Conversation:
 
     @property
     def sizes(self) -> Sequence[int]:
-        """The size of each message in characters (§13.3)."""
+        """Size of each message in characters (§13.3)."""
         self._sizes += map(message_chars, self.messages[len(self._sizes) :])
         return self._sizes
 
@@ -296,12 +296,12 @@ class Conversation:
         return self._digests[version - self.first_version]
 
     def since(self, version: int) -> Sequence[Operation]:
-        """The operations that led from `version` to now."""
+        """Return the operations that led from `version` to now."""
         return self.operations[version - self.first_version :]
 
     @property
     def unrecorded_operations(self) -> Sequence[Operation]:
-        """The operations that no reference has recorded yet."""
+        """Operations that no reference has recorded yet."""
         return self.since(self._recorded_version)
 
     def ref(self, *, record: bool = True) -> ConversationRef:
@@ -369,7 +369,7 @@ class Conversation:
 
 
 def _count_within(operations: Sequence[Operation], limit_bytes: int) -> int:
-    """How many of the first operations take at most `limit_bytes` together; at least one."""
+    """Return how many of the first operations take at most `limit_bytes` together; at least one."""
     size = operation_bytes(operations[0])
     for count, operation in enumerate(operations[1:], 1):
         size += operation_bytes(operation)

@@ -24,7 +24,7 @@ class Node(BaseModel):
 
     @classmethod
     def file_keys(cls) -> list[str]:
-        """The names of the fields in files."""
+        """Return the names of the fields in files."""
         return [field.alias or name for name, field in cls.model_fields.items()]
 
 

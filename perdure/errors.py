@@ -162,7 +162,7 @@ class ModelError(Exception):
 
     @property
     def account(self) -> str:
-        """The message, and what is known of the call: status, address, model, request id."""
+        """Message, and what is known of the call: status, address, model, request id."""
         known = [
             f"status {self.status}" if self.status else "",
             f"from {self.address}" if self.address else "",
@@ -174,7 +174,7 @@ class ModelError(Exception):
 
     @property
     def retryable(self) -> bool:
-        """Whether another attempt may succeed."""
+        """Return whether another attempt may succeed."""
         return self.kind in self.RETRYABLE
 
 
@@ -236,7 +236,7 @@ class LimitExceededError(RunError):
 
     @classmethod
     def of_option(cls, option: str, message: str, *, reason: str | None) -> LimitExceededError:
-        """The error of the limit that this option sets."""
+        """Return the error of the limit that this option sets."""
         error = cls(message, reason=reason)
         error.option = option
         return error

@@ -45,7 +45,7 @@ class RunEvent(BaseModel):
     """How the conversation has changed since the last event that has `messages`; the run's first one begins empty."""
 
     def data_as(self, kind: Kind[Data]) -> Data:
-        """The data as a type of `perdure.event_data`: `event.data_as(ToolResultData)["result"]`.
+        """Return the data as a type of `perdure.event_data`: `event.data_as(ToolResultData)["result"]`.
 
         Raises `TypeError` when events of this type have data of another kind.
         """
@@ -56,14 +56,14 @@ class RunEvent(BaseModel):
 
 
 def progress_data(progress: ToolProgress) -> ToolProgressData:
-    """The data of the event about that progress."""
+    """Return the data of the event about that progress."""
     return ToolProgressData(
         name=progress.name, callId=progress.call_id, done=progress.done, total=progress.total, text=progress.text
     )
 
 
 def as_changes(event: RunEvent) -> JsonObject:
-    """The event as JSON, with `operations` in place of `messages`: so all of them are as large as the conversation.
+    """Event as JSON, with `operations` in place of `messages`: so all of them are as large as the conversation.
 
     Whoever applies them in order, from the run's first event on, has the messages.
     """
@@ -118,7 +118,7 @@ class EventLog:
 
     @property
     def last_seq(self) -> int:
-        """The `seq` of the last event; 0 when there is none yet."""
+        """`seq` of the last event; 0 when there is none yet."""
         return self._first + len(self._entries) - 1
 
     def append(
@@ -128,11 +128,11 @@ class EventLog:
         self._entries.append(LogEntry(type, iteration, data, time, call_id, self._conversation.version))
 
     def entries(self, after: int) -> Sequence[LogEntry]:
-        """The events whose `seq` is above `after`."""
+        """Return the events whose `seq` is above `after`."""
         return self._entries[max(after + 1 - self._first, 0) :]
 
     def all(self) -> list[RunEvent]:
-        """The events, without the conversation."""
+        """Return the events, without the conversation."""
         events: list[RunEvent] = []
         more = True
         while more:
@@ -142,7 +142,7 @@ class EventLog:
         return events
 
     def page(self, after: int) -> EventPage:
-        """The events whose `seq` is above `after`, as many as fit into one answer to a query."""
+        """Return the events whose `seq` is above `after`, as many as fit into one answer to a query."""
         start = min(max(after + 1 - self._first, 0), len(self._entries))
         base = self._entries[start - 1].version if start else self._conversation.first_version
         events: list[LoggedEvent] = []
@@ -183,7 +183,7 @@ class EventReader:
         self._conversation = Conversation(seed, version=version)
 
     def read(self, page: EventPage) -> Iterator[RunEvent]:
-        """The page's events. Pages must come in order, without gaps."""
+        """Yield the page's events. Pages must come in order, without gaps."""
         operations = iter(page.operations)
         for event in page.events:
             while self._conversation.version < event.version:
@@ -200,7 +200,7 @@ class EventReader:
 
 
 def _as_seen(event: LoggedEvent, data: JsonObject, operations: Sequence[Operation] = ()) -> RunEvent:
-    """The event as a reader sees it: without the version."""
+    """Return the event as a reader sees it: without the version."""
     return RunEvent.model_construct(
         seq=event.seq,
         type=event.type,

@@ -47,14 +47,14 @@ class Base64Data(NamedTuple):
 
 
 def base64_of(source: str, media_type: str | None = None) -> Base64Data | None:
-    """The content that a source holds itself; None for a URL. `media_type` is told beside it. Never raises."""
+    """Return the content that a source holds itself; None for a URL. `media_type` is told beside it. Never raises."""
     if found := _DATA_URI.match(source):
         return Base64Data(found[1] or media_type, source[found.end() :])
     return None if _is_url(source) else Base64Data(media_type, source)
 
 
 def source_problem(source: str, *, is_given: bool = False) -> str | None:
-    """Why a source is neither a URL nor base64; None when it is one of them. Never raises.
+    """Return why a source is neither a URL nor base64; None when it is one of them. Never raises.
 
     With `is_given`, it is what a caller gives, where a short word is rather a file's name than content.
     """
@@ -69,7 +69,7 @@ def source_problem(source: str, *, is_given: bool = False) -> str | None:
 
 
 def is_base64(text: str) -> bool:
-    """Whether the text can be content in base64, padded or not, standard or for URLs. Never raises."""
+    """Return whether the text can be content in base64, padded or not, standard or for URLs. Never raises."""
     if not _BASE64.fullmatch(text):
         return False
     length = len("".join(text.split()).rstrip("="))
@@ -77,7 +77,7 @@ def is_base64(text: str) -> bool:
 
 
 def media_type_of(content: bytes, name: str = "") -> str | None:
-    """The type that the first bytes tell, else the one of the file's name; None when neither is known. Never raises."""
+    """Type that the first bytes tell, else the one of the file's name; None when neither is known. Never raises."""
     for offset, magic, told in _MAGIC:
         if content.startswith(magic, offset):
             return told
@@ -86,7 +86,7 @@ def media_type_of(content: bytes, name: str = "") -> str | None:
 
 
 def told_type(source: str) -> str | None:
-    """The type that base64 without one tells by its first bytes; None where it tells none. Never raises."""
+    """Return the type that base64 without one tells by its first bytes; None where it tells none. Never raises."""
     try:
         return media_type_of(base64.b64decode(source[:64].translate({45: 43, 95: 47}), validate=True))
     except (binascii.Error, ValueError):
@@ -94,7 +94,7 @@ def told_type(source: str) -> str | None:
 
 
 def described_content(kind: str, content: bytes, *, media_type: str | None = None, name: str = "") -> dict[str, Any]:
-    """The fields of a part of this kind that holds the content: `source`, `mediaType` and a file's `filename`.
+    """Fields of a part of this kind that holds the content: `source`, `mediaType` and a file's `filename`.
 
     Raises ValueError for content that is empty, too large, or evidently of another kind.
     """
@@ -117,7 +117,7 @@ _CONTAINERS = {"audio": "video"}
 
 
 def read_content(file: str | os.PathLike[str] | IO[bytes]) -> tuple[bytes, str]:
-    """The content of a file, or of one that is open in binary mode, and its name without folders, if it has one.
+    """Content of a file, or of one that is open in binary mode, and its name without folders, if it has one.
 
     Raises OSError for what can't be read, ValueError for what is no regular file, for text, and for more than
     `MAX_MEDIA_BYTES`.

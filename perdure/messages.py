@@ -55,7 +55,7 @@ class _Media(_Part):
 
     @classmethod
     def from_file(cls, file: str | PathLike[str] | IO[bytes], *, media_type: str | None = None, **more: Any) -> Self:
-        """The part that holds this file, given as a path or open in binary mode, read at once.
+        """Return the part that holds this file, given as a path or open in binary mode, read at once.
 
         Raises OSError for a file that can't be read, and ValueError like `from_bytes`.
         """
@@ -115,22 +115,22 @@ class Message(Exchanged):
 
     @property
     def text(self) -> str:
-        """The text parts, joined without a separator; "" when there are none."""
+        """Text parts, joined without a separator; "" when there are none."""
         return "".join([part.value for part in self.parts if isinstance(part, TextPart)])
 
     @property
     def instructs(self) -> bool:
-        """Whether this is a system or developer message, which trimming never drops (§13.3)."""
+        """Return whether this is a system or developer message, which trimming never drops (§13.3)."""
         return self.role in ("system", "developer")
 
     @property
     def is_delegated(self) -> bool:
-        """Whether this is a task that another agent hands over."""
+        """Return whether this is a task that another agent hands over."""
         return self.metadata.get("sent_as") == DELEGATED
 
     @property
     def tool_calls(self) -> list[ToolCall]:
-        """The tool calls that this assistant message asks for; [] when there are none."""
+        """Tool calls that this assistant message asks for; [] when there are none."""
         return [
             ToolCall(
                 id=call["id"],
@@ -157,7 +157,7 @@ class Message(Exchanged):
 
     @classmethod
     def tool(cls, call: ToolCall, result: ToolResult) -> Message:
-        """The result of one tool call; each provider groups such messages as its API requires (§9.5)."""
+        """Return the result of one tool call; each provider groups such messages as its API requires (§9.5)."""
         metadata: JsonObject = {"tool_call_id": call.id}
         if result.status != "success":
             metadata["status"] = result.status
@@ -177,7 +177,7 @@ class ToolCall(BaseModel):
     """Why this is no call that can be made, where the model has written calls as a part of its text."""
 
     def to_metadata(self) -> JsonObject:
-        """The call as an item of `Message.metadata["tool_calls"]` (§9.5)."""
+        """Return the call as an item of `Message.metadata["tool_calls"]` (§9.5)."""
         call = {"id": self.id, "type": "function", "function": {"name": self.name, "arguments": self.arguments}}
         return {**call, "fault": self.fault} if self.fault else call
 
@@ -203,12 +203,12 @@ class ToolResult(BaseModel):
 
     @property
     def text(self) -> str:
-        """The text parts, joined without a separator."""
+        """Text parts, joined without a separator."""
         return "".join([part.value for part in self.parts if isinstance(part, TextPart)])
 
     @property
     def is_denied(self) -> bool:
-        """Whether a guardrail or a person has denied the call."""
+        """Return whether a guardrail or a person has denied the call."""
         return self.error_kind == DENIED
 
     @classmethod
@@ -217,7 +217,7 @@ class ToolResult(BaseModel):
 
     @classmethod
     def denial(cls, text: str) -> ToolResult:
-        """The result of a call that was denied; `text` tells the model why."""
+        """Return the result of a call that was denied; `text` tells the model why."""
         return cls(parts=[TextPart(value=text)], error_kind=DENIED)
 
     @classmethod

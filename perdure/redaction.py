@@ -77,7 +77,9 @@ _references: dict[Secret, None] = {}
 
 
 def is_secret_name(name: str) -> bool:
-    """Whether a value under this name is a secret, to be redacted wherever it is shown or recorded (§15, §18-11)."""
+    """Return whether a value under this name is a secret, to be redacted wherever it is shown or recorded (§15,
+    §18-11).
+    """
     return _SECRET_NAME.search(name) is not None
 
 
@@ -101,7 +103,7 @@ def know_client(name: str, client: Any) -> None:
 
 
 def redact(text: str, agent: Agent | None = None) -> str:
-    """A text that people and logs read, such as an error's, without secrets: those that are known, and what looks so.
+    """Text that people and logs read, such as an error's, without secrets: those that are known, and what looks so.
 
     `${env:NAME}` stands in place of the value of NAME. What looks like a secret: keys in the format of a well-known
     service, user information in a URL, and keys in its query. Never raises.
@@ -114,7 +116,7 @@ def redact(text: str, agent: Agent | None = None) -> str:
 
 
 def redacted_excerpt(text: str, limit: int = MAX_LOGGED_CHARS) -> str:
-    """The same of a text of any length, of which at most so many characters are searched and given. Never raises.
+    """Same of a text of any length, of which at most so many characters are searched and given. Never raises.
 
     Of a longer one, three quarters are its beginning, and one quarter is its end.
     """
@@ -125,12 +127,12 @@ def redacted_excerpt(text: str, limit: int = MAX_LOGGED_CHARS) -> str:
 
 
 def looks_secret(text: str) -> bool:
-    """Whether the text holds a key in the format of a well-known service, or a key in the query of a URL."""
+    """Return whether the text holds a key in the format of a well-known service, or a key in the query of a URL."""
     return _LITERAL.search(text) is not None or ("://" in text and _QUERY_SECRET.search(text) is not None)
 
 
 def redactor(agent: Agent | None = None) -> Redactor:
-    """The redactor of this process, which knows its environment and its registered clients; and the agent's secrets."""
+    """Redactor of this process, which knows its environment and its registered clients; and the agent's secrets."""
     known = (*_of_clients(), *_references, *_environment.secrets())
     return _compile(known if agent is None else (*_of_agent(agent), *known))
 
@@ -147,14 +149,14 @@ class Redactor:
         self._known = sorted(known.items(), key=lambda item: -len(item[0]))
 
     def text(self, text: str) -> str:
-        """The text without known secrets; the same object when there is none in it."""
+        """Return the text without known secrets; the same object when there is none in it."""
         for secret, placeholder in self._known:
             if secret in text:
                 text = text.replace(secret, placeholder)
         return text
 
     def value(self, value: Value) -> Value:
-        """The value without known secrets in any of its strings, however deep; the same object when there is none.
+        """Value without known secrets in any of its strings, however deep; the same object when there is none.
 
         It may be a pydantic model, or nested maps and lists.
         """
@@ -277,7 +279,7 @@ def _of_agent(agent: Agent) -> Iterator[Secret]:
 
 
 def _in_url(value: str, shortest: int) -> Iterator[Secret]:
-    """The user information in a URL, and keys in its query."""
+    """Yield the user information in a URL, and keys in its query."""
     if "://" not in value:
         return
     for userinfo in _USERINFO.findall(value):
@@ -331,7 +333,7 @@ _without_secrets = WithoutSecrets()
 
 
 def get_logger(name: str) -> logging.Logger:
-    """The logger of that name, whose records are redacted whoever handles them."""
+    """Return the logger of that name, whose records are redacted whoever handles them."""
     logger = logging.getLogger(name)
     logger.addFilter(_without_secrets)
     return logger

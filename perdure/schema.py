@@ -49,7 +49,7 @@ LENIENT = SchemaRules(nullable_optionals=True)
 
 
 def object_schema(properties: Sequence[Property], rules: SchemaRules = PLAIN) -> Schema:
-    """The schema of an object with these properties. Raises ValueError for a union without alternatives."""
+    """Return the schema of an object with these properties. Raises ValueError for a union without alternatives."""
     schema: Schema = {"type": "object", "properties": {prop.name: _member(prop, rules) for prop in properties}}
     required = [prop.name for prop in properties if prop.required or rules.requires_all]
     if required:
@@ -107,7 +107,7 @@ def _with_null(schema: Schema) -> Schema:
 
 
 def without_properties(schema: Schema, names: frozenset[str]) -> Schema:
-    """A schema of `type: object` without these properties."""
+    """Return a schema of `type: object` without these properties."""
     if not names:
         return schema
     kept = schema | {"properties": {k: v for k, v in schema.get("properties", {}).items() if k not in names}}

@@ -61,7 +61,7 @@ class SessionConversation:
         self.sent.append(message)
 
     def hand_over(self, part: ConversationRef, *, is_last: bool, unread: int = 0) -> bool:
-        """The turn tells a part of what it has added; the last one says how many messages it has not read.
+        """Return the turn tells a part of what it has added; the last one says how many messages it has not read.
 
         Others may follow the last one, for what the turn was sent meanwhile. False for what does not go on from the
         part before it, or is not what it says.
@@ -108,7 +108,7 @@ class SessionConversation:
 
 
 def handed_over(beginning: ConversationRef, operations: Sequence[Operation] | None, view: Conversation) -> Conversation:
-    """A conversation whose operations lead from `beginning` to `view`.
+    """Return a conversation whose operations lead from `beginning` to `view`.
 
     These are `operations`, if that is how it was, unless it takes less to tell the view; None where nobody knows them.
     """
@@ -148,7 +148,7 @@ def _kept_messages(message: Message) -> list[Message]:
 
 
 def _takes_more(operations: Sequence[Operation], view: Conversation) -> bool:
-    """Whether the operations take more than the view; only those can that drop messages."""
+    """Return whether the operations take more than the view; only those can that drop messages."""
     if all(isinstance(operation, Append) for operation in operations):
         return False
     return sum(map(operation_bytes, operations)) > total_bytes(view.messages)

@@ -17,17 +17,17 @@ Note = Callable[[int, int, int], str]
 
 
 def excerpt(text: str, limit: int) -> str:
-    """The text, or its first characters and `…`; at most `limit` characters."""
+    """Return the text, or its first characters and `…`; at most `limit` characters."""
     return text if len(text) <= limit else text[: limit - 1] + "…"
 
 
 def one_line(text: str, limit: int = 100) -> str:
-    """The text on one line, every run of white space as one blank; at most `limit` characters."""
+    """Return the text on one line, every run of white space as one blank; at most `limit` characters."""
     return excerpt(" ".join(text.split()), limit)
 
 
 def visible(text: str) -> str:
-    """The text with control characters escaped as Python writes them, so that a terminal shows them; lines stay."""
+    """Text with control characters escaped as Python writes them, so that a terminal shows them; lines stay."""
     return _CONTROL.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
@@ -37,17 +37,17 @@ def visible_json(text: str) -> str:
 
 
 def count_of(number: float, noun: str) -> str:
-    """The number with its noun, such as `1 day` and `1.5 days`."""
+    """Return the number with its noun, such as `1 day` and `1.5 days`."""
     return f"{number:g} {noun}" if number == 1 else f"{number:,.10g} {noun}s"
 
 
 def left_out_here(start: int, missing: int, whole: int) -> str:
-    """The note for those who can do nothing about it."""
+    """Return the note for those who can do nothing about it."""
     return f"[… {missing:,} of {whole:,} bytes left out here …]"
 
 
 def cut_middle(text: str, limit: int, note: Note = left_out_here) -> str:
-    """The text in at most `limit` bytes of UTF-8; a note, which comes in addition, replaces what is cut out.
+    """Return the text in at most `limit` bytes of UTF-8; a note, which comes in addition, replaces what is cut out.
 
     Three quarters of what stays are the beginning of the text, one quarter is its end.
     """
@@ -63,12 +63,12 @@ def cut_middle(text: str, limit: int, note: Note = left_out_here) -> str:
 
 
 def utf8(text: str) -> bytes:
-    """The text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8 can't encode."""
+    """Return the text in UTF-8, with a question mark for half of a surrogate pair, which UTF-8 can't encode."""
     return text.encode("utf-8", errors="replace")
 
 
 def utf8_bytes(text: str) -> int:
-    """How many bytes the text takes in UTF-8."""
+    """Return how many bytes the text takes in UTF-8."""
     return len(text) if text.isascii() else len(utf8(text))
 
 
@@ -81,14 +81,14 @@ _LAST_WORD = re.compile(r"\S+\Z")
 
 
 def valid_text(text: str) -> str:
-    """The text with halves of a surrogate pair that belong together joined, and any other one as U+FFFD."""
+    """Return the text with halves of a surrogate pair that belong together joined, and any other one as U+FFFD."""
     if text.isascii() or not _HALF.search(text):
         return text
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def valid_json(value: Any) -> Any:
-    """A copy of the JSON value in which all text is valid, keys included; a tuple becomes a list, as it would in JSON.
+    """Copy of the JSON value in which all text is valid, keys included; a tuple becomes a list, as it would in JSON.
 
     Raises RecursionError for a value that is nested hundreds of levels deep.
     """
@@ -102,7 +102,7 @@ def valid_json(value: Any) -> Any:
 
 
 def bounded_text(text: str, limit: int = MAX_TEXT_BYTES) -> str:
-    """The text, valid; of a longer one so much of the beginning that it takes at most `limit` bytes with a notice.
+    """Text, valid; of a longer one so much of the beginning that it takes at most `limit` bytes with a notice.
 
     The word at the cut goes too: half of a secret is one that no redaction finds.
     """
@@ -123,14 +123,14 @@ class TextPieces:
         self._half = ""
 
     def add(self, piece: str) -> str:
-        """The piece; without a half at its end, which comes with the next piece."""
+        """Return the piece; without a half at its end, which comes with the next piece."""
         text = self._half + piece
         self._half = text[-1] if "\ud800" <= text[-1:] <= "\udbff" else ""
         return valid_text(text[:-1] if self._half else text)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """A hint to append to a message, with the known word that is most like `word`; "" when none is."""
+    """Return a hint to append to a message, with the known word that is most like `word`; "" when none is."""
     near = difflib.get_close_matches(word, list(known), n=1, cutoff=0.7)
     return f" (did you mean {near[0]!r}?)" if near else ""
 
@@ -144,7 +144,7 @@ _JOINER = "\u2060"
 
 
 def code(text: str, limit: int = 100) -> str:
-    """The text as code on one line, in a table too; at most `limit` characters, fewer of those that a URL encodes."""
+    """Text as code on one line, in a table too; at most `limit` characters, fewer of those that a URL encodes."""
     shown = visible(one_line(text[: 10 * limit], limit)).translate(_NOT_IN_CODE)
     while url_chars(shown) > 3 * limit:
         shown = excerpt(shown, len(shown) * 2 // 3)
@@ -157,17 +157,17 @@ def inert(text: str) -> str:
 
 
 def link(text: str, path: str) -> str:
-    """A link to a path on the same host, whose parts are encoded by `url_part`."""
+    """Return a link to a path on the same host, whose parts are encoded by `url_part`."""
     return f"[{code(text)}]({path})"
 
 
 def url_part(text: str) -> str:
-    """The text as one part of a URL's path."""
+    """Return the text as one part of a URL's path."""
     return re.sub(rb"[^A-Za-z0-9_.~-]", lambda match: b"%%%02X" % match[0][0], utf8(text)).decode()
 
 
 def url_chars(text: str) -> int:
-    """How long the text is in the query of a URL."""
+    """Return how long the text is in the query of a URL."""
     encoded = utf8(text)
     return len(encoded) + 2 * len(encoded.translate(None, _SAFE))
 
@@ -177,7 +177,7 @@ DIGITS = 10
 
 
 def format_usd(amount: float | None, *, unpriced: int = 0) -> str:
-    """The amount in US dollars, such as `$0.031`; "" when nothing is known.
+    """Return the amount in US dollars, such as `$0.031`; "" when nothing is known.
 
     From one dollar on it has cents, below two significant digits. `unpriced` is how many model calls it lacks, because
     their price is not known: then it is a least amount.
@@ -209,7 +209,7 @@ _DECODED = frozenset(
 
 
 def charset_in(content_type: str) -> str:
-    """The charset that a `Content-Type` names; UTF-8 where it names none, or one that is not decoded."""
+    """Return the charset that a `Content-Type` names; UTF-8 where it names none, or one that is not decoded."""
     for each in content_type[:1000].split(";")[1:]:
         name, _, value = each.partition("=")
         if name.strip().lower() == "charset":

@@ -167,7 +167,7 @@ class ToolSpec(Exchanged):
 
 
 def agents_in(tools: Iterable[ToolSpec]) -> dict[str, Agent]:
-    """The agents of other files that a worker has read for these tools, by path."""
+    """Return the agents of other files that a worker has read for these tools, by path."""
     found: dict[str, Agent] = {}
     for tool in tools:
         if isinstance(tool.execution, ChildRun):
@@ -209,7 +209,7 @@ class ToolProgress(Exchanged):
 
 
 def progress_of(detail: Any) -> ToolProgress | None:
-    """The progress that a detail of a heartbeat tells; None for one that tells something else."""
+    """Return the progress that a detail of a heartbeat tells; None for one that tells something else."""
     if not isinstance(detail, dict) or detail.get("event") != "tool_progress":
         return None
     try:
@@ -252,7 +252,7 @@ class PendingApproval(Exchanged):
 
     @property
     def schema(self) -> JsonObject | None:  # type: ignore[override]
-        """The same as `parameters`, by the name that it has in JSON."""
+        """Same as `parameters`, by the name that it has in JSON."""
         return self.parameters
 
 
@@ -286,7 +286,7 @@ class AskedQuestion(BaseModel):
         return _DEFAULTS[info.field_name] if value is None else value
 
     def problem_with(self, answer: str) -> str | None:
-        """Why the answer is not accepted, and what is expected; None if it is."""
+        """Return why the answer is not accepted, and what is expected; None if it is."""
         if not answer.strip():
             return "the answer is empty: expected a text"
         if (size := len(answer.encode(errors="replace"))) > MAX_ANSWER_BYTES:
@@ -298,7 +298,7 @@ class AskedQuestion(BaseModel):
 
 
 def read_question(arguments: JsonObject) -> AskedQuestion | str:
-    """The question that the model asks; a text if its arguments are none, which says why."""
+    """Return the question that the model asks; a text if its arguments are none, which says why."""
     try:
         return AskedQuestion.model_validate(arguments)
     except ValidationError as error:
@@ -306,7 +306,9 @@ def read_question(arguments: JsonObject) -> AskedQuestion | str:
 
 
 def misfit(asked: AskedQuestion | None, decision: Approval) -> str | None:
-    """Why a decision is none about what was asked, an approval or a question, with what is expected; None if it is."""
+    """Return why a decision is none about what was asked, an approval or a question, with what is expected; None if it
+    is.
+    """
     if asked is None:
         return None if decision.answer is None else "it waits for an approval, not for an answer: approve or deny it"
     if decision.answer is not None:
@@ -333,7 +335,7 @@ class Asked:
 
     @property
     def expiry(self) -> Approval:
-        """The decision where nobody has decided in time."""
+        """Decision where nobody has decided in time."""
         done = "answered" if self.question else "decided"
         return Approval(approved=False, reason=f"nobody has {done} within {self.seconds:g} s (approvalTimeout)")
 

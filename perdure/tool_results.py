@@ -30,7 +30,7 @@ class KeptResults(Protocol):
     """Finds the whole result of one call of the run."""
 
     async def __call__(self, call_id: str, iteration: int | None, ignored: Sequence[str] = ()) -> ToolResult:
-        """The result of the last call of that id, or of the one in that iteration; not of tools that are `ignored`.
+        """Result of the last call of that id, or of the one in that iteration; not of tools that are `ignored`.
 
         Raises UnknownCallError.
         """
@@ -78,7 +78,7 @@ class SizeLimits:
     """Bytes of the media of all results of one reply."""
 
     def for_one_of(self, calls: int) -> SizeLimits:
-        """The limits for each result of a reply with so many calls."""
+        """Return the limits for each result of a reply with so many calls."""
         return SizeLimits(
             text_bytes=min(self.text_bytes, self.together_text_bytes // calls),
             media_bytes=min(self.media_bytes, self.together_media_bytes // calls),
@@ -90,17 +90,17 @@ STORED = SizeLimits(text_bytes=16 * MIB, together_text_bytes=64 * MIB)
 
 
 def shown_bytes(limit: int | None, calls: int) -> int:
-    """How much text of one result the model is shown; `limit` is what the tool itself says."""
+    """Return how much text of one result the model is shown; `limit` is what the tool itself says."""
     return min(limit or SHOWN_BYTES, SHOWN_TOGETHER_BYTES // calls)
 
 
 def text_bytes(parts: Sequence[Part]) -> int:
-    """The bytes of all text together, in UTF-8."""
+    """Return the bytes of all text together, in UTF-8."""
     return sum(utf8_bytes(part.value) for part in parts if isinstance(part, TextPart))
 
 
 def shorten(result: ToolResult, limit: int, note: Note) -> ToolResult:
-    """The result with at most `limit` bytes of text, and the note in addition; itself when it has no more."""
+    """Return the result with at most `limit` bytes of text, and the note in addition; itself when it has no more."""
     kept = text_bytes(result.parts)
     if kept <= limit:
         return result

@@ -33,19 +33,19 @@ class TraceIds:
 
     @property
     def agent(self) -> int:
-        """The whole run."""
+        """Whole run."""
         return self._span("invoke_agent")
 
     def chat(self, iteration: int, earlier: int = 0) -> int:
-        """A try of an iteration's model call, of which `earlier` were made before it."""
+        """Return a try of an iteration's model call, of which `earlier` were made before it."""
         return self._span("chat", iteration, earlier)
 
     def tool(self, iteration: int, index: int, earlier: int = 0) -> int:
-        """An execution of the call at that place of the reply; `earlier` ones have failed."""
+        """Return an execution of the call at that place of the reply; `earlier` ones have failed."""
         return self._span("execute_tool", iteration, index, earlier)
 
     def wait(self, kind: str, iteration: int, number: int) -> int:
-        """The wait of that kind that was the iteration's `number`th, from 0."""
+        """Return the wait of that kind that was the iteration's `number`th, from 0."""
         return self._span("wait", kind, iteration, number)
 
     def activity(self, link: str, activity_id: str) -> int:
@@ -53,7 +53,7 @@ class TraceIds:
         return self._span("activity", link, activity_id)
 
     def child_traceparent(self, iteration: int, index: int) -> str:
-        """What the run that this call starts is told, as a W3C `traceparent`: the trace, and the span above it."""
+        """Return what the run that this call starts is told, as a W3C `traceparent`: the trace, and the span above it."""
         return traceparent(self.trace_id, self.tool(iteration, index))
 
     def _span(self, *what: str | int) -> int:
@@ -61,7 +61,7 @@ class TraceIds:
 
 
 def traceparent(trace_id: int, span_id: int) -> str:
-    """The two ids in the form of the W3C Trace Context."""
+    """Return the two ids in the form of the W3C Trace Context."""
     return f"00-{trace_id:032x}-{span_id:016x}-01"
 
 

@@ -25,19 +25,19 @@ class TrimPlan:
     drop: int
 
     def dropped_messages(self, messages: Sequence[Message]) -> list[Message]:
-        """The messages that a summary replaces."""
+        """Return the messages that a summary replaces."""
         return [message for message in messages[self.head : self.head + self.drop] if not message.instructs]
 
 
 def estimate_chars(messages: Sequence[Message]) -> int:
-    """The size of the messages in characters: the length of texts, 200 for any other part, tool calls as JSON."""
+    """Size of the messages in characters: the length of texts, 200 for any other part, tool calls as JSON."""
     return sum(map(message_chars, messages))
 
 
 def plan_trim(
     messages: Sequence[Message], sizes: Sequence[int], budget_chars: int, *, keep: int = KEPT_AT_LEAST
 ) -> TrimPlan | None:
-    """What to drop so that the messages fit; None when they fit already, or when nothing may be dropped.
+    """Return what to drop so that the messages fit; None when they fit already, or when nothing may be dropped.
 
     The oldest groups are dropped as a whole (an assistant message with its tool results), until the rest and a summary
     fit. All system messages stay, wherever they are, and at least `keep` others.
@@ -62,12 +62,12 @@ def plan_trim(
 
 
 def summary_budget(budget_chars: int) -> int:
-    """The characters of the budget that are reserved for the summary."""
+    """Return the characters of the budget that are reserved for the summary."""
     return min(5000, int(budget_chars * 0.05))
 
 
 def _group_end(messages: Sequence[Message], start: int) -> int:
-    """The index after the group that starts at `start`; tool results belong to the message before them."""
+    """Return the index after the group that starts at `start`; tool results belong to the message before them."""
     end = start + 1
     while end < len(messages) and messages[end].role == "tool":
         end += 1
@@ -75,7 +75,7 @@ def _group_end(messages: Sequence[Message], start: int) -> int:
 
 
 def summarize_dropped(messages: Sequence[Message]) -> str:
-    """The built-in summary: what the user asked, what the assistant said, and which tools it called."""
+    """Return the built-in summary: what the user asked, what the assistant said, and which tools it called."""
     lines: list[str] = []
     for message in messages:
         if message.role == "user":
@@ -89,17 +89,17 @@ def summarize_dropped(messages: Sequence[Message]) -> str:
 
 
 def summary_message(summary: str) -> Message:
-    """The user message that replaces the dropped messages."""
+    """Return the user message that replaces the dropped messages."""
     return Message.user(f"{SUMMARY}{summary}]")
 
 
 def is_summary(message: Message) -> bool:
-    """Whether the message looks like one that replaces dropped messages."""
+    """Return whether the message looks like one that replaces dropped messages."""
     return message.role == "user" and message.text.startswith(SUMMARY)
 
 
 def trim_to_context_window(messages: Sequence[Message], budget_chars: int) -> tuple[list[Message], list[Message]]:
-    """The messages to keep within `budget_chars`, and those that are dropped.
+    """Return the messages to keep within `budget_chars`, and those that are dropped.
 
     If any are dropped, the first list has their built-in summary. It exceeds the budget if the system messages and the
     last two others do: those are always kept. Never raises.

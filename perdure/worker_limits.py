@@ -35,7 +35,7 @@ class Origin(NamedTuple):
 
 
 def server_in(url: str | None) -> Origin | None:
-    """The server that a URL leads to; None for anything but a plain HTTP URL."""
+    """Return the server that a URL leads to; None for anything but a plain HTTP URL."""
     match = _URL.fullmatch(url or "")
     if match is None:
         return None
@@ -44,7 +44,7 @@ def server_in(url: str | None) -> Origin | None:
 
 
 def is_listed(server: Origin, hosts: Iterable[str]) -> bool:
-    """Whether one of the hosts means the server: `name`, `name:port`, `*.domain` for all below it, `*` for any.
+    """Return whether one of the hosts means the server: `name`, `name:port`, `*.domain` for all below it, `*` for any.
 
     A name without a port means every port of the host.
     """
@@ -127,27 +127,27 @@ class WorkerLimits:
 
     @classmethod
     def from_environment(cls) -> WorkerLimits:
-        """What `PERDURE_ALLOW_COMMANDS` and the like say; the default where they say nothing."""
+        """Return what `PERDURE_ALLOW_COMMANDS` and the like say; the default where they say nothing."""
         return cls().with_names({name: [os.environ.get(variable, "")] for name, variable in VARIABLES.items()})
 
     def with_names(self, given: Mapping[str, Collection[str] | None]) -> WorkerLimits:
-        """A copy in which each list that has names is replaced; one text may have several, with commas."""
+        """Return a copy in which each list that has names is replaced; one text may have several, with commas."""
         found = {name: _names(texts or ()) for name, texts in given.items()}
         old = {field.name: getattr(self, field.name) for field in fields(self)}
         return WorkerLimits(**{**old, **{name: names for name, names in found.items() if names}})
 
     def as_environment(self) -> dict[str, str]:
-        """The variables that say the same to another process."""
+        """Return the variables that say the same to another process."""
         values = {name: getattr(self, name) for name in VARIABLES}
         return {VARIABLES[name]: ",".join(value) for name, value in values.items() if value}
 
     def allows(self, what: str, name: str) -> bool:
-        """Whether a name is in one of the lists `commands`, `env` and `kinds`."""
+        """Return whether a name is in one of the lists `commands`, `env` and `kinds`."""
         listed = getattr(self, what)
         return ANY in listed or name in listed
 
     def refusal_of_url(self, url: str, *, with_secret: bool) -> str:
-        """Why no request may go there, with a secret of the worker or without one; "" for nothing."""
+        """Return why no request may go there, with a secret of the worker or without one; "" for nothing."""
         refused = refused_url(self, url, with_secret=with_secret)
         return str(refused) if refused else ""
 
@@ -157,7 +157,7 @@ OPEN = WorkerLimits(commands=(ANY,), env=(ANY,), hosts=(ANY,), kinds=(ANY,))
 
 
 def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused | None:
-    """What a worker with these limits does not do with a URL, with a secret of its own or without one."""
+    """Return what a worker with these limits does not do with a URL, with a secret of its own or without one."""
     server = server_in(url)
     if server is None:
         return None if ANY in (limits.hosts or ()) else Refused(f"calls plain URLs of servers, not {url[:100]!r}")
@@ -170,7 +170,7 @@ def refused_url(limits: WorkerLimits, url: str, *, with_secret: bool) -> Refused
 
 
 def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimits:
-    """A copy that allows what is refused, as far as names in its lists can."""
+    """Return a copy that allows what is refused, as far as names in its lists can."""
     for _, limit, name in refused:
         if limit and name not in (listed := getattr(limits, limit) or ()):
             limits = replace(limits, **{limit: (*listed, name)})
@@ -178,7 +178,7 @@ def wider_limits(limits: WorkerLimits, refused: Iterable[Refused]) -> WorkerLimi
 
 
 def options_for(limits: WorkerLimits, wider: WorkerLimits) -> str:
-    """The options of `perdure worker` that make the limits the wider ones."""
+    """Return the options of `perdure worker` that make the limits the wider ones."""
     changed = [name for name in VARIABLES if getattr(wider, name) != getattr(limits, name)]
     return " ".join(f"--allow-{name} {shlex.quote(','.join(getattr(wider, name)))}" for name in changed)
 
@@ -198,7 +198,7 @@ def _gives_credentials(server: Origin) -> bool:
 
 
 def _ipv4_in(address: IPv4Address | IPv6Address) -> IPv4Address | None:
-    """The IPv4 address that an IPv6 address leads to; None for none."""
+    """Return the IPv4 address that an IPv6 address leads to; None for none."""
     if address.version == 4:
         return None
     if address.ipv4_mapped is not None or any(address in network for network in _WITH_IPV4):

@@ -28,7 +28,7 @@ class Compacting:
         self._loop = loop
 
     async def summary(self, dropped: Sequence[Message], options: RunOptions, *, run_id: str) -> str:
-        """What the compactor that the options name says of the messages.
+        """Return what the compactor that the options name says of the messages.
 
         Raises ConfigurationError for one that is not registered, and what it raises.
         """
@@ -40,7 +40,7 @@ class Compacting:
         return await self._summary(compactor, conversation_text(dropped), options)
 
     async def _summary(self, compactor: Agent | str | PathLike[str], text: str, options: RunOptions) -> str:
-        """The summary that a `.prompty` agent makes of a conversation's text (its input `conversation`)."""
+        """Return the summary that a `.prompty` agent makes of a conversation's text (its input `conversation`)."""
         # Only compactors of this kind need templates: a worker without one imports neither Jinja2 nor PyYAML.
         from ..prompty.load import load
         from ..prompty.prepare import prepare

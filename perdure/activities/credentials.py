@@ -50,7 +50,7 @@ class UnknownCredentialError(ConfigurationError):
         self.ids = sorted(ids)
 
     def lacking(self) -> Lacking:
-        """What other workers are asked for."""
+        """Return what other workers are asked for."""
         return _missing_credentials(self.ids, str(self))
 
 
@@ -63,7 +63,7 @@ class CredentialError(Exception):
         self.is_late = is_late
 
     def lacking(self) -> Lacking:
-        """What other workers are asked for."""
+        """Return what other workers are asked for."""
         return _missing_credentials([self.id], str(self))
 
 
@@ -98,11 +98,11 @@ class Credentials:
         return await self._agent_with(run, run.credential_ids.get(owner, frozenset()))
 
     async def for_inventory(self, run: KnownRun) -> Agent:
-        """The run's agent with all that it names, so that what is missing is found out. Raises as `for_model` does."""
+        """Run's agent with all that it names, so that what is missing is found out. Raises as `for_model` does."""
         return run.resolved(await self._values(frozenset().union(*run.credential_ids.values())))
 
     async def for_compactor(self, agent: Agent) -> Agent:
-        """An agent of the worker's own. Raises as `for_model` does."""
+        """Return an agent of the worker's own. Raises as `for_model` does."""
         ids = credentials_in(agent).get("")
         return resolve_environment(agent, await self._values(ids)) if ids else agent
 
@@ -166,7 +166,7 @@ class Credentials:
 
 
 def _entry_of(source: Mapping[Any, str], id: str) -> Any:
-    """The entry of an id, which may be a number there, as it is with Octopus. Raises CredentialError."""
+    """Return the entry of an id, which may be a number there, as it is with Octopus. Raises CredentialError."""
     try:
         return source.get(id, source.get(int(id)) if id.isdecimal() else None)
     except Exception as error:

@@ -46,7 +46,7 @@ def _failure(text: str, type: str) -> ApplicationError:
 
 
 def _short(error: Exception) -> Exception | None:
-    """The error as a cause, which is recorded whole; None for one whose text, or whose cause's, is not bounded."""
+    """Error as a cause, which is recorded whole; None for one whose text, or whose cause's, is not bounded."""
     cause: BaseException | None = error
     while cause is not None:
         if str(cause) != bounded_text(str(cause)):
@@ -79,7 +79,7 @@ FIRST_WAIT, LONGEST_WAIT, GROWTH = 0.05, 5.0, 0.2
 
 
 def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
-    """The error of an activity whose worker lacks something.
+    """Return the error of an activity whose worker lacks something.
 
     It is final if the activity is not offered to other workers, or was for long enough. Otherwise Temporal retries it,
     and any worker of the queue may get it then.
@@ -99,7 +99,9 @@ def refusal(lacking: Lacking, offer: Offer | None) -> ApplicationError:
 
 
 def starts_so_far() -> int:
-    """How often workers have started what this activity executes. Only for one that is offered to several workers."""
+    """Return how often workers have started what this activity executes. Only for one that is offered to several
+    workers.
+    """
     counted = activity.info().heartbeat_details
     return int(counted[0]) if counted else 0
 

@@ -37,7 +37,8 @@ MAX_SAID_CHARS = 250_000
 
 
 async def cancelled_meanwhile() -> bool:
-    """Whether the run was cancelled since this activity's first attempt was lost: then nothing may start any more.
+    """Return whether the run was cancelled since this activity's first attempt was lost: then nothing may start any
+    more.
 
     Costs a request to the server on a further attempt, and nothing on the first. The server is asked because the
     workflow, which would cancel the activity, may have had no worker either. Raises RPCError.
@@ -63,7 +64,7 @@ async def cancelled_meanwhile() -> bool:
 
 
 def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
-    """How the attempt before this one has failed; None where the server does not say."""
+    """Return how the attempt before this one has failed; None where the server does not say."""
     for pending in described.raw_description.pending_activities:
         if pending.activity_id == activity.info().activity_id and pending.HasField("last_failure"):
             return pending.last_failure
@@ -71,7 +72,7 @@ def _last_failure(described: WorkflowExecutionDescription) -> Failure | None:
 
 
 async def _why(failure: Failure | None) -> str:
-    """Why the attempt before this one has failed; "" where that is not known."""
+    """Return why the attempt before this one has failed; "" where that is not known."""
     if failure is None:
         return ""
     try:
@@ -231,7 +232,7 @@ class Heart:
 
 
 def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
-    """The details that the attempt before this one has told last; where starts are counted, without the count."""
+    """Details that the attempt before this one has told last; where starts are counted, without the count."""
     details = tuple(activity.info().heartbeat_details)
     if is_counted or (details and is_count_of_starts(details[0])):
         details = details[1:]
@@ -239,7 +240,7 @@ def last_heartbeat(*, is_counted: bool) -> tuple[Any, ...]:
 
 
 def is_count_of_starts(detail: Any) -> bool:
-    """Whether a detail of a heartbeat says how often a call was started, as those of suspects do."""
+    """Return whether a detail of a heartbeat says how often a call was started, as those of suspects do."""
     return isinstance(detail, dict) and detail.get("event") == "tool_starts"
 
 
@@ -254,7 +255,7 @@ def asked_from_anywhere() -> Callable[[], Awaitable[bool]]:
 
 
 async def handed_on() -> bool:
-    """Whether this activity was cancelled because another attempt goes on with it, not because its run is over.
+    """Return whether this activity was cancelled because another attempt goes on with it, not because its run is over.
 
     Costs a request to the server where the cancellation itself does not say.
     """
@@ -289,7 +290,7 @@ class Suspects:
 
     @contextmanager
     def alone(self, starts: int) -> Iterator[None]:
-        """The block runs beside no other suspect, if a call that was started so often is one.
+        """Provide the block runs beside no other suspect, if a call that was started so often is one.
 
         Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere.
         """
@@ -310,7 +311,7 @@ class Suspects:
 
 
 def starts_before(offer: Offer | None) -> int:
-    """How often the call of this activity was started by workers that were lost with it."""
+    """Return how often the call of this activity was started by workers that were lost with it."""
     if offer is not None:
         return starts_so_far()
     details = activity.info().heartbeat_details

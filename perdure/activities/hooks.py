@@ -50,7 +50,7 @@ class Hooks:
         self._loop = loop or ThisLoop()
 
     def kinds(self, options: RunOptions) -> dict[str, HookKind]:
-        """The hooks of a run with these options, by point or `compactor`: a part of its inventory.
+        """Return the hooks of a run with these options, by point or `compactor`: a part of its inventory.
 
         Raises `ConfigurationError` for names that are not registered.
         """
@@ -67,7 +67,7 @@ class Hooks:
         return kinds
 
     def missing_names(self, options: RunOptions) -> dict[str, str]:
-        """What is not registered of what the options name, such as `guardrails 'strict'`, with what to type."""
+        """Return what is not registered of what the options name, such as `guardrails 'strict'`, with what to type."""
         named = (
             ("guardrails", options.guardrails, self._guardrails),
             ("compactor", options.compactor, self._compactors),
@@ -79,12 +79,12 @@ class Hooks:
         }
 
     def compactor(self, name: str) -> Compactor:
-        """The compactor of that name. Raises `ConfigurationError` when none is registered."""
+        """Return the compactor of that name. Raises `ConfigurationError` when none is registered."""
         compactor: Compactor = _hook_named("compactor", name, self._compactors)
         return compactor
 
     async def judge(self, name: str, point: GuardrailPoint, *subject: Any, run_id: str = "") -> GuardrailResult:
-        """The guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
+        """Guardrail's verdict; one that fails or takes longer than `JUDGE_SECONDS` denies, with that as the reason.
 
         Raises `ConfigurationError` for a name that is not registered.
         """
@@ -102,7 +102,7 @@ class Hooks:
             return GuardrailResult(allowed=False, reason=f"the {point} guardrail failed: {problem}")
 
     async def call(self, callback: Callable[..., Any], *arguments: Any, title: str = "hook") -> Any:
-        """What the callback returns, plain or async; `title` names it in a thread list and in the log.
+        """Return what the callback returns, plain or async; `title` names it in a thread list and in the log.
 
         Raises what it raises; what is no `Exception`, such as SystemExit or its own cancellation, as a RuntimeError.
         """
@@ -112,7 +112,7 @@ class Hooks:
 
 
 def judged_output(agent: Agent, message: Message, verdict: GuardrailResult) -> JudgedOutput:
-    """The verdict, and why its rewrite of an answer does not fit the agent's outputs. Never raises."""
+    """Return the verdict, and why its rewrite of an answer does not fit the agent's outputs. Never raises."""
     is_answer = verdict.allowed and verdict.rewrite is not None and not message.tool_calls
     faults = read_answer(rewritten_text(verdict.rewrite), agent.outputs)[1] if agent.outputs and is_answer else []
     return JudgedOutput(**dict(verdict), faults=faults)
@@ -152,7 +152,7 @@ def _not_registered(what: str, name: str, registered: Mapping[str, Any]) -> str:
 
 
 def conversation_text(messages: Sequence[Message]) -> str:
-    """The messages as plain text, for a model that is to summarise them."""
+    """Return the messages as plain text, for a model that is to summarise them."""
     lines: list[str] = []
     for message in messages:
         if message.text:

@@ -42,12 +42,12 @@ async def permit() -> None:
 
 @activity.defn(name=IS_POLLED)
 async def is_polled(input: QueueInput) -> bool:
-    """Whether a worker gives out the permits of this queue. Raises `RPCError`."""
+    """Return whether a worker gives out the permits of this queue. Raises `RPCError`."""
     return await somebody_polls(activity.client(), input.task_queue, ACTIVITIES)
 
 
 def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
-    """The rates of a worker. Raises `ConfigurationError` for one that no model call can have."""
+    """Return the rates of a worker. Raises `ConfigurationError` for one that no model call can have."""
     for name in (checked := require_rates(rates or {})):
         require_provider(name.split("/", 1)[0])
     return checked
@@ -56,7 +56,7 @@ def checked_rates(rates: Mapping[str, float] | None) -> dict[str, float]:
 def paced_calls(
     rates: Mapping[str, float], agent: Agent, compactor: Compactor | None, task_queue: str
 ) -> dict[PacedCall, str]:
-    """The calls of a run that take a permit, with the task queue that gives it out. Raises what `load` raises."""
+    """Calls of a run that take a permit, with the task queue that gives it out. Raises what `load` raises."""
     if not rates:
         return {}
     named = {paced_model(number): _rate_of(rates, model) for number, model in enumerate(agent.models)}
@@ -96,7 +96,7 @@ class Stock:
     """Whether its environment may have answers that stand for models'."""
 
     async def for_run(self, run: KnownRun, *, may_ask: bool) -> Inventory:
-        """What there is for this run; `may_ask` allows kinds of tools to ask others what they offer.
+        """Return what there is for this run; `may_ask` allows kinds of tools to ask others what they offer.
 
         Raises ConfigurationError for declarations that their functions or kinds can't be used with, and for models
         without a known price where the run has a limit of cost.
@@ -188,7 +188,7 @@ def _log_notes(notes: list[str]) -> list[str]:
 
 
 def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool]:
-    """The tools that the run does without, in the order of their declarations; logged, too."""
+    """Return the tools that the run does without, in the order of their declarations; logged, too."""
     tools = [tool for tool in agent.tools or () if tool.name in found]
     for tool in tools:
         _log.warning("The model is not offered the tool %r: %s", tool.name, redacted_excerpt(found[tool.name]))
@@ -199,7 +199,7 @@ def _unavailable(found: Mapping[str, str], agent: Agent) -> list[UnavailableTool
 
 
 def _lacking_offers(problems: Sequence[OfferProblem]) -> Lacking:
-    """What tools offer, where that could not be found out: another worker may be able to."""
+    """Return what tools offer, where that could not be found out: another worker may be able to."""
     return Lacking(
         what=[_untried_tool(problem) for problem in problems],
         kind=CONFIGURATION_ERROR,
@@ -214,12 +214,12 @@ def _untried_tool(problem: OfferProblem) -> str:
 
 
 def lacking_tool(name: str, error: ToolNotRegisteredError, toolbox: ToolBox) -> Lacking:
-    """What `ToolBox.resolve` has not found."""
+    """Return what `ToolBox.resolve` has not found."""
     return _lacking_tools({name: ""}, toolbox.names, str(error))
 
 
 def changed_tool(name: str, change: str) -> Lacking:
-    """A tool whose function takes other arguments than those of the run's calls (`ToolBox.signature_change`)."""
+    """Return a tool whose function takes other arguments than those of the run's calls (`ToolBox.signature_change`)."""
     return Lacking(
         what=[f"tool {name} with the arguments that it took when the run began"],
         kind=ToolNotRegisteredError.kind,
@@ -229,7 +229,7 @@ def changed_tool(name: str, change: str) -> Lacking:
 
 
 def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) -> Lacking | None:
-    """The guardrail that this worker does not have, although the run's first worker had it."""
+    """Return the guardrail that this worker does not have, although the run's first worker had it."""
     asked = options.model_copy(update={"compactor": None})
     if lacking := lacking_hooks(hooks, asked):
         return lacking
@@ -240,12 +240,12 @@ def lacking_guardrail(hooks: Hooks, options: RunOptions, point: GuardrailPoint) 
 
 
 def lacking_compactor(hooks: Hooks, options: RunOptions) -> Lacking | None:
-    """The compactor that this worker does not have, although the run's first worker had it."""
+    """Return the compactor that this worker does not have, although the run's first worker had it."""
     return lacking_hooks(hooks, options.model_copy(update={"guardrails": None}))
 
 
 def lacking_mocks() -> Lacking:
-    """What a worker lacks that honours no mock answers, although the run has some."""
+    """Return what a worker lacks that honours no mock answers, although the run has some."""
     text = (
         "the run has mock answers in place of its model's, and this worker was not started to honour them: "
         "perdure worker --mock, or create_worker(mock=True)"

@@ -58,7 +58,7 @@ def refusals(document: Mapping[str, Any], limits: WorkerLimits) -> list[Refusal]
 
 
 def remedy(document: Mapping[str, Any], limits: WorkerLimits) -> str:
-    """The command that starts a worker which refuses nothing of the agent; it ends a text with all `refusals`."""
+    """Command that starts a worker which refuses nothing of the agent; it ends a text with all `refusals`."""
     wider = limits
     while (more := wider_limits(wider, [refused for _, refused in _refusals(document, wider)])) != wider:
         wider = more
@@ -100,7 +100,7 @@ def _of_tool(tool: Mapping[str, Any], place: Place, limits: WorkerLimits) -> Ite
 
 
 def _of_part(part: Mapping[str, Any], base: Place, limits: WorkerLimits) -> Iterator[Refusal]:
-    """What is refused of the model or of one tool: what is secret in it goes to the hosts in it.
+    """Yield what is refused of the model or of one tool: what is secret in it goes to the hosts in it.
 
     Only what is secret in the options of a model goes to the hosts that they name, which the provider calls.
     """
@@ -143,7 +143,7 @@ def _refused_address(place: Place, text: str, limits: WorkerLimits, *, with_secr
 
 
 def _is_of_provider(place: Place, reference: str, model: Mapping[str, Any], limits: WorkerLimits) -> bool:
-    """Whether it is a provider's key for that provider, or the address that the owner has set for one."""
+    """Return whether it is a provider's key for that provider, or the address that the owner has set for one."""
     name = env_name(reference)
     if place == _MODELS_ENDPOINT:
         return bool(os.environ.get(name)) and any(name in key.endpoint_variables for key in PROVIDER_KEYS)
@@ -165,7 +165,7 @@ def _models_endpoint(model: Mapping[str, Any]) -> str | None:
 
 
 def _models_host(place: Place, model: Mapping[str, Any]) -> str:
-    """The host that gets the key of a model; "" for another place, and where it is not known."""
+    """Return the host that gets the key of a model; "" for another place, and where it is not known."""
     server = server_in(_models_endpoint(model)) if place == _MODELS_KEY else None
     return server.address if server else ""
 

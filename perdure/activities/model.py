@@ -45,7 +45,7 @@ async def ask_model(
     loop: UserLoop | None = None,
     stand_in: Provider | None = None,
 ) -> ModelReply:
-    """The model's reply, or that of a `stand_in`; `heart` tells what it streams.
+    """Return the model's reply, or that of a `stand_in`; `heart` tells what it streams.
 
     A client that the user has registered is used on `loop`, as it is by tools; perdure's own on the running one.
 
@@ -102,7 +102,7 @@ async def _ask(
 async def _call_on(
     loop: UserLoop, call: Callable[..., Coroutine[Any, Any, Any]], told: Callable[[Delta], None] | None
 ) -> Any:
-    """What the call returns, which is made on that loop; pieces are told on this one."""
+    """Return what the call returns, which is made on that loop; pieces are told on this one."""
     here = asyncio.get_running_loop()
 
     def on_delta(delta: Delta) -> None:
@@ -129,7 +129,7 @@ def _takes_bound(call: Callable[..., Any]) -> bool:
 
 
 def _recordable(reply: ModelReply, provider: Provider) -> ModelReply:
-    """The reply, with valid text. Raises ModelError when it is too large, or nested too deeply, to be recorded."""
+    """Reply, with valid text. Raises ModelError when it is too large, or nested too deeply, to be recorded."""
     try:
         size = size_of(reply)
     except PydanticSerializationError:
@@ -159,7 +159,7 @@ def _valid_reply(reply: ModelReply, provider: Provider) -> tuple[ModelReply, int
 
 
 async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelReply:
-    """The reply with what it has cost, if that is known.
+    """Return the reply with what it has cost, if that is known.
 
     Never raises: the call is paid for, so what goes wrong in the owner's function becomes a warning of the reply.
     """
@@ -175,7 +175,8 @@ async def price_reply(reply: ModelReply, agent: Agent, prices: Prices) -> ModelR
 async def ask_with_credentials(
     credentials: Credentials, run: KnownRun, offer: Offer | None, ask: Callable[[Agent], Awaitable[ModelReply]]
 ) -> ModelReply:
-    """What `ask` gives for the run's agent with its secrets, asked once more where the provider refuses an old one.
+    """Return what `ask` gives for the run's agent with its secrets, asked once more where the provider refuses an old
+    one.
 
     Raises the ApplicationError that leaves the call to other workers, ModelError, and what `ask` raises.
     """

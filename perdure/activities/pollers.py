@@ -23,7 +23,7 @@ async def somebody_polls(
     within: float = POLL_SECONDS,
     now: float | None = None,
 ) -> bool:
-    """Whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`.
+    """Return whether a worker has polled the queue for tasks of that kind in the last seconds. Raises `RPCError`.
 
     `now` is the server's time; None takes this machine's for it.
     """

@@ -48,7 +48,7 @@ from .tool_activities import ToolActivities
 
 
 def mocked_model(run: KnownRun, input: ModelInput, *, is_honoured: bool) -> MockedModel:
-    """The stand-in for one call. Raises ConfigurationError when the run has fewer answers.
+    """Return the stand-in for one call. Raises ConfigurationError when the run has fewer answers.
 
     Raises ApplicationError in a worker that was not started to honour them.
     """
@@ -60,7 +60,7 @@ def mocked_model(run: KnownRun, input: ModelInput, *, is_honoured: bool) -> Mock
 async def ask_prompted(
     input: ModelInput, agent: Agent, messages: Sequence[Message], options: RunOptions, heart: Heart, **more: Any
 ) -> ModelReply:
-    """The model's reply, with the tool calls that its text asks for; `more` is as for `ask_model`.
+    """Return the model's reply, with the tool calls that its text asks for; `more` is as for `ask_model`.
 
     Only its answer is streamed, not what it writes while it may act. Raises what `ask_model` raises.
     """
@@ -76,7 +76,7 @@ async def ask_prompted(
 
 
 async def read_session(key: LinkKey, reference: ConversationRef) -> Conversation:
-    """The conversation at exactly that version. Raises as `read_session_link` does."""
+    """Return the conversation at exactly that version. Raises as `read_session_link` does."""
     return await session_conversation(activity.client(), *key, reference)
 
 
@@ -107,7 +107,7 @@ async def end_unstarted(input: UnstartedInput) -> Unstarted:
 
 
 async def _text_of(failure: Failure) -> str:
-    """What the failure says, decrypted if need be."""
+    """Return what the failure says, decrypted if need be."""
     try:
         return await text_of(activity.client().data_converter, failure)
     except ConfigurationError as problem:
@@ -144,7 +144,7 @@ class RunActivities:
 
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
-        """The activities to register."""
+        """Activities to register."""
         return [
             self.inventory,
             self.call_model,
@@ -217,7 +217,7 @@ class RunActivities:
 
     @activity.defn(name=activities.JUDGE)
     async def judge(self, input: activities.JudgeInput) -> GuardrailResult:
-        """A guardrail's verdict, or whether a tool's own function wants an approval.
+        """Return a guardrail's verdict, or whether a tool's own function wants an approval.
 
         Plain ones are asked by a local activity, async ones by an ordinary one.
         """
@@ -254,7 +254,7 @@ class RunActivities:
 
     @activity.defn(name=activities.COMPACT)
     async def compact(self, input: activities.CompactInput) -> str:
-        """A summary of the messages that are about to be dropped. What it raises is retried a few times."""
+        """Return a summary of the messages that are about to be dropped. What it raises is retried a few times."""
         # Offered to other workers, it is tried once: the further attempts are for those that lack the compactor.
         once = typed_failures() if input.offer else nullcontext()
         with once:
@@ -280,7 +280,7 @@ class RunActivities:
 
     @activity.defn(name=activities.LOAD_PIECE)
     async def load_piece(self, input: activities.PieceInput) -> list[Message]:
-        """A piece of the conversation that this link starts from, out of the history of the link before it."""
+        """Return a piece of the conversation that this link starts from, out of the history of the link before it."""
         with typed_failures():
             async with heartbeats():
                 link = LinkKey(input.workflow_id or current_link().workflow_id, input.run_id)
@@ -292,12 +292,12 @@ class RunActivities:
 
     @activity.defn(name=activities.MEASURE)
     async def measure(self, input: dict[str, Any]) -> int:
-        """How many bytes a value takes in a history, after compression, and without what is stored elsewhere."""
+        """Return how many bytes a value takes in a history, after compression, and without what is stored elsewhere."""
         return sum(payload.ByteSize() for payload in await activity.client().data_converter.encode([input]))
 
 
 def _beginning(begun: activities.Beginning | RunInput) -> Conversation:
-    """The conversation that a run begins with, as far as its input holds it."""
+    """Return the conversation that a run begins with, as far as its input holds it."""
     if isinstance(begun, RunInput):
         return begun.conversation()
     if begun.reference is None:

@@ -64,7 +64,7 @@ Read = Callable[[LinkKey, ConversationRef], Awaitable[Conversation]]
 
 
 def current_link() -> LinkKey:
-    """The link that the running activity belongs to."""
+    """Return the link that the running activity belongs to."""
     info = activity.info()
     assert info.workflow_id is not None
     assert info.workflow_run_id is not None
@@ -122,11 +122,11 @@ class KnownRun:
 
     @cached_property
     def credential_ids(self) -> Mapping[str, frozenset[str]]:
-        """The ids of the credentials that the agent names, by tool; those of its model are under ""."""
+        """Ids of the credentials that the agent names, by tool; those of its model are under ""."""
         return credentials_in(self._used_agent)
 
     def resolved(self, credentials: Mapping[str, str] | None = None) -> Agent:
-        """A new copy of `agent`, which has the secrets of these credentials, by id. Raises as that does."""
+        """Return a new copy of `agent`, which has the secrets of these credentials, by id. Raises as that does."""
         require_allowed(self._used_agent, self._limits)
         resolved = resolve_environment(self._used_agent, credentials)
         return with_others(resolved.with_declarations(self.offered), self.agents)
@@ -169,7 +169,7 @@ class RunCache:
         return workflow_id in self._runs or workflow_id in self._conversations
 
     def new_run(self, run_id: str, begun: RunInput | Beginning, first_run_id: str = "") -> KnownRun:
-        """What is known of a run, which may use what the worker's limits allow."""
+        """Return what is known of a run, which may use what the worker's limits allow."""
         return KnownRun(run_id, begun, first_run_id=first_run_id, limits=self._limits)
 
     def add(self, workflow_id: str, run: KnownRun, conversation: Conversation) -> None:
@@ -185,7 +185,7 @@ class RunCache:
             self._conversations.pop(workflow_id, None)
 
     async def current(self) -> KnownRun:
-        """The run that the current activity belongs to.
+        """Return the run that the current activity belongs to.
 
         Raises RPCError when its history has to be read and can't be, `ConfigurationError` when it can't be decoded, and
         `DigestMismatchError` when it does not show the inventory: a server may show the last events late.
@@ -195,7 +195,7 @@ class RunCache:
             return await self._run(key)
 
     async def messages_at(self, reference: ConversationRef) -> tuple[KnownRun, list[Message]]:
-        """The run that the current activity belongs to, and its conversation at exactly that version.
+        """Return the run that the current activity belongs to, and its conversation at exactly that version.
 
         Raises as `current` does, and `DigestMismatchError` when the history does not lead to that version either: a
         server may show the last events late.
@@ -206,7 +206,7 @@ class RunCache:
             return await self._run(key), messages
 
     async def messages_of(self, key: LinkKey, reference: ConversationRef, read: Read | None = None) -> list[Message]:
-        """The conversation of any link of a run, or of what `read` reads, at that version. Raises as `messages_at`."""
+        """Conversation of any link of a run, or of what `read` reads, at that version. Raises as `messages_at`."""
         async with self._lock(key):
             return await self._messages(key, reference, read or self._read)
 

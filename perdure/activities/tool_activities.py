@@ -50,7 +50,7 @@ MOST_PER_CHARACTER = 6
 
 
 def result_limits(request: ToolRequest) -> SizeLimits:
-    """How large the result of the current activity may be: as much as can be kept.
+    """Return how large the result of the current activity may be: as much as can be kept.
 
     The history does not say which call the result of a local activity belongs to: it keeps what the model is shown.
     """
@@ -138,7 +138,7 @@ class Cancellation:
         self._asking: asyncio.Task[None] | None = None
 
     def is_cancelled(self) -> bool:
-        """What is known of it now; from any thread."""
+        """Return what is known of it now; from any thread."""
         if not self._is_asked:
             self._is_asked = True
             self._loop.call_soon_threadsafe(self._begin)
@@ -176,12 +176,12 @@ class ToolActivities:
 
     @property
     def all(self) -> Sequence[Callable[..., Any]]:
-        """The activities to register, beside `any_tool`."""
+        """Activities to register, beside `any_tool`."""
         return [self.run_tool, *(self._activity_named(name) for name in self._toolbox.names)]
 
     @property
     def any_tool(self) -> Callable[..., Any]:
-        """The activity for tools whose names only runs know, such as those of MCP servers.
+        """Activity for tools whose names only runs know, such as those of MCP servers.
 
         It gets every type that the worker has no activity of, and refuses those that are no tools as the SDK does.
         """
@@ -198,7 +198,7 @@ class ToolActivities:
         return run_any_tool
 
     def _activity_named(self, name: str) -> Callable[..., Any]:
-        """The activity for the tool of that name alone."""
+        """Return the activity for the tool of that name alone."""
 
         @activity.defn(name=f"{activities.TOOL_PREFIX}{name}")
         async def run_named_tool(input: activities.ToolInput) -> ToolResult:
@@ -236,7 +236,7 @@ class ToolActivities:
         return await count_suspect() if starts >= FREE_STARTS else None
 
     async def check_approval(self, input: activities.JudgeInput) -> GuardrailResult:
-        """Whether a person must approve a call, by the tool's own function; see `ToolBox.needs_approval`."""
+        """Return whether a person must approve a call, by the tool's own function; see `ToolBox.needs_approval`."""
         run, request = await self._runs.current(), input.request
         assert request is not None
         self._require_tool(run, request.name, input.offer)
@@ -262,7 +262,7 @@ class ToolActivities:
         return result
 
     async def _abandon(self, input: activities.ToolInput) -> ToolResult:
-        """The result of a call whose earlier attempts were lost before the run was cancelled."""
+        """Return the result of a call whose earlier attempts were lost before the run was cancelled."""
         request, was_started = input.request, not input.offer or starts_so_far() > 0
         if was_started:
             run = await self._runs.current()
@@ -272,7 +272,7 @@ class ToolActivities:
         return activities.ended_unseen(request.name, was_started=was_started)
 
     async def _agent(self, run: KnownRun, input: activities.ToolInput) -> Agent:
-        """The run's agent with the secrets of the tool. Raises the ApplicationError that leaves it to other workers."""
+        """Run's agent with the secrets of the tool. Raises the ApplicationError that leaves it to other workers."""
         self._require_tool(run, input.request.name, input.offer)
         if not run.credential_ids:
             return run.agent
@@ -315,7 +315,7 @@ class ToolActivities:
 
 
 def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: Any) -> ToolContext:
-    """What the tool may know; `heard` is what it has only while it is executed and heard."""
+    """Return what the tool may know; `heard` is what it has only while it is executed and heard."""
     request, info = input.request, activity.info()
     ids = TraceIds.of(info.namespace, current_link().workflow_id, run.first_run_id, run.caller)
     return _call_context(
@@ -333,7 +333,7 @@ def _context(run: KnownRun, input: activities.ToolInput, attempt: int, **heard: 
 
 
 def _call_context(request: ToolRequest, attempt: int, **more: Any) -> ToolContext:
-    """What is known of the call, whoever asks, and what `more` the tool itself may know."""
+    """Return what is known of the call, whoever asks, and what `more` the tool itself may know."""
     workflow_id, run_id = current_link()
     return ToolContext(
         run_id=workflow_id,
@@ -346,7 +346,7 @@ def _call_context(request: ToolRequest, attempt: int, **more: Any) -> ToolContex
 
 
 def has_dynamic(activities: Sequence[Callable[..., Any]]) -> bool:
-    """Whether one of these is a dynamic activity; a worker can have only one."""
+    """Return whether one of these is a dynamic activity; a worker can have only one."""
     return any(
         (definition := activity._Definition.from_callable(function)) is not None and definition.name is None
         for function in activities

@@ -141,7 +141,7 @@ class _FlushingActivity(ActivityInboundInterceptor):
 
 
 def held_back_characters(agent: Agent, stream_after: int | None, *, is_checked: bool) -> int | None:
-    """How many characters of a text are held back until it is known for the answer; None for all of them.
+    """Return how many characters of a text are held back until it is known for the answer; None for all of them.
 
     Whoever does not mind text that precedes tool calls says so by `stream_after`. Raises ValueError for a negative one.
     """
@@ -166,7 +166,7 @@ class AnswerText:
         self._given = ""
 
     def more(self, event: RunEvent) -> str:
-        """What is to be given after this event; "" for nothing."""
+        """Return what is to be given after this event; "" for nothing."""
         if event.type == "done":
             return self._catch_up(event.data["response"], is_whole=True)
         if event.type == "text_reset" or event.iteration != self._iteration:
@@ -193,7 +193,8 @@ Give = Callable[[str], None]
 async def stream_texts(
     call: Callable[[CancellationToken, Give], Awaitable[object]], cancel: CancellationToken | None
 ) -> AsyncGenerator[str, None]:
-    """What `call` gives to the function that it is called with, while it runs as a task; then raises what it raises.
+    """Yield what `call` gives to the function that it is called with, while it runs as a task; then raises what it
+    raises.
 
     The token that it gets is cancelled with `cancel`, and when nobody reads on.
     """
@@ -228,7 +229,7 @@ U = TypeVar("U")
 
 
 def blocking_form(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, T]:
-    """A plain function with the parameters of a coroutine function named `…_async`; it waits for the result.
+    """Return a plain function with the parameters of a coroutine function named `…_async`; it waits for the result.
 
     Where that is an async generator, it is a plain one here.
     May be called in a thread whose event loop is running. Raises what the coroutine raises.
@@ -246,7 +247,7 @@ def blocking_form(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, 
 
 
 def _iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
-    """The items, from an event loop in another thread, which goes on while the caller does something with an item."""
+    """Items, from an event loop in another thread, which goes on while the caller does something with an item."""
     thread = LoopThread("perdure-blocking-call", "the event loop of a blocking call")
 
     def wait(coroutine: Coroutine[Any, Any, U]) -> U:
@@ -267,7 +268,7 @@ def _iterate(items: AsyncGenerator[T, None]) -> Iterator[T]:
 
 
 def wait_for_result(coroutine: Coroutine[Any, Any, T]) -> T:
-    """The coroutine's result, from an event loop of its own; in another thread when this one's loop is running."""
+    """Coroutine's result, from an event loop of its own; in another thread when this one's loop is running."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:

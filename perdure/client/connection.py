@@ -63,7 +63,9 @@ async def connect_locally(address: str) -> Client:
 
 
 def environment_names_a_server() -> bool:
-    """Whether `TEMPORAL_ADDRESS` or `temporal.toml` gives an address. Raises `ConfigurationError` on a broken file."""
+    """Return whether `TEMPORAL_ADDRESS` or `temporal.toml` gives an address. Raises `ConfigurationError` on a broken
+    file.
+    """
     return "target_host" in _environment()
 
 
@@ -81,7 +83,7 @@ async def _open(*, target_host: str, **settings: Any) -> Client:
 
 
 def is_on_this_machine(target_host: str) -> bool:
-    """Whether `host:port` is a loopback address."""
+    """Return whether `host:port` is a loopback address."""
     host = target_host.rpartition(":")[0].strip("[]")
     try:
         return host == "localhost" or ip_address(host).is_loopback
@@ -113,7 +115,7 @@ def _unreachable(target: str, reason: str) -> ConfigurationError:
 
 
 def _short(reason: str) -> str:
-    """The part of the SDK's connection error that says what happened."""
+    """Return the part of the SDK's connection error that says what happened."""
     known = {
         "Connection refused": "connection refused",
         "failed to lookup address": "unknown host name",
@@ -185,7 +187,7 @@ async def register_search_attributes(client: Client) -> bool:
 
 
 def type_name(value_type: int) -> str:
-    """A search attribute's type, as Temporal's command line spells it: `Keyword`, `Double`, `KeywordList`."""
+    """Return a search attribute's type, as Temporal's command line spells it: `Keyword`, `Double`, `KeywordList`."""
     try:
         name = IndexedValueType.Name(IndexedValueType.ValueType(value_type))
     except ValueError:
@@ -194,7 +196,7 @@ def type_name(value_type: int) -> str:
 
 
 def command(client: Client) -> str:
-    """What an administrator types to register all of them."""
+    """Return what an administrator types to register all of them."""
     words = [f"--name {key.name} --type {type_name(int(key.indexed_value_type))}" for key in search_attributes.ALL]
     return f"temporal operator search-attribute create --namespace {client.namespace} {' '.join(words)}"
 
@@ -214,7 +216,7 @@ OWN_PREFIX = "perdure."
 
 
 def has_waited(run: WorkflowExecutionDescription) -> bool:
-    """Whether a task of the run waits for a worker, and has done so for `PATIENCE_SECONDS`.
+    """Return whether a task of the run waits for a worker, and has done so for `PATIENCE_SECONDS`.
 
     Not an activity of others that a tool calls, which the run's own workers do not execute, and not a permit: those
     come at their rate.
@@ -223,7 +225,7 @@ def has_waited(run: WorkflowExecutionDescription) -> bool:
 
 
 def decision_has_waited(run: WorkflowExecutionDescription) -> bool:
-    """Whether it is the workflow itself that waits for a worker."""
+    """Return whether it is the workflow itself that waits for a worker."""
     task = run.raw_description.pending_workflow_task
     is_on_queue = task.state == PendingWorkflowTaskState.PENDING_WORKFLOW_TASK_STATE_SCHEDULED
     return is_on_queue and _is_long_ago(task.scheduled_time)
@@ -263,7 +265,7 @@ async def server_time(client: Client, *, clock: Callable[[], float] = time.time)
 
 
 async def _ahead(client: Client, clock: Callable[[], float]) -> float:
-    """How far the server's clock is ahead of ours; 0 where they may agree."""
+    """Return how far the server's clock is ahead of ours; 0 where they may agree."""
     identity = f"clock-{uuid.uuid4()}"
     poll = PollWorkflowTaskQueueRequest(namespace=client.namespace, task_queue=_QUEUE, identity=identity)
     before = clock()
@@ -283,7 +285,7 @@ async def _ahead(client: Client, clock: Callable[[], float]) -> float:
 
 
 async def _last_poll(client: Client, identity: str) -> float | None:
-    """When it has polled, by the server's clock; None before that is known."""
+    """Return when it has polled, by the server's clock; None before that is known."""
     described = await client.workflow_service.describe_task_queue(
         DescribeTaskQueueRequest(
             namespace=client.namespace, task_queue=_QUEUE, task_queue_type=TaskQueueType.TASK_QUEUE_TYPE_WORKFLOW

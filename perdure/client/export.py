@@ -32,7 +32,7 @@ from .reading.log import replay
 
 
 def model_call(call: ModelCall, model: Model) -> JsonObject:
-    """The line of one try of a model call."""
+    """Return the line of one try of a model call."""
     reply = call.reply
     return {
         "iteration": call.iteration,
@@ -54,7 +54,7 @@ def model_call(call: ModelCall, model: Model) -> JsonObject:
 
 
 def tool_call(called: CallOutcome) -> JsonObject:
-    """The line of one tool call of the model."""
+    """Return the line of one tool call of the model."""
     execution, result, shown = called.execution, called.result, called.shown_to_model
     run = execution.run if execution else None
     is_shown_whole = result is not None and shown is not None and _same(result, shown)
@@ -80,12 +80,12 @@ def _same(result: ToolResult, shown: ToolResult) -> bool:
 
 
 def operations_of(operations: Sequence[Operation]) -> list[JsonObject]:
-    """The changes of a conversation, as JSON."""
+    """Return the changes of a conversation, as JSON."""
     return [as_json(operation) for operation in operations]
 
 
 def as_json(value: BaseModel) -> Any:
-    """The value as JSON, under the names that files use, without what is absent."""
+    """Return the value as JSON, under the names that files use, without what is absent."""
     return value.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
@@ -104,7 +104,7 @@ _STATUS = {
 
 
 async def export_lines(chain: Chain, *, children: bool, events: bool) -> AsyncGenerator[JsonObject, None]:
-    """The lines of a run, and of those that it has called. Raises `RPCError` when there is no such run."""
+    """Yield the lines of a run, and of those that it has called. Raises `RPCError` when there is no such run."""
     await chain.describe()
     yield {"kind": "export", "version": VERSION, "perdure": __version__, "run": chain.workflow_id}
     async for line in _Export(chain, children=children, events=events).lines():
@@ -195,14 +195,14 @@ class _Export:
             yield {"kind": "missing", "run": id, "message": f"the run can't be read (any more): {error.message}"}
 
     async def _replay(self, link: RecordedLink) -> AgentRun | str:
-        """The workflow at the end of the link, or why it can't be had."""
+        """Return the workflow at the end of the link, or why it can't be had."""
         try:
             return await replay(self._chain.workflow_id, link.history, self._chain.client.data_converter)
         except (NondeterminismError, ValueError) as error:
             return f"events can't be read: {error}"
 
     def _event_lines(self, run: AgentRun | str) -> list[JsonObject]:
-        """The events of a link."""
+        """Return the events of a link."""
         if isinstance(run, str):
             return [self._line("note", {"message": run})]
         lines, more = [], True

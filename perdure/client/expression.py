@@ -32,7 +32,7 @@ def agent(
     metadata: Mapping[str, Any] | None = None,
     base_dir: str | PathLike[str] | None = None,
 ) -> Agent:
-    """The agent of these parts, for every function that takes the path of a file.
+    """Return the agent of these parts, for every function that takes the path of a file.
 
     `model` is a model's id, after its provider if that is not OpenAI: `"anthropic/claude-sonnet-4-5"`; or a mapping, as
     in files. `instructions` are what a file has below its properties: a template, whose text before the first role
@@ -81,7 +81,7 @@ def _without_maps(tools: Sequence[Callable[..., Any] | Mapping[str, Any]]) -> li
 
 
 def _is_asked(instructions: str) -> bool:
-    """Whether a user says something in them."""
+    """Return whether a user says something in them."""
     return any(marker.role == "user" for marker in find_markers(instructions))
 
 
@@ -97,6 +97,6 @@ def _connection(connection: Mapping[str, Any] | None) -> dict[str, Any]:
 
 
 def _inputs(body: str) -> list[dict[str, Any]]:
-    """A required text for each name that the template uses, in its order."""
+    """Return a required text for each name that the template uses, in its order."""
     used = used_variables(parse_jinja(body))
     return [{"name": name, "kind": "string", "required": True} for name in sorted(used, key=lambda name: used[name])]

@@ -39,7 +39,7 @@ _PLACES = {"array": [], "thread": [], "object": {}, "integer": 0, "float": 0.0, 
 
 
 def with_model(agent: Agent, name: str) -> Agent:
-    """A copy that uses another model: of the same provider by its id, of another one as `PROVIDER/ID`.
+    """Return a copy that uses another model: of the same provider by its id, of another one as `PROVIDER/ID`.
 
     Another provider's connection is the one that its environment variables give. A name with a `/` whose beginning is
     no provider is an id. Raises ConfigurationError for a name without an id.
@@ -57,12 +57,12 @@ def with_model(agent: Agent, name: str) -> Agent:
 
 
 def agent_to_start(agent: Agent | str | PathLike[str]) -> Agent:
-    """The agent, with the agents that it may delegate to as tools. Raises what `load` raises."""
+    """Return the agent, with the agents that it may delegate to as tools. Raises what `load` raises."""
     return as_started(loaded_agent(agent), os.environ)
 
 
 def functions_of(agent: Agent, offered: Sequence[Any]) -> set[str]:
-    """The names of what the model may call; `offered` is what the run's inventory says of tools that offer several."""
+    """Names of what the model may call; `offered` is what the run's inventory says of tools that offer several."""
     several = {tool.name: tool.of for tool in offered if isinstance(tool, OfferedFunction)}
     sources = set(several.values())
     declared = {tool.name for tool in agent.tools or []}
@@ -119,7 +119,7 @@ def new_prompt(agent: Agent, inputs: Mapping[str, Any]) -> NewPrompt:
 
 
 def with_instructions(messages: Sequence[Message], seed: Sequence[Message], new: Sequence[Message]) -> list[Message]:
-    """The conversation with new instructions in the place of those that it began with (`seed`)."""
+    """Return the conversation with new instructions in the place of those that it began with (`seed`)."""
     old = [message for message in seed if message.instructs]
     if old == list(new):
         return list(messages)
@@ -169,7 +169,7 @@ class Changes:
 
 
 async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
-    """What a run starts with that goes on as this one stood before iteration `at`.
+    """Return what a run starts with that goes on as this one stood before iteration `at`.
 
     Raises ValueError for an iteration that the run does not have, or that the namespace does not keep any more,
     ConfigurationError for an agent that does not fit the conversation, what `load` raises, and `RPCError` when there is
@@ -206,13 +206,13 @@ async def fork_of(chain: Chain, at: int, changes: Changes) -> Fork:
 
 
 async def fork_origin(description: WorkflowExecutionDescription) -> ForkOf | None:
-    """The run that this one is a fork of, as its memo says; None for any other run."""
+    """Return the run that this one is a fork of, as its memo says; None for any other run."""
     entry = (await description.memo()).get(MEMO)
     return ForkOf.model_validate(entry) if isinstance(entry, Mapping) else None
 
 
 async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
-    """The ids of the forks of a run that the namespace keeps, the latest first. Raises `RPCError`.
+    """Yield the ids of the forks of a run that the namespace keeps, the latest first. Raises `RPCError`.
 
     They are found by the search attribute `PerdureOrigin`: there are none where that is not registered.
     """
@@ -224,7 +224,7 @@ async def forks_of(client: Client, id: str) -> AsyncIterator[str]:
 
 
 async def _link_with(chain: Chain, run_id: str, at: int) -> RecordedLink:
-    """The link with that iteration, or the last one before it. Raises ValueError for one that is not kept."""
+    """Return the link with that iteration, or the last one before it. Raises ValueError for one that is not kept."""
     client, id = chain.client, chain.workflow_id
     if at < 1:
         raise ValueError(f"at={at}: expected the number of an iteration, from 1")
@@ -258,7 +258,7 @@ async def _conversation(
 def _recorded_beginning(
     chain: Chain, link: RecordedLink, before: ConversationBefore, messages: list[Message]
 ) -> CarriedConversation | None:
-    """Where the run finds most of a conversation that may be too large for its input.
+    """Return where the run finds most of a conversation that may be too large for its input.
 
     None for a smaller one, and where the fork's is another one from its beginning on.
     """

@@ -139,7 +139,7 @@ class Controls:
 
     @abstractmethod
     async def status(self) -> RunStatus:
-        """Where the run stands, with what waits for a person in the runs that it has called."""
+        """Return where the run stands, with what waits for a person in the runs that it has called."""
 
     async def _decide(self, **decision: Any) -> None:
         try:
@@ -218,7 +218,7 @@ class RunHandle(Controls, Generic[T]):
         return result
 
     async def _output(self) -> RunOutput:
-        """What the workflow returns, from whatever link it does so."""
+        """Return what the workflow returns, from whatever link it does so."""
         return await self._chain.at_current(self._output_after)
 
     async def _output_after(self, link: WorkflowHandle[Any, Any]) -> RunOutput:
@@ -227,11 +227,11 @@ class RunHandle(Controls, Generic[T]):
         return output
 
     def called(self, id: str, first_run_id: str | None = None) -> RunHandle:
-        """The handle on a run that this one has called, by its id: `RunEvent.run_id`, `PendingApproval.run_id`."""
+        """Handle on a run that this one has called, by its id: `RunEvent.run_id`, `PendingApproval.run_id`."""
         return RunHandle(self._client, id, origin=first_run_id)
 
     async def events(self, after: int | str = 0, *, children: bool = False) -> list[RunEvent]:
-        """The events after the one with that `seq` or `position`: those so far of an open run, all of a closed one.
+        """Events after the one with that `seq` or `position`: those so far of an open run, all of a closed one.
 
         With `children`, those of the runs that it has called are among them; they have a `run_id`. Raises ValueError
         when `after` is neither.
@@ -244,7 +244,7 @@ class RunHandle(Controls, Generic[T]):
         return [seen for event in self._log.events_after(cursor.seq) for seen in cursor.recorded_news(event)]
 
     async def stream(self, after: int | str = 0, *, children: bool = False) -> AsyncIterator[RunEvent]:
-        """The events after the one with that `seq` or `position`, as they come, until the terminal one.
+        """Yield the events after the one with that `seq` or `position`, as they come, until the terminal one.
 
         With `children`, those of the runs that it has called come among them; see `events`.
 
@@ -298,7 +298,7 @@ class RunHandle(Controls, Generic[T]):
         return RunHandle(self._client, started.id, origin=started.origin, output_type=self._output_type)
 
     async def fork_of(self) -> ForkOf | None:
-        """The run that this one is a fork of, and before which iteration; None for any other run."""
+        """Return the run that this one is a fork of, and before which iteration; None for any other run."""
         with run_not_found(self._chain):
             return await fork_origin(await self._chain.describe())
 
@@ -314,7 +314,7 @@ class RunHandle(Controls, Generic[T]):
                     yield line
 
     async def trace(self, *, content: bool | None = None, children: bool = True) -> list[ReadableSpan]:
-        """The run as OpenTelemetry spans in the order in which they began (`perdure docs traces`), open runs too.
+        """Run as OpenTelemetry spans in the order in which they began (`perdure docs traces`), open runs too.
 
         `content` adds messages, arguments and results, without secrets; None asks the environment, as live tracing
         does. `children` adds the runs that this one has called.
@@ -327,24 +327,24 @@ class RunHandle(Controls, Generic[T]):
             return await self._patience(lambda: rebuild(self._chain, content=shown, children=children))
 
     async def agent_name(self) -> str:
-        """The name of the agent that runs, as Temporal shows it."""
+        """Return the name of the agent that runs, as Temporal shows it."""
         with run_not_found(self._chain):
             memo = await (await self._patience(self._chain.describe)).memo()
         return str(memo.get("agent", ""))
 
     async def messages(self) -> list[Message]:
-        """The complete conversation, including what was trimmed from the model's view."""
+        """Return the complete conversation, including what was trimmed from the model's view."""
         with run_not_found(self._chain):
             return await self._patience(lambda: complete_messages(self._chain, self._log))
 
     async def iteration_usage(self) -> list[Usage]:
-        """The usage of each model call so far, in order: the histories have it, the result only the sum."""
+        """Return the usage of each model call so far, in order: the histories have it, the result only the sum."""
         with run_not_found(self._chain):
             last = await self._patience(self._chain.last)
             return await usage_of_calls(self._client, last)
 
     async def tool_result(self, call_id: str, *, iteration: int | None = None) -> ToolResult:
-        """The result of one tool call, whole, also where the conversation has it shortened; works on closed runs too.
+        """Result of one tool call, whole, also where the conversation has it shortened; works on closed runs too.
 
         Models reuse ids: without `iteration`, it is the last call of that id. Raises `UnknownCallError`, which names
         the calls that have results, when there is no such call, or no result of it yet.
@@ -353,7 +353,7 @@ class RunHandle(Controls, Generic[T]):
             return await self._patience(lambda: whole_result(self._chain, self._log, call_id, iteration))
 
     async def status(self) -> RunStatus:
-        """Where the run stands: the workflow's own answer or, when no worker gives one, what the history says.
+        """Return where the run stands: the workflow's own answer or, when no worker gives one, what the history says.
 
         What waits for a person in the runs that it has called is listed too: it is decided there (`called`).
         """

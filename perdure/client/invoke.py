@@ -53,7 +53,7 @@ _given: ContextVar[frozenset[str]] = ContextVar("perdure_given", default=frozens
 
 
 def remember_given(function: Callable[P, Coroutine[Any, Any, T]]) -> Callable[P, Coroutine[Any, Any, T]]:
-    """The coroutine function, which may ask `given` before it awaits anything. Raises what it raises."""
+    """Return the coroutine function, which may ask `given` before it awaits anything. Raises what it raises."""
 
     @functools.wraps(function)
     async def call(*arguments: P.args, **named: P.kwargs) -> T:
@@ -123,7 +123,7 @@ OWN_HOOKS = "invoke_agent"
 
 
 def with_precise_types(function: Callable[..., Coroutine[Any, Any, Any]]) -> InvokeAgentAsync:
-    """The same function, of which type checkers know what it returns for which arguments."""
+    """Return the same function, of which type checkers know what it returns for which arguments."""
     return cast(InvokeAgentAsync, remember_given(function))
 
 
@@ -258,12 +258,12 @@ invoke_agent = cast(InvokeAgent, blocking_form(cast(Callable[..., Any], invoke_a
 
 
 def _signature_names() -> list[str]:
-    """The names of the arguments, but for those in `more`."""
+    """Return the names of the arguments, but for those in `more`."""
     return [name for name in inspect.signature(invoke_agent_async).parameters if name != "more"]
 
 
 def _agent_with_tools(path_or_agent: GivenAgent, tools: Tools) -> tuple[Agent, Mapping[str, Callable[..., Any]]]:
-    """The agent with all of these tools, and their functions, its own too.
+    """Return the agent with all of these tools, and their functions, its own too.
 
     Those that its file does not declare are offered as well (§9.2).
     """
@@ -299,7 +299,7 @@ async def _embedded_server() -> Client:
 
 
 def _own_worker(client: Client, tools: Tools, interceptors: Sequence[Interceptor], hooks: Mapping[str, Any]) -> Worker:
-    """A worker for one run, on a queue of its own."""
+    """Return a worker for one run, on a queue of its own."""
     return create_worker(
         client,
         task_queue=f"perdure-{OWN_HOOKS}-{secrets.token_hex(6)}",
@@ -314,7 +314,7 @@ def _own_worker(client: Client, tools: Tools, interceptors: Sequence[Interceptor
 def _event_handler(
     on_event: EventCallback | None, answer: AnswerText, give: Give | None
 ) -> Callable[[RunEvent], None] | None:
-    """What is done with each event; None when nobody wants to see any."""
+    """Return what is done with each event; None when nobody wants to see any."""
     if on_event is None and give is None:
         return None
 

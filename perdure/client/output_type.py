@@ -24,7 +24,7 @@ Schema = Mapping[str, Any]
 
 
 def with_output_type(agent: Agent, output_type: Any) -> Agent:
-    """The agent with `outputs` that every value of the type fits, and of them only what the agent's own allow.
+    """Agent with `outputs` that every value of the type fits, and of them only what the agent's own allow.
 
     From then on, the type's own rules are told to models whose answers break them, by the workers of this process.
 
@@ -44,7 +44,7 @@ def with_output_type(agent: Agent, output_type: Any) -> Agent:
 
 
 def _faults(described: Sequence[Property], output_type: Any, value: dict[str, Any]) -> list[str]:
-    """Why the answer is no value of the type, for the model to read."""
+    """Return why the answer is no value of the type, for the model to read."""
     present = _without_nulls(value, described)
     try:
         cast(StructuredResult(present, json.dumps(present)), pydantic_annotation(output_type))
@@ -61,7 +61,7 @@ def _fault(detail: Any) -> str:
 
 
 def typed_output(result: RunResult[Any], output_type: Any) -> Any:
-    """The result's output as a value of the type. Raises OutputError when it does not fit."""
+    """Return the result's output as a value of the type. Raises OutputError when it does not fit."""
     try:
         return cast(_answer(result, output_type), pydantic_annotation(output_type))
     except (ValueError, TypeError, PydanticUserError) as error:
@@ -77,7 +77,7 @@ def typed_output(result: RunResult[Any], output_type: Any) -> Any:
 
 
 def _answer(result: RunResult[Any], output_type: Any) -> Any:
-    """The output without the nulls that stand for absent values."""
+    """Return the output without the nulls that stand for absent values."""
     if not isinstance(result.output, dict):
         return result.output
     try:
@@ -89,7 +89,7 @@ def _answer(result: RunResult[Any], output_type: Any) -> Any:
 
 
 def _members(output_type: Any) -> list[Property]:
-    """The members of the type. Raises ConfigurationError when it is not an object with declared members."""
+    """Return the members of the type. Raises ConfigurationError when it is not an object with declared members."""
     try:
         adapter = TypeAdapter(pydantic_annotation(output_type))
         schema = adapter.json_schema()
@@ -107,7 +107,7 @@ def _members(output_type: Any) -> list[Property]:
 
 
 def _inexpressible(schema: Schema, definitions: Schema, at: str, seen: frozenset[str]) -> str | None:
-    """What `outputs` can't say of the type; None when they can say all of its form."""
+    """Return what `outputs` can't say of the type; None when they can say all of its form."""
     place = at.removeprefix(".") or "the type"
     if reference := schema.get("$ref"):
         if reference in seen:
@@ -127,7 +127,7 @@ def _inexpressible(schema: Schema, definitions: Schema, at: str, seen: frozenset
 
 
 def _form(properties: Sequence[Property]) -> dict[str, Any]:
-    """The names and kinds, which must be the same in the type and in the file."""
+    """Return the names and kinds, which must be the same in the type and in the file."""
     return {each.name: _form_of(each) for each in properties}
 
 
@@ -141,7 +141,7 @@ def _form_of(described: Property) -> Any:
 
 
 def _merge(own: Sequence[Property], described: Sequence[Property]) -> list[Property]:
-    """The agent's own properties, of which the type forbids what it can't take."""
+    """Return the agent's own properties, of which the type forbids what it can't take."""
     of_type = {each.name: each for each in described}
     return [_narrow(each, of_type[each.name]) for each in own]
 

@@ -108,7 +108,7 @@ class Persons(RunObserver[AgentRun]):
 
 
 async def _decision(function: Callable[..., Any], pending: PendingApproval) -> Approval | None:
-    """What the function decides; a denial when it fails."""
+    """Return what the function decides; a denial when it fails."""
     try:
         if is_async(function):
             value = await function(pending)
@@ -123,7 +123,7 @@ async def _decision(function: Callable[..., Any], pending: PendingApproval) -> A
 
 
 def decision_of(value: Any, pending: PendingApproval) -> Approval | None:
-    """What a function's value decides. Raises TypeError for a value that is no decision."""
+    """Return what a function's value decides. Raises TypeError for a value that is no decision."""
     match value:
         case None | Approval():
             return value

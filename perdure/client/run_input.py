@@ -35,7 +35,7 @@ def run_input(
     options: RunOptions | Mapping[str, Any] | None = None,
     messages: Sequence[Message | Mapping[str, Any]] | None = None,
 ) -> dict[str, Any]:
-    """The argument of the workflow `perdure.AgentRun`, as JSON: for a child workflow, a schedule or another SDK.
+    """Argument of the workflow `perdure.AgentRun`, as JSON: for a child workflow, a schedule or another SDK.
 
     It is what `start_run` sends for the same arguments. Nothing is sent here; a path is read. Inside a workflow give
     an `Agent` and `messages`: files and templates are for outside, and the files of agents that it calls are found by
@@ -52,7 +52,7 @@ def new_run(
     options: RunOptions | Mapping[str, Any] | None,
     messages: Sequence[Message | Mapping[str, Any]] | None,
 ) -> RunInput:
-    """The same as a model. Raises like `run_input`."""
+    """Return the same as a model. Raises like `run_input`."""
     require(agent=agent, inputs=inputs, messages=messages)
     environment = {} if workflow.in_workflow() else os.environ
     loaded = as_started(loaded_agent(agent), environment)
@@ -78,7 +78,7 @@ def loaded_agent(agent: Agent | str | PathLike[str]) -> Agent:
 
 
 def _needed_by_agents(agents: Sequence[Agent]) -> list[str]:
-    """What a run of these agents needs of its workers."""
+    """Return what a run of these agents needs of its workers."""
     policies = [tool.perdure for agent in agents for tool in agent.tools or ()]
     has_credentials = any(map(credentials_in, agents))
     has_context = any(policy.context for policy in policies if policy is not None)

@@ -67,7 +67,7 @@ async def start_run(
 
 
 def get_run(client: Client, id: str, *, output_type: type[T] | None = None) -> RunHandle[T]:
-    """A handle on the run of that id; its output is read as `output_type`.
+    """Return a handle on the run of that id; its output is read as `output_type`.
 
     Nothing is asked yet: the handle's first call shows whether the run exists. Raises TypeError for an id that is none.
     """

@@ -77,7 +77,7 @@ class ScheduledRuns(BaseModel):
 
 
 def is_of_runs(entry: ScheduleListDescription) -> bool:
-    """Whether it starts runs, and not some other workflow."""
+    """Return whether it starts runs, and not some other workflow."""
     action = entry.schedule.action if entry.schedule else None
     return isinstance(action, ScheduleListActionStartWorkflow) and action.workflow == WORKFLOW
 
@@ -206,7 +206,7 @@ async def list_schedules(client: Client) -> list[ScheduledRuns]:
 
 
 async def get_schedule(client: Client, name: str) -> ScheduledRuns:
-    """The schedule of that name. Raises `ScheduleError` when there is none."""
+    """Return the schedule of that name. Raises `ScheduleError` when there is none."""
     with _schedule_errors(name):
         return await read_schedule(with_converter(client).get_schedule_handle(name))
 
@@ -265,7 +265,7 @@ def _action(request: StartRequest, input: RunInput, attributes: TypedSearchAttri
 
 
 async def _replace_existing(handle: ScheduleHandle, schedule: Schedule) -> bool:
-    """Whether there was a schedule, which is this one now."""
+    """Return whether there was a schedule, which is this one now."""
     try:
         before = await handle.describe()
         schedule.state.paused |= before.schedule.state.paused

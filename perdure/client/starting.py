@@ -72,7 +72,7 @@ class StartOptions(TypedDict, total=False):
 
 
 def start_arguments(options: StartOptions) -> dict[str, Any]:
-    """The arguments of `Client.start_workflow`, without memo and search attributes. Raises `ValueError`."""
+    """Return the arguments of `Client.start_workflow`, without memo and search attributes. Raises `ValueError`."""
     timeout = options.get("execution_timeout")
     arguments = {
         "priority": _priority(options.get("priority"), options.get("tenant"), options.get("tenant_weight")),
@@ -109,7 +109,7 @@ def _priority(priority: int | None, tenant: str | None, weight: float | None) ->
 
 
 def current_traceparent() -> str:
-    """The current OpenTelemetry span as a W3C `traceparent`; "" when there is none.
+    """Return the current OpenTelemetry span as a W3C `traceparent`; "" when there is none.
 
     OpenTelemetry is not imported for it: a span can only be there where somebody else has.
     """
@@ -182,7 +182,7 @@ async def start_request(
     id: str | None = None,
     output_type: type | None = None,
 ) -> StartRequest:
-    """The request for a run with this input, after the checks that need no server.
+    """Return the request for a run with this input, after the checks that need no server.
 
     Raises what `start_run` raises, unless the server does.
     """
@@ -200,7 +200,7 @@ async def start_request(
 
 
 def readable_id(name: str) -> str:
-    """A new, random run id that begins with the agent's name."""
+    """Return a new, random run id that begins with the agent's name."""
     readable = re.sub(r"[^a-z0-9]+", "-", name.lower()).strip("-") or "agent"
     return f"{readable}-{secrets.token_hex(4)}"
 

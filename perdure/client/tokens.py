@@ -17,7 +17,7 @@ class CancellationToken:
 
     @property
     def is_cancelled(self) -> bool:
-        """Whether `cancel` has been called."""
+        """Return whether `cancel` has been called."""
         return self._cancelled
 
     def cancel(self) -> None:
@@ -57,7 +57,7 @@ class Steering:
 
     @property
     def has_pending(self) -> bool:
-        """Whether a message is waiting that no run has been sent yet."""
+        """Return whether a message is waiting that no run has been sent yet."""
         return bool(self._texts)
 
     def send(self, text: str) -> None:

@@ -112,7 +112,7 @@ class Update(ABC, Generic[T]):
 
     @abstractmethod
     async def _link(self) -> Link:
-        """The link to which the next attempt goes."""
+        """Return the link to which the next attempt goes."""
 
     @abstractmethod
     async def _request(self, link: Link) -> T:
@@ -128,7 +128,7 @@ class Update(ABC, Generic[T]):
 
     @abstractmethod
     async def _unconfirmed_error(self) -> Exception:
-        """The error of an update without an answer, which says what stands in the way."""
+        """Return the error of an update without an answer, which says what stands in the way."""
 
     def _silence(self, task_queue: str) -> str:
         silence = f"no worker of the task queue {task_queue!r} has answered within {self._patience:g} s"
@@ -136,14 +136,14 @@ class Update(ABC, Generic[T]):
 
 
 def refusal_kind(cause: BaseException, error_type: str) -> str:
-    """The kind of a refusal that has this error type; "" for another error."""
+    """Return the kind of a refusal that has this error type; "" for another error."""
     if isinstance(cause, ApplicationError) and cause.type == error_type and cause.details:
         return str(cause.details[0].get("kind", ""))
     return ""
 
 
 def refusal_text(cause: BaseException) -> str:
-    """The reason of a refusal."""
+    """Return the reason of a refusal."""
     return cause.message if isinstance(cause, ApplicationError) else str(cause)
 
 

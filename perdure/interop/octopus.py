@@ -43,7 +43,7 @@ PREAMBLE_CHARS = 400
 
 
 def sse_frame(event: OctopusEvent) -> str:
-    """The event as one server-sent event, which ends with an empty line."""
+    """Return the event as one server-sent event, which ends with an empty line."""
     data = json.dumps(event.data, ensure_ascii=False, separators=(",", ":"))
     return f"event: {event.event}\ndata: {data}\n\n"
 
@@ -51,7 +51,7 @@ def sse_frame(event: OctopusEvent) -> str:
 async def octopus_events(
     run: RunHandle[Any], *, agent_id: str | None = None, held_back: int | None = PREAMBLE_CHARS
 ) -> AsyncIterator[OctopusEvent]:
-    """The events of a run by Octopus's names, as they come, from `turn_start` to `turn_end`.
+    """Yield the events of a run by Octopus's names, as they come, from `turn_start` to `turn_end`.
 
     The run is the turn, and its agent's name is the `agent_id`, unless another one is given. The `token` events are
     the answer, in one piece unless the run streams (`RunOptions.stream`): `held_back` characters of a text are shown
@@ -87,7 +87,7 @@ class _Turn:
         return OctopusEvent("turn_start", {"turn_id": self._turn_id, "agent_id": self._agent_id})
 
     def after(self, event: RunEvent) -> list[OctopusEvent]:
-        """What is to be shown after this event of the run."""
+        """Return what is to be shown after this event of the run."""
         if self._began is None and event.time:
             self._began = event.time
         shown: list[OctopusEvent] = []

@@ -21,7 +21,7 @@ _UNSAID = Agent()
 def child_options(
     options: Options, allowance: Allowance, *, single: bool, caller: Agent = _UNSAID, called: Agent = _UNSAID
 ) -> Options:
-    """The options of a called run: the caller's, and what the called agent's file says, within the allowance.
+    """Return the options of a called run: the caller's, and what the called agent's file says, within the allowance.
 
     Not its own turn, and not `raw`: the caller's model reads the answer. Of a threshold of cost the caller tells, too.
     One that is to be single makes one model call, with its whole prompt (§13.3). Raises LoadError for a setting of an
@@ -44,7 +44,7 @@ def child_options(
 
 
 def depth_refusal(name: str, options: RunOptions, depth: int) -> ToolResult | None:
-    """The result of a call that would lead too deep; `depth` is how many runs are above the caller."""
+    """Return the result of a call that would lead too deep; `depth` is how many runs are above the caller."""
     if depth < options.max_depth:
         return None
     text = (
@@ -55,18 +55,18 @@ def depth_refusal(name: str, options: RunOptions, depth: int) -> ToolResult | No
 
 
 def answer_result(output: Any) -> ToolResult:
-    """The result of a call whose run has ended well: what it has answered, and nothing else of it."""
+    """Return the result of a call whose run has ended well: what it has answered, and nothing else of it."""
     text = output if isinstance(output, str) else json.dumps(output, ensure_ascii=False, separators=(",", ":"))
     return ToolResult.of_text(text)
 
 
 def end_of(result: ToolResult, state: LoopState) -> ChildEnd:
-    """The end of a called run of this process."""
+    """Return the end of a called run of this process."""
     return ChildEnd(result, state.usage, state.tool_calls, state.cost_usd, state.unpriced_calls)
 
 
 def failure_result(name: str, error: RunError) -> ToolResult:
-    """The result of a call whose run has failed, or was cancelled."""
+    """Return the result of a call whose run has failed, or was cancelled."""
     if isinstance(error, RunCancelled):
         return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")
     text = f"Error: Tool '{name}' failed: {error.kind}: {error}"

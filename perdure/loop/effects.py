@@ -39,22 +39,24 @@ class Effects(Protocol):
     """
 
     def cancelled(self) -> bool:
-        """Whether the run was cancelled."""
+        """Return whether the run was cancelled."""
 
     def has_steering(self) -> bool:
-        """Whether steering messages wait to be read."""
+        """Return whether steering messages wait to be read."""
 
     def drain_steering(self) -> list[str]:
         """The texts of all waiting steering messages, in the order they were sent; each is given once."""
 
     def is_new(self, change: str) -> bool:
-        """Whether the run goes the new way of this change of the loop; one that was under way before keeps the old."""
+        """Return whether the run goes the new way of this change of the loop; one that was under way before keeps the
+        old.
+        """
 
     def now(self) -> float:
         """Seconds since the epoch."""
 
     def random(self) -> float:
-        """A number from [0, 1)."""
+        """Return a number from [0, 1)."""
 
     def emit(self, type: EventType, iteration: int, data: LoggedData, *, call_id: str | None = None) -> None:
         """Add an event to the run's log; `data` is what `perdure.event_data` declares for the type."""
@@ -78,13 +80,13 @@ class Effects(Protocol):
         """
 
     async def judge_input(self, conversation: Conversation) -> GuardrailResult:
-        """The input guardrail's verdict on what the model is about to be sent (§13.4)."""
+        """Return the input guardrail's verdict on what the model is about to be sent (§13.4)."""
 
     async def judge_output(self, message: Message) -> JudgedOutput:
-        """The output guardrail's verdict on the model's reply, and whether a rewritten answer fits `outputs`."""
+        """Return the output guardrail's verdict on the model's reply, and whether a rewritten answer fits `outputs`."""
 
     async def judge_tool(self, request: ToolRequest) -> GuardrailResult:
-        """The tool guardrail's verdict on one call."""
+        """Return the tool guardrail's verdict on one call."""
 
     async def compact(self, conversation: Conversation, head: int, drop: int) -> str:
         """Summarise the `drop` messages after the first `head`.
@@ -93,10 +95,12 @@ class Effects(Protocol):
         """
 
     async def check_approval(self, request: ToolRequest) -> GuardrailResult:
-        """Whether a person must approve the call, by the tool's own function (`ToolSpec.approval_check`): see `ask`."""
+        """Return whether a person must approve the call, by the tool's own function (`ToolSpec.approval_check`): see
+        `ask`.
+        """
 
     def misfits(self, request: ToolRequest) -> list[str]:
-        """Why the call can't be executed with its arguments, as far as that is known without its function."""
+        """Return why the call can't be executed with its arguments, as far as that is known without its function."""
 
     async def approve(self, request: ToolRequest, asked: Asked) -> Approval:
         """Wait until a person approves or denies the call, or answers the question, or `asked.deadline` has passed."""

@@ -16,7 +16,7 @@ PARTIAL_TEXT = "I was unable to complete this task within the allowed steps."
 
 
 def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError | None:
-    """The error of the limit that forbids another model call; None when the run may go on."""
+    """Return the error of the limit that forbids another model call; None when the run may go on."""
     if state.steps >= options.max_iterations and not state.answering:
         return no_step_left(options, state)
     if options.max_repeated_calls and state.repeated >= options.max_repeated_calls:
@@ -33,7 +33,7 @@ def reached_limit(options: RunOptions, state: LoopState, now: float) -> RunError
 
 
 def no_step_left(options: RunOptions, state: LoopState) -> RunError:
-    """The error of `max_iterations`."""
+    """Return the error of `max_iterations`."""
     return MaxIterationsError(
         f"Agent loop exceeded {options.max_iterations} iterations",
         reason=_repetition(state)
@@ -54,7 +54,7 @@ UNWATCHED_COST = "The cost of a model call is not known, so that warn_cost_usd m
 
 
 def warning_of(options: RunOptions, state: LoopState) -> CostWarningData:
-    """The data of the event which says that the run has cost `warn_cost_usd`; only where there is such a threshold."""
+    """Data of the event which says that the run has cost `warn_cost_usd`; only where there is such a threshold."""
     return CostWarningData(
         costUsd=state.cost_usd or 0.0, warnCostUsd=options.warn_cost_usd or 0.0, maxCostUsd=options.max_cost_usd
     )
@@ -71,12 +71,12 @@ def _unheld_cost(limit: float, state: LoopState) -> LimitExceededError:
 
 
 def deadline(options: RunOptions, state: LoopState) -> float | None:
-    """When `max_seconds` ends the run's waits, in seconds since the epoch; None for never."""
+    """Return when `max_seconds` ends the run's waits, in seconds since the epoch; None for never."""
     return None if options.max_seconds is None else state.started_at + options.max_seconds
 
 
 def time_is_over(options: RunOptions, why: str) -> LimitExceededError:
-    """The error of `max_seconds`, where it ends the wait before a model call; `why` says what was waited for."""
+    """Return the error of `max_seconds`, where it ends the wait before a model call; `why` says what was waited for."""
     limit = options.max_seconds
     text = f"Budget exhausted: max_seconds ({limit}) reached"
     return LimitExceededError.of_option("max_seconds", text, reason=f"max_seconds: {limit} used; {why}")
@@ -89,7 +89,7 @@ def _repetition(state: LoopState) -> str | None:
 
 
 def partial_text(options: RunOptions, state: LoopState) -> str:
-    """The output of a run that a limit stopped: `limit_message`, or else a fixed text and the model's last one."""
+    """Output of a run that a limit stopped: `limit_message`, or else a fixed text and the model's last one."""
     if options.limit_message is not None:
         return options.limit_message.replace("{max_iterations}", str(options.max_iterations))
     return f"{PARTIAL_TEXT}\n\n{state.last_text}" if state.last_text else PARTIAL_TEXT
@@ -154,7 +154,7 @@ class Allowances:
         self._expected -= 1
 
     def take(self, now: float) -> Allowance:
-        """The share of the next run. Raises `Spent`."""
+        """Return the share of the next run. Raises `Spent`."""
         runs = max(1, self._expected)
         self._expected -= 1
         options, state = self._options, self._state
@@ -210,5 +210,5 @@ class Allowances:
 
 
 def _affordable(runs: int, left: float, least: float) -> int:
-    """How many of the runs can have a share that is not less than `least`."""
+    """Return how many of the runs can have a share that is not less than `least`."""
     return max(1, min(runs, int(left // least))) if least else runs

@@ -35,7 +35,7 @@ from .verdicts import checked_verdict, with_text
 async def compactor_summary(
     plan: TrimPlan, conversation: Conversation, effects: Effects, emit: Callable[[EventType, LoggedData], None]
 ) -> str:
-    """The compactor's summary; "" when it failed or gave none: then the built-in one is used. Raises `Cancelled`."""
+    """Compactor's summary; "" when it failed or gave none: then the built-in one is used. Raises `Cancelled`."""
     emit("compaction_start", CompactionStartData())
     try:
         summary = await effects.compact(conversation, plan.head, plan.drop)
@@ -139,7 +139,7 @@ class AgentLoop:
                 return self._answer(reply)
 
     def _acts_too_late(self, reply: ModelReply) -> bool:
-        """Whether the model has written an action in the place of its answer, and no step is left for it."""
+        """Return whether the model has written an action in the place of its answer, and no step is left for it."""
         is_beyond = self.state.steps > self._options.max_iterations and bool(reply.message.tool_calls)
         return is_beyond and self._effects.is_new("no-action-beyond-the-steps")
 
@@ -215,7 +215,9 @@ class AgentLoop:
         self._append([message, *results])
 
     def _goes_on_after(self, reply: ModelReply) -> bool:
-        """Whether the model is called again after an answer: to read a steering message, or because it does not fit."""
+        """Return whether the model is called again after an answer: to read a steering message, or because it does not
+        fit.
+        """
         limit = self._reached_limit()
         is_steered = self._effects.has_steering() and not limit and not self._has_no_steps()
         if not (is_steered or reply.faults):

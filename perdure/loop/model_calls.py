@@ -58,7 +58,7 @@ class ModelCalls:
         self._deadline = deadline(options, state)
 
     async def make(self, *, with_tools: bool) -> ModelReply:
-        """The model's reply to the conversation. Raises what `call_with_retry` raises."""
+        """Return the model's reply to the conversation. Raises what `call_with_retry` raises."""
         self._emit("llm_start", LlmStartData() if (turn := self._options.turn) is None else {"turn": turn})
         reply = await self._call_until_answered(with_tools)
         self._state.count(reply)
@@ -79,7 +79,7 @@ class ModelCalls:
                 self._emit_status(UNWATCHED_COST)
 
     async def _call_until_answered(self, with_tools: bool) -> ModelReply:
-        """The reply of the model that the run calls, or of the first one after it that does not fail for good.
+        """Reply of the model that the run calls, or of the first one after it that does not fail for good.
 
         That one is called from then on: it knows what it has thought, and the other may well fail again.
         """
@@ -133,7 +133,7 @@ class ModelCalls:
         return self._state.answering or not with_tools
 
     def _with_draft(self, reply: ModelReply) -> ModelReply:
-        """The reply; one that is empty says what the model has said when it was not yet asked for its answer."""
+        """Return the reply; one that is empty says what the model has said when it was not yet asked for its answer."""
         if reply.message.text or reply.faults:
             return reply
         draft = self._state.draft if self._state.answering else ""
@@ -196,7 +196,7 @@ async def call_with_retry(
 
 
 def _combined_error(error: ExecuteError, failures: Sequence[str]) -> ExecuteError:
-    """The last model's error, which also says what became of those before it."""
+    """Return the last model's error, which also says what became of those before it."""
     if not failures:
         return error
     return ExecuteError(f"{error}. The models before it: {'; '.join(failures)}", reason=error.reason)

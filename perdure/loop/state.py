@@ -90,11 +90,13 @@ class LoopState:
 
     @property
     def steps(self) -> int:
-        """The model calls that completed and count for `max_iterations`."""
+        """Model calls that completed and count for `max_iterations`."""
         return self.iterations - self.answers
 
     def acts_no_more(self, reply: ModelReply) -> bool:
-        """Whether the model, which is told of its tools in the prompt, called none: its answer is asked for next."""
+        """Return whether the model, which is told of its tools in the prompt, called none: its answer is asked for
+        next.
+        """
         if not self.prompted or self.answering or reply.message.tool_calls:
             return False
         self.note(reply.message.text, [])
@@ -113,7 +115,9 @@ class LoopState:
         self.unpriced_calls += unpriced
 
     def cost_news(self, threshold: float | None) -> CostNews:
-        """What is to be said now about the threshold, each thing once: it is reached, or nobody can know whether."""
+        """Return what is to be said now about the threshold, each thing once: it is reached, or nobody can know
+        whether.
+        """
         if threshold is None or self.cost_told == "reached":
             return ""
         unsure: CostNews = "unknown" if self.unpriced_calls else ""
@@ -133,7 +137,7 @@ class LoopState:
 
 
 def usages(counted: Sequence[UsageCounts]) -> list[Usage]:
-    """The counts as `Usage` objects."""
+    """Return the counts as `Usage` objects."""
     return _USAGES.validate_python([dict(zip(_COUNTED, counts, strict=False)) for counts in counted])
 
 
@@ -182,7 +186,7 @@ class Outcome:
 
 
 def outcome_of(reply: ModelReply, options: RunOptions) -> Outcome:
-    """What the answer gives: the provider's own response if `options.raw`, the value of its JSON, or its text."""
+    """Return what the answer gives: the provider's own response if `options.raw`, the value of its JSON, or its text."""
     text = reply.message.text
     if options.raw and reply.raw is not None:
         return Outcome(reply.raw, text)
@@ -190,7 +194,7 @@ def outcome_of(reply: ModelReply, options: RunOptions) -> Outcome:
 
 
 def send_back(reply: ModelReply, state: LoopState, options: RunOptions, limit: RunError | None) -> tuple[str, Message]:
-    """What watchers, and what the model is told about an answer that does not fit.
+    """Return what watchers, and what the model is told about an answer that does not fit.
 
     Raises OutputError when the model may not answer again: after `RunOptions.output_retries`, or at a `limit`.
     """
@@ -207,7 +211,7 @@ def _correction(reply: ModelReply) -> Message:
 
 
 def output_error(reply: ModelReply, state: LoopState, limit: RunError | None) -> OutputError:
-    """The end of a run whose model may not answer again, as `limit` says or after too many retries."""
+    """Return the end of a run whose model may not answer again, as `limit` says or after too many retries."""
     why = str(limit) if limit else f"after {state.output_retries} retries"
     error = OutputError(
         f"The answer does not fit the declared outputs ({why}): {reply.faults[0]}", reason="; ".join(reply.faults)

@@ -50,7 +50,7 @@ class Admitted:
 
 
 def refusal(text: str, kind: str) -> Immediate:
-    """A call that can't be executed; the model is told why."""
+    """Return a call that can't be executed; the model is told why."""
     return Immediate(ToolResult.failure(text, kind=kind))
 
 
@@ -149,7 +149,7 @@ MAX_BYTES = 64 * 1024
 
 
 def recent_messages(messages: Sequence[Message], count: int) -> list[Message]:
-    """The last `count` messages that are no instructions, as messages of a user and an assistant with text alone.
+    """Last `count` messages that are no instructions, as messages of a user and an assistant with text alone.
 
     Tool calls and their results are told in words; of media there is only their kind.
     """
@@ -177,7 +177,7 @@ def _texts(message: Message) -> Iterator[str]:
 
 
 def _action(call: ToolCall) -> str:
-    """The call as a model writes it that knows no tools."""
+    """Return the call as a model writes it that knows no tools."""
     try:
         arguments: object = parse_with_repair(call.arguments)[0]
     except ToolArgumentError:
@@ -220,7 +220,7 @@ class ToolRound:
         self._shown = ShownResults(tools, options.max_result)
 
     async def run(self, calls: Sequence[ToolCall]) -> list[Message]:
-        """The tool messages, in the order of `calls`.
+        """Return the tool messages, in the order of `calls`.
 
         Raises `ToolNotRegisteredError` for a call of an unknown tool, when `RunOptions.unknown_tools` is "raise".
         """
@@ -241,7 +241,7 @@ class ToolRound:
         return result
 
     def _is_run(self, call: ToolCall) -> bool:
-        """Whether the call is a run of another agent."""
+        """Return whether the call is a run of another agent."""
         return call.name in self._tools and isinstance(self._tools[call.name].execution, ChildRun)
 
     async def _answer_together(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
@@ -365,7 +365,9 @@ class ToolRound:
         return end.result
 
     def _unknown_tool(self, call: ToolCall) -> str:
-        """What was called, and what can be; a model that is told of agents in its prompt calls them by their names."""
+        """Return what was called, and what can be; a model that is told of agents in its prompt calls them by their
+        names.
+        """
         name = _name_of(call)
         is_agent = self._state.prompted and name.startswith(DELEGATE)
         if not is_agent or not self._effects.is_new("agents-by-their-names"):
@@ -378,7 +380,7 @@ class ToolRound:
 
 
 def _result_of_edited(request: ToolRequest, result: ToolResult) -> ToolResult:
-    """The result, and before it what ran: the model's own message keeps what the model wrote."""
+    """Return the result, and before it what ran: the model's own message keeps what the model wrote."""
     shown = excerpt(json.dumps(request.arguments, ensure_ascii=False), MAX_SHOWN_ARGUMENTS)
     note = TextPart(value=f"[executed with arguments that a person edited: {shown}]\n")
     return result.model_copy(update={"parts": [note, *result.parts]})
@@ -389,5 +391,5 @@ def _list_of(kind: str, names: Collection[str]) -> str:
 
 
 def _name_of(call: ToolCall) -> str:
-    """The name that the model wrote, which can be anything, in one short line."""
+    """Return the name that the model wrote, which can be anything, in one short line."""
     return excerpt(visible(call.name[:201]).replace("\n", "\\n").replace("\t", "\\t"), 200)

@@ -17,7 +17,7 @@ _ARGUMENTS = TypeAdapter(JsonObject)
 
 
 def checked_verdict(point: GuardrailPoint, verdict: GuardrailResult) -> GuardrailResult:
-    """The verdict with its rewrite as a list of messages (input), a text (output) or a dict of arguments (tool).
+    """Verdict with its rewrite as a list of messages (input), a text (output) or a dict of arguments (tool).
 
     A rewrite of another type becomes a denial, like a guardrail that fails, and so does `ask` where it is about no tool
     call. Never raises.
@@ -38,7 +38,7 @@ def checked_verdict(point: GuardrailPoint, verdict: GuardrailResult) -> Guardrai
 
 
 def with_text(reply: ModelReply, text: str, faults: list[str], *, structured: bool) -> ModelReply:
-    """The reply with another text, and without the provider's original blocks, which hold the old one.
+    """Return the reply with another text, and without the provider's original blocks, which hold the old one.
 
     With `structured`, the reply's output is the text read as JSON; `faults` says why it does not fit.
     """

@@ -80,7 +80,7 @@ class SharedPayloadConverter(CompositePayloadConverter):
         self.converters = self._shared
 
     def from_payloads(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """The values. Raises `ConfigurationError` for one that can't be read here, if it is wanted as it is, too.
+        """Values. Raises `ConfigurationError` for one that can't be read here, if it is wanted as it is, too.
 
         In a workflow, what is read without a type came from anybody: raises `PayloadTooLargeError` for what would take
         long to read and could not be sent as it is, for which the SDK drops a signal and refuses an update.
@@ -145,7 +145,7 @@ class ZstdCodec(PayloadCodec, WithSerializationContext):
         self._in_workflow = in_workflow
 
     def with_context(self, context: SerializationContext) -> ZstdCodec:
-        """The codec for the values of one activity, workflow or operation of another service."""
+        """Return the codec for the values of one activity, workflow or operation of another service."""
         if isinstance(context, ActivitySerializationContext):
             is_own = context.activity_type is None or context.activity_type.startswith(OWN_ACTIVITIES)
             return self if is_own else _codec(NEVER)
@@ -197,7 +197,7 @@ def _codec(from_bytes: int, *, in_workflow: bool = False) -> ZstdCodec:
 
 @contextmanager
 def own_budget(*, is_shared: bool = False) -> Iterator[None]:
-    """What the block unpacks is no part of a workflow task. A budget that is shared already holds for it too."""
+    """Provide what the block unpacks is no part of a workflow task. A budget that is shared already holds for it too."""
     current = BUDGET.get()
     token = BUDGET.set(current if current and current.is_shared else Budget(is_shared=is_shared))
     try:
@@ -233,7 +233,7 @@ class TolerantConverter(DataConverter):
         return copies[needed]
 
     async def decode(self, payloads: Sequence[Payload], type_hints: list[type] | None = None) -> list[Any]:
-        """The values. Raises `ConfigurationError` for one that can't be read here."""
+        """Return the values. Raises `ConfigurationError` for one that can't be read here."""
         with own_budget():
             values = await super().decode(payloads, type_hints)
         for value in values:
@@ -242,7 +242,7 @@ class TolerantConverter(DataConverter):
         return values
 
     async def decode_failure(self, failure: Failure) -> BaseException:
-        """The exception. Raises `ConfigurationError` for one that can't be read here."""
+        """Return the exception. Raises `ConfigurationError` for one that can't be read here."""
         with own_budget():
             return await super().decode_failure(failure)
 
@@ -261,7 +261,7 @@ Step = Callable[[Sequence[Payload]], Awaitable[list[Payload]]]
 
 
 async def _each(step: Step, payloads: Sequence[Payload]) -> list[Payload]:
-    """What the step makes of the payloads, with `UnreadValues` in place of those for which it raises.
+    """Return what the step makes of the payloads, with `UnreadValues` in place of those for which it raises.
 
     Raises `OSError`, which may pass: a storage that can't be reached.
     """
@@ -281,7 +281,7 @@ def data_converter(
     compress_from_bytes: int = COMPRESS_FROM_BYTES,
     encryption: Encryption | str | None = None,
 ) -> DataConverter:
-    """The converter that perdure's clients and workers share.
+    """Return the converter that perdure's clients and workers share.
 
     `storage` is where values go that are too large for Temporal: a URL, as `open_storage` takes it, or the SDK's own
     `ExternalStorage`. Payloads are compressed from `compress_from_bytes` on. With `encryption`, keys in the form of
@@ -302,7 +302,7 @@ def data_converter(
 
 
 def converter_from_environment() -> DataConverter:
-    """The converter with the storage that `PERDURE_STORAGE` names and the keys of `PERDURE_ENCRYPTION_KEY`, if any.
+    """Converter with the storage that `PERDURE_STORAGE` names and the keys of `PERDURE_ENCRYPTION_KEY`, if any.
 
     Raises `ConfigurationError` for a URL or keys that can't be used.
     """
@@ -314,7 +314,7 @@ perdure_data_converter = data_converter()
 
 
 def with_converter(client: Client) -> Client:
-    """The client itself; where it has Temporal's default converter, one on the same connection with perdure's.
+    """Client itself; where it has Temporal's default converter, one on the same connection with perdure's.
 
     Raises `ConfigurationError` for a storage or keys in the environment that can't be used, and for a client whose own
     converter would send in clear text what the environment says to encrypt.

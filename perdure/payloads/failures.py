@@ -27,7 +27,7 @@ MAX_RESULT_BYTES = 1_500_000
 
 
 def size_of(value: BaseModel) -> int:
-    """How many bytes the value takes when it is recorded, uncompressed."""
+    """Return how many bytes the value takes when it is recorded, uncompressed."""
     return len(value.__pydantic_serializer__.to_json(value))
 
 
@@ -60,7 +60,9 @@ async def require_sendable(client: Client, value: object, what: str, advice: Cal
 
 
 async def bytes_as_sent(client: Client, value: object) -> int:
-    """How many bytes the value takes in a message to Temporal. Stores it when it is large, as `require_sendable`."""
+    """Return how many bytes the value takes in a message to Temporal. Stores it when it is large, as
+    `require_sendable`.
+    """
     return _bytes(await client.data_converter.encode([value]))
 
 
@@ -115,14 +117,14 @@ class UnreadValues(EncodingPayloadConverter):
 
     @classmethod
     def error_of(cls, payload: Payload) -> ConfigurationError:
-        """Why the value can't be read, which `instead` was told."""
+        """Return why the value can't be read, which `instead` was told."""
         text = payload.data.decode(errors="replace")
         key_id = payload.metadata.get("key")
         return ConfigurationError(text) if key_id is None else EncryptionError(text, key_id=key_id.decode() or None)
 
     @classmethod
     def instead(cls, error: Exception) -> Payload:
-        """A payload for the value whose reading has raised that error."""
+        """Return a payload for the value whose reading has raised that error."""
         if isinstance(error, ApplicationError):
             return LostValues.instead(error)
         metadata = {"encoding": cls.ENCODING.encode()}
@@ -180,7 +182,7 @@ class EncodingFailureConverter(RedactingFailureConverter):
 
 
 async def text_of(converter: DataConverter, failure: Failure) -> str:
-    """What a recorded failure says, decrypted if need be.
+    """Return what a recorded failure says, decrypted if need be.
 
     Raises `ConfigurationError` where it is encrypted, and the key is not here.
     """

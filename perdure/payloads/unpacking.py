@@ -37,12 +37,14 @@ BRACKET_BYTES = 64
 
 
 def weight_of(payload: Payload) -> int:
-    """What a payload counts where the sizes of payloads are bounded."""
+    """Return what a payload counts where the sizes of payloads are bounded."""
     return payload.ByteSize() + BRACKET_BYTES * (payload.data.count(b"[") + payload.data.count(b"{"))
 
 
 def reading_weight_of(payload: Payload, limit: int) -> int:
-    """What a payload counts where the time to read its JSON is bounded: anything above `limit` if that is exceeded."""
+    """Return what a payload counts where the time to read its JSON is bounded: anything above `limit` if that is
+    exceeded.
+    """
     data = payload.data
     weight = payload.ByteSize() + QUOTE_BYTES * data.count(b'"')
     if weight > limit:
@@ -89,7 +91,7 @@ class Unpacking:
             BUDGET.set(self._budget)
 
     async def unpack(self, data: bytes) -> Payload:
-        """The payload that the data holds. Raises `ZstdError` or `DecodeError` when it holds none that may be read."""
+        """Payload that the data holds. Raises `ZstdError` or `DecodeError` when it holds none that may be read."""
         left, size = self._budget.left, zstandard.frame_content_size(data)
         if size > left or left <= 0:
             raise zstandard.ZstdError(f"{size} bytes unpacked, at most {left} are possible")

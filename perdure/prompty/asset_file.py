@@ -17,7 +17,7 @@ from .shorthands import nearest
 
 
 def read_yaml(text: str, first_line: int = 1, *, max_values: int = MAX_VALUES) -> tuple[Any, dict[Place, int]]:
-    """The value of the one document in `text`, None when it is empty, and the line of each place in it.
+    """Return the value of the one document in `text`, None when it is empty, and the line of each place in it.
 
     Lines are counted from `first_line`. There are at most `max_values` values, aliases followed. Every value has a JSON
     form: keys are kept as they are written, and dates and sexagesimal numbers are strings. Raises LoadError, with the
@@ -48,7 +48,7 @@ class _Builder:
         self._enclosing: list[yaml.Node] = []
 
     def value(self, node: yaml.Node, place: Place) -> Any:
-        """The value of a node at that place. Raises LoadError, with the line."""
+        """Return the value of a node at that place. Raises LoadError, with the line."""
         self.lines.setdefault(place, self._line(node))
         self._count += 1
         if self._count > self._max_values:
@@ -156,7 +156,7 @@ class WrittenAsset:
     has_frontmatter: bool = True
 
     def locate(self, error: LoadError, place: Place) -> LoadError:
-        """A copy of the error that names the file, and the field and line of `place`."""
+        """Return a copy of the error that names the file, and the field and line of `place`."""
         line = error.line or nearest(place, self.lines)
         return type(error)(error.message, file=self.file, field=dotted_path(place) or error.field, line=line)
 
@@ -178,7 +178,7 @@ def read_asset(file: Path) -> WrittenAsset:
 
 
 def read_frontmatter(yaml: str, first_line: int) -> tuple[dict[str, Any], dict[Place, int]]:
-    """The frontmatter's map, {} when it is empty, and the line of each place in it.
+    """Return the frontmatter's map, {} when it is empty, and the line of each place in it.
 
     The text begins on line `first_line` of the file. Raises LoadError, with the line, when it is not a map in YAML.
     """
@@ -200,7 +200,7 @@ def _require_text(text: SplitText) -> None:
 
 
 def read_text(file: Path) -> str:
-    """The text of a regular file, without a byte order mark.
+    """Return the text of a regular file, without a byte order mark.
 
     Raises LoadError, with the line where there is one, when it can't be read, or is not UTF-8 text.
     """

@@ -92,12 +92,12 @@ class Sandbox(ImmutableSandboxedEnvironment):
         """Called at each turn of a loop; `call` counts it."""
 
     def concatenation(self, *values: Any) -> str:
-        """What `~` makes."""
+        """Return what `~` makes."""
         require_size(sum(map(_length, values)))
         return markup_join(values)
 
     def printed(self, text: str) -> str:
-        """The text, which is printed now."""
+        """Return the text, which is printed now."""
         self._printed += len(text)
         require_size(self._printed)
         return text
@@ -195,7 +195,7 @@ _GLOBALS = frozenset(DEFAULT_NAMESPACE)
 
 
 def render_jinja(source: str, inputs: Mapping[str, Any]) -> tuple[list[str], list[str]]:
-    """The rendering in pieces: the template's own literals, and the values between them.
+    """Return the rendering in pieces: the template's own literals, and the values between them.
 
     A value is what one expression printed, even when that is nothing, so there is one more literal than there are
     values. Raises RenderError, for a syntax error with its line.
@@ -217,7 +217,7 @@ def render_jinja(source: str, inputs: Mapping[str, Any]) -> tuple[list[str], lis
 
 
 def parse_jinja(source: str, environment: Sandbox | None = None) -> nodes.Template:
-    """The template's syntax tree. Raises RenderError, with the line, for a syntax error, and for a huge template."""
+    """Template's syntax tree. Raises RenderError, with the line, for a syntax error, and for a huge template."""
     _require_small(source)
     try:
         return (environment or _environment("")).parse(source)
@@ -228,12 +228,12 @@ def parse_jinja(source: str, environment: Sandbox | None = None) -> nodes.Templa
 
 
 def lex_jinja(source: str) -> Iterator[tuple[int, str, str]]:
-    """The template's words: line, sort and text of each. Raises TemplateSyntaxError where it can't be read on."""
+    """Yield the template's words: line, sort and text of each. Raises TemplateSyntaxError where it can't be read on."""
     return iter(_environment("").lex(source))
 
 
 def used_variables(tree: nodes.Template) -> dict[str, int]:
-    """The names that the template takes from its inputs, each with the line of its first use.
+    """Return the names that the template takes from its inputs, each with the line of its first use.
 
     Raises RenderError, with the line, when the template uses a filter or a test that does not exist.
     """
@@ -248,7 +248,7 @@ def used_variables(tree: nodes.Template) -> dict[str, int]:
 
 
 def portable_text(value: Any) -> str:
-    """The value as every Prompty runtime prints it: null as "", True as "true", 1.0 as "1", maps and lists as JSON."""
+    """Value as every Prompty runtime prints it: null as "", True as "true", 1.0 as "1", maps and lists as JSON."""
     if isinstance(value, str):
         return str(value)
     if value is None or isinstance(value, Undefined):
@@ -275,7 +275,9 @@ class _ValueMarking(NodeTransformer):
         return [self._mark_expression(child, node.lineno) for child in node.nodes]
 
     def _mark_expression(self, child: nodes.Expr, line: int) -> nodes.Node:
-        """What prints an expression between two tokens. The role of a history's message, `{{item.role}}`, has none."""
+        """Return what prints an expression between two tokens. The role of a history's message, `{{item.role}}`, has
+        none.
+        """
         if isinstance(child, nodes.TemplateData):
             return nodes.Output([child], lineno=line)
         between = nodes.Output([self._mark(), child, self._mark()], lineno=line)
@@ -300,7 +302,9 @@ class _ValueMarking(NodeTransformer):
 
 
 def _is_role(printed: nodes.Expr) -> bool:
-    """Whether it is `NAME.role` or `NAME["role"]`: what the template's author writes to say whose message follows."""
+    """Return whether it is `NAME.role` or `NAME["role"]`: what the template's author writes to say whose message
+    follows.
+    """
     match printed:
         case nodes.Getattr(node=nodes.Name(), attr="role"):
             return True
@@ -336,7 +340,7 @@ def _environment(token: str) -> Sandbox:
 
 
 def _default(value: Any, default_value: Any = "", boolean: bool = False) -> Any:
-    """The `default` filter of the portable subset: null counts as undefined."""
+    """Return the `default` filter of the portable subset: null counts as undefined."""
     missing = value is None or isinstance(value, Undefined) or (boolean and not value)
     return default_value if missing else value
 

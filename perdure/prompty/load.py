@@ -29,7 +29,7 @@ Fail = Callable[[LoadError, Place], None]
 
 
 def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
-    """An asset in canonical form in which these names are brought to perdure's own.
+    """Return an asset in canonical form in which these names are brought to perdure's own.
 
     `credentialId: 42` in a connection is `apiKey: ${credential:42}`, and each server of `metadata.octopus.mcpServers`
     that is enabled is a tool of `kind: mcp`, unless the asset has that very tool. What is wrong goes to `fail`.
@@ -45,7 +45,7 @@ def with_octopus_names(asset: Mapping[str, Any], fail: Fail) -> dict[str, Any]:
 
 
 def _with_api_key(node: Any, place: Place, fail: Fail) -> Any:
-    """A model or a tool, its connection without the other name."""
+    """Return a model or a tool, its connection without the other name."""
     connection = node.get("connection") if isinstance(node, Mapping) else None
     if not isinstance(connection, Mapping) or CREDENTIAL_ID not in connection:
         return node
@@ -143,7 +143,7 @@ def load(
     defer_environment: bool = False,
     strict: bool = False,
 ) -> Agent:
-    """The agent of a `.prompty` file.
+    """Return the agent of a `.prompty` file.
 
     A file of the first format is brought to the present one, with a DeprecationWarning for each change.
     `${file:…}` may read files in the file's own folder and in `allowed_file_roots`. With `defer_environment`,
@@ -177,7 +177,7 @@ def load_dict(
     allowed_file_roots: Roots = (),
     defer_environment: bool = False,
 ) -> Agent:
-    """The agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference is resolved.
+    """Agent of a map: a frontmatter's keys, and the body as `instructions`, in which no reference is resolved.
 
     Relative paths start at `base_dir`; the other arguments are those of `load`. It gives no warnings.
     Raises LoadError for anything that is wrong with the data.
@@ -204,7 +204,7 @@ class Canonical(NamedTuple):
 
 
 def canonical(written: WrittenAsset, references: References) -> Canonical:
-    """The asset in canonical form: references resolved, the first format migrated, shorthands expanded.
+    """Return the asset in canonical form: references resolved, the first format migrated, shorthands expanded.
 
     What is wrong with names of Octopus, and what only promptflow understands, goes where the references' faults go.
     """
@@ -239,7 +239,7 @@ def _agent(
 
 
 def _unset(found: Canonical, defer_environment: bool) -> Iterator[tuple[Place, str]]:
-    """The references to unset variables, except where they are resolved later, or nothing reads them."""
+    """Yield the references to unset variables, except where they are resolved later, or nothing reads them."""
     for place, text in strings(found.asset):
         if not is_unset(text) or (defer_environment and is_resolved_late(place)):
             continue
@@ -248,7 +248,7 @@ def _unset(found: Canonical, defer_environment: bool) -> Iterator[tuple[Place, s
 
 
 def root_paths(roots: Roots) -> list[Path]:
-    """The folders as paths; a single string is one folder, not a sequence of characters."""
+    """Return the folders as paths; a single string is one folder, not a sequence of characters."""
     if isinstance(roots, str | os.PathLike):
         return [Path(roots)]
     return [Path(root) for root in roots]

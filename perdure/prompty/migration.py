@@ -13,7 +13,7 @@ _SCHEMA_KINDS = {"number": "float", "integer": "integer", "boolean": "boolean", 
 
 
 def tool_of(tool: Any) -> Any:
-    """The declaration of a function, from OpenAI's form of it; anything else as it is."""
+    """Return the declaration of a function, from OpenAI's form of it; anything else as it is."""
     function = tool.get("function") if isinstance(tool, Mapping) else None
     if not isinstance(function, Mapping):
         return tool
@@ -22,7 +22,7 @@ def tool_of(tool: Any) -> Any:
 
 
 def described_properties(response_format: Any) -> list[dict[str, Any]]:
-    """The properties of the object that a `response_format` describes; [] when it describes none."""
+    """Return the properties of the object that a `response_format` describes; [] when it describes none."""
     described = response_format.get("json_schema") if isinstance(response_format, Mapping) else None
     schema = described.get("schema") if isinstance(described, Mapping) else None
     return _members(schema)
@@ -124,7 +124,7 @@ class Migration:
         self._moved: dict[Place, Place] = {}
 
     def apply(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The asset in the present format."""
+        """Return the asset in the present format."""
         asset = dict(data)
         if isinstance(asset.get("model"), Mapping):
             asset["model"] = self._model(asset["model"], asset)
@@ -137,7 +137,7 @@ class Migration:
         return {key: value for key, value in asset.items() if value is not None or key in data}
 
     def written_path(self, place: Place) -> Place:
-        """The place that the author knows for a place in the migrated asset."""
+        """Return the place that the author knows for a place in the migrated asset."""
         for end in range(len(place), 0, -1):
             if place[:end] in self._moved:
                 return (*self._moved[place[:end]], *place[end:])
@@ -197,7 +197,7 @@ class Migration:
         model["options"] = {**options, **more, **(written if isinstance(written, Mapping) else {})}
 
     def _moves_up(self, key: str, value: Any, asset: dict[str, Any]) -> bool:
-        """Whether a parameter is a matter of the whole agent: its tools, or the schema of its answers."""
+        """Return whether a parameter is a matter of the whole agent: its tools, or the schema of its answers."""
         if key == "tools" and "tools" not in asset and isinstance(value, list):
             asset["tools"] = [tool_of(tool) for tool in value]
             self._move(("model", "parameters", key), ("tools",))
@@ -234,7 +234,7 @@ class Migration:
         return present
 
     def _sample(self, sample: Mapping[str, Any], inputs: Any) -> Any:
-        """The inputs, with the sample's values as their defaults; inputs that are not declared are."""
+        """Return the inputs, with the sample's values as their defaults; inputs that are not declared are."""
         declared = dict(enumerate(inputs) if isinstance(inputs, list) else inputs or {})
         keys = {spec.get("name") if isinstance(inputs, list) else key: key for key, spec in _maps(declared)}
         for name, value in sample.items():
@@ -256,7 +256,7 @@ class Migration:
                 self._move((key,), ("metadata", key))
 
     def _template(self, template: Any) -> Any:
-        """The template; a bare string is an error (§18-2), unless the rest of the asset is of the first format."""
+        """Template; a bare string is an error (§18-2), unless the rest of the asset is of the first format."""
         if isinstance(template, str) and self.notes:
             self._move(("template",), ("template", "format"))
             return {"format": template}
@@ -271,7 +271,7 @@ def _maps(values: Mapping[Any, Any]) -> list[tuple[Any, Mapping[str, Any]]]:
 
 
 def _is_old_property(spec: Any) -> bool:
-    """Whether a map is a property of the first format, as opposed to the default of an object."""
+    """Return whether a map is a property of the first format, as opposed to the default of an object."""
     if not isinstance(spec, Mapping) or "kind" in spec or not {"type", "sample"} & spec.keys():
         return False
     has_known_type = isinstance(spec.get("type", "string"), str) and spec.get("type", "string") in _TYPES

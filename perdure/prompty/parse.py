@@ -13,7 +13,7 @@ from .rich_values import RichValues, Section
 
 
 def parse(agent: Agent, rendered: str, *, rich: Mapping[str, Any] | None = None) -> list[Message]:
-    """The messages of a rendered text, in which the values of `rich` (by default the text's own) replace their nonces.
+    """Messages of a rendered text, in which the values of `rich` (by default the text's own) replace their nonces.
 
     Takes time linear in the length of the text. Raises RenderError for a role marker that a strict template did not
     write itself, or a rich value of the wrong form, and InvokerError when the agent names a parser that does not exist.
@@ -43,7 +43,7 @@ def _sections(rendered: str) -> Iterator[Section]:
 
 
 def _markers(rendered: str) -> Sequence[Marker]:
-    """The role markers that count. Raises RenderError when a strict template did not write one of them itself."""
+    """Role markers that count. Raises RenderError when a strict template did not write one of them itself."""
     found = list(find_markers(rendered))
     if not isinstance(rendered, Rendered) or rendered.markers is None:
         return found

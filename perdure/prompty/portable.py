@@ -36,7 +36,8 @@ _CREDENTIAL = re.compile(r"\$\{credential:([^{}\r\n]{1,200})\}")
 
 
 def is_resolved_late(place: Place) -> bool:
-    """Whether an environment reference at that place is recorded as it is written, and resolved where it is used.
+    """Return whether an environment reference at that place is recorded as it is written, and resolved where it is
+    used.
 
     So it is within connections and options of the model and of tools, and under every key that names a secret, but
     never for a `kind`, which decides what the rest means.
@@ -51,12 +52,12 @@ def is_resolved_late(place: Place) -> bool:
 
 
 def _is_of_delegate(place: Place) -> bool:
-    """Whether it says how a remote agent is reached, which becomes the connection of a tool."""
+    """Return whether it says how a remote agent is reached, which becomes the connection of a tool."""
     return place[:3] == DELEGATES and place[4:5] in (("url",), ("cardUrl",), ("headers",))
 
 
 def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozenset()) -> bool:
-    """Whether `text` at that place is a secret itself, as opposed to a reference to one.
+    """Return whether `text` at that place is a secret itself, as opposed to a reference to one.
 
     `named` are the places that something beside them names as secret (`places_named_secret`).
     """
@@ -66,7 +67,9 @@ def is_literal_secret(place: Place, text: str, named: frozenset[Place] = frozens
 
 
 def has_secret_default(place: Place, reference: str, named: frozenset[Place] = frozenset()) -> bool:
-    """Whether the default of an environment reference at that place is a secret, which travels with the reference."""
+    """Return whether the default of an environment reference at that place is a secret, which travels with the
+    reference.
+    """
     default = env_default(reference) or ""
     if not default.strip() or not is_resolved_late(place):
         return False
@@ -75,7 +78,7 @@ def has_secret_default(place: Place, reference: str, named: frozenset[Place] = f
 
 
 def places_named_secret(document: Any) -> frozenset[Place]:
-    """Where a secret is named by what stands beside it: `{name: X-Api-Key, value: …}`, or `--api-key` before it."""
+    """Return where a secret is named by what stands beside it: `{name: X-Api-Key, value: …}`, or `--api-key` before it."""
     return frozenset(_named_in(document, ()))
 
 
@@ -121,7 +124,7 @@ def _is_in_url(text: str) -> bool:
 
 
 def _is_assigned(text: str) -> bool:
-    """Whether it is `NAME=value`, `--name=value` or `Name: value`, of a secret."""
+    """Return whether it is `NAME=value`, `--name=value` or `Name: value`, of a secret."""
     match = _ASSIGNMENT.fullmatch(text)
     return match is not None and is_secret_key(match[1]) and _is_long(match[2]) and "://" not in match[1]
 
@@ -131,51 +134,53 @@ def _is_long(text: str) -> bool:
 
 
 def is_secret_key(name: str) -> bool:
-    """Whether a value under this key is a secret, to be redacted wherever it is shown or recorded (§15, §18-11)."""
+    """Return whether a value under this key is a secret, to be redacted wherever it is shown or recorded (§15, §18-11)."""
     return is_secret_name(name)
 
 
 def is_env_reference(text: str) -> bool:
-    """Whether the whole string is one `${env:NAME}` or `${env:NAME:default}`."""
+    """Return whether the whole string is one `${env:NAME}` or `${env:NAME:default}`."""
     return _ENV_REFERENCE.fullmatch(text) is not None
 
 
 def env_name(reference: str) -> str:
-    """The NAME in `${env:NAME}`; "" for a string that is not an environment reference."""
+    """Return the NAME in `${env:NAME}`; "" for a string that is not an environment reference."""
     match = _ENV_REFERENCE.fullmatch(reference)
     return match[1] if match else ""
 
 
 def env_default(reference: str) -> str | None:
-    """The default in `${env:NAME:default}`, which may contain colons; None for none, or an empty one."""
+    """Return the default in `${env:NAME:default}`, which may contain colons; None for none, or an empty one."""
     match = _ENV_REFERENCE.fullmatch(reference)
     return (match[2] or None) if match else None
 
 
 def env_value(reference: str) -> str | None:
-    """The value of the reference's variable, else its default, else None."""
+    """Return the value of the reference's variable, else its default, else None."""
     return os.environ.get(env_name(reference), env_default(reference))
 
 
 def is_reference(text: str) -> bool:
-    """Whether the whole string stands for a value that only workers have: of their environment, or a credential."""
+    """Return whether the whole string stands for a value that only workers have: of their environment, or a credential."""
     return is_env_reference(text) or bool(credential_id(text))
 
 
 def credential_id(text: str) -> str:
-    """The ID in `${credential:ID}`; "" for a string that is not a reference to a credential."""
+    """Return the ID in `${credential:ID}`; "" for a string that is not a reference to a credential."""
     match = _CREDENTIAL.fullmatch(text)
     return match[1].strip() if match else ""
 
 
 def takes_credential(place: Place) -> bool:
-    """Whether a reference to a credential at that place is resolved: in what the model or a tool is reached with."""
+    """Return whether a reference to a credential at that place is resolved: in what the model or a tool is reached
+    with.
+    """
     is_reached = place[0] in ("model", "tools") or place[:3] == DELEGATES
     return is_reached and is_resolved_late(place)
 
 
 def portable(agent: Agent) -> Agent:
-    """A copy without secrets, to be sent and recorded: environment values in connections and options are references.
+    """Copy without secrets, to be sent and recorded: environment values in connections and options are references.
 
     Secrets in `metadata`, which no run needs, are redacted, and so are values of this process's secret variables in
     texts. Raises ConfigurationError for a secret that is written anywhere else in the agent itself.
@@ -204,7 +209,7 @@ def _refuse(place: Place, why: str) -> NoReturn:
 
 
 def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = None) -> Agent:
-    """The way back from `portable`: a copy whose references have their values in this process's environment.
+    """Return the way back from `portable`: a copy whose references have their values in this process's environment.
 
     So have the credentials that are given, by id; others remain references. Raises ConfigurationError, which names the
     variable, for one that is unset and has no default.
@@ -238,7 +243,7 @@ def resolve_environment(agent: Agent, credentials: Mapping[str, str] | None = No
 
 
 def credentials_in(agent: Agent) -> dict[str, frozenset[str]]:
-    """The ids of the credentials that an agent names, by the name of the tool that has them; "" is the model."""
+    """Return the ids of the credentials that an agent names, by the name of the tool that has them; "" is the model."""
     found: dict[str, set[str]] = {}
     for place, text in strings({key: value for key, value in document_of(agent).items() if key in ("model", "tools")}):
         if (id := credential_id(text)) and takes_credential(place):
@@ -256,7 +261,7 @@ def _rewritten(agent: Agent, change: Callable[[Place, str], str]) -> Agent:
 
 
 def agent_to_dict(agent: Agent, *, include_secrets: bool = False) -> dict[str, Any]:
-    """The agent as a document in canonical form: `kind: "prompt"`, named things in ordered lists, no section absent.
+    """Agent as a document in canonical form: `kind: "prompt"`, named things in ordered lists, no section absent.
 
     A section without a value is None. Environment values in connections and options appear as the file's references,
     and secrets that are written in the file as "[REDACTED]"; with `include_secrets`, both appear as their values.
@@ -274,7 +279,7 @@ def document_of(agent: Agent) -> dict[str, Any]:
 
 
 def written_reference(agent: Agent, place: Place, text: str) -> str | None:
-    """The environment reference that `text` came from; None without one, or when the value was changed since."""
+    """Return the environment reference that `text` came from; None without one, or when the value was changed since."""
     reference = loaded_from(agent).references.get(pointer(place))
     return reference.text if reference and reference.value == text else None
 

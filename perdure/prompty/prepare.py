@@ -20,7 +20,7 @@ MAX_NAMED = 5
 
 
 def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """A copy of the inputs with declared defaults filled in. Undeclared inputs pass through, types are not checked.
+    """Copy of the inputs with declared defaults filled in. Undeclared inputs pass through, types are not checked.
 
     Raises RenderError when a required input is missing and has no default.
     """
@@ -37,14 +37,14 @@ def validate_inputs(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _strange_inputs(agent: Agent, inputs: Mapping[str, Any]) -> str:
-    """The given inputs that the agent does not declare, one of which may be the missing one, misspelt."""
+    """Return the given inputs that the agent does not declare, one of which may be the missing one, misspelt."""
     declared = [prop.name for prop in agent.inputs or []]
     strange = [f"{name!r:.80}{did_you_mean(name, declared)}" for name in inputs if name not in declared]
     return f". The agent does not declare the given {', '.join(strange[:MAX_NAMED])}" if strange else ""
 
 
 def prepare(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
-    """The messages that the agent's instructions make of these inputs.
+    """Return the messages that the agent's instructions make of these inputs.
 
     Images, files and recordings may be paths, bytes and open files, which are read. A thread that the template does not
     mention comes last. Raises RenderError, and InvokerError when the agent names a template format or a parser that
@@ -54,7 +54,7 @@ def prepare(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
 
 
 def first_messages(agent: Agent, inputs: Mapping[str, Any]) -> list[Message]:
-    """The same for inputs that a model may have written: no file is read. Raises like `prepare`."""
+    """Return the same for inputs that a model may have written: no file is read. Raises like `prepare`."""
     complete = validate_inputs(agent, inputs)
     rendered = render(agent, complete)
     messages = parse(agent, rendered)

@@ -34,12 +34,12 @@ class FromEnvironment(str):
 
 
 def is_unset(value: object) -> bool:
-    """Whether a value of an asset is a reference to a variable that is not set here."""
+    """Return whether a value of an asset is a reference to a variable that is not set here."""
     return isinstance(value, FromEnvironment) and value == value.reference
 
 
 def not_set(reference: str) -> str:
-    """What to say about a reference to a variable that is not set."""
+    """Return what to say about a reference to a variable that is not set."""
     return f"Environment variable '{env_name(reference)}' not set"
 
 
@@ -62,7 +62,7 @@ class References:
         self._seen = 0
 
     def resolve(self, value: Any, place: Place = ()) -> Any:
-        """A copy of nested maps and lists with all references resolved, environment values as `FromEnvironment`.
+        """Copy of nested maps and lists with all references resolved, environment values as `FromEnvironment`.
 
         A reference to a variable that is not set stays as it is written: see `is_unset`.
         Raises nothing itself: what is wrong goes to `fail`.
@@ -107,7 +107,7 @@ class References:
 
 
 def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -> Path:
-    """The real path of a file, symlinks followed. Raises LoadError when it is in none of the real folders `roots`."""
+    """Real path of a file, symlinks followed. Raises LoadError when it is in none of the real folders `roots`."""
     if base_dir is None and not os.path.isabs(written):
         raise LoadError(f"{written} is relative, and no base_dir was given")
     try:
@@ -120,12 +120,12 @@ def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -
 
 
 def is_structured(path: Path) -> bool:
-    """Whether the file is read as JSON or YAML, and references in it are resolved; any other file is one string."""
+    """Return whether the file is read as JSON or YAML, and references in it are resolved; any other file is one string."""
     return path.suffix.lower() in {".json", *_YAML}
 
 
 def read_referenced(path: Path) -> Any:
-    """The file's content: parsed from JSON or YAML, where its suffix says so, else as one string.
+    """Return the file's content: parsed from JSON or YAML, where its suffix says so, else as one string.
 
     Raises ReferencedFileNotFoundError, or LoadError for a file that can't be read or parsed.
     """

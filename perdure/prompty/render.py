@@ -43,14 +43,14 @@ class Marker(NamedTuple):
 
 
 def find_markers(text: str) -> Iterator[Marker]:
-    """The lines of `text` that are role markers, in order. Takes time linear in the length of the text."""
+    """Yield the lines of `text` that are role markers, in order. Takes time linear in the length of the text."""
     for match in _MARKER.finditer(text):
         attributes = _attributes(text, *match.span(2)) if match[2] else ()
         yield Marker(match.start(), match.end(), ROLES[match[1].lower()], tuple(attributes))
 
 
 def attribute_value(text: str, *, quoted: bool) -> Any:
-    """An attribute's value: a string when it is quoted, else true, false or a number where it reads as one."""
+    """Return an attribute's value: a string when it is quoted, else true, false or a number where it reads as one."""
     if quoted:
         return text
     text = text.strip()
@@ -88,7 +88,7 @@ class Rendered(str):
 
 
 def template_markers(literals: Sequence[str], values: Sequence[str]) -> list[Marker]:
-    """The role markers in `literals[0] + values[0] + literals[1] + …` that the literals make up without the values.
+    """Role markers in `literals[0] + values[0] + literals[1] + …` that the literals make up without the values.
 
     A value may be a part of an attribute only, whatever it contains. Positions are those in the whole text.
     """
@@ -112,7 +112,7 @@ def template_markers(literals: Sequence[str], values: Sequence[str]) -> list[Mar
 
 
 def join_pieces(literals: Sequence[str], values: Sequence[str]) -> str:
-    """The whole text, in which literals and values alternate, beginning with a literal."""
+    """Return the whole text, in which literals and values alternate, beginning with a literal."""
     return "".join(piece for pair in zip_longest(literals, values, fillvalue="") for piece in pair)
 
 
@@ -121,7 +121,7 @@ FORMATS = ("jinja2", "nunjucks")
 
 
 def render(agent: Agent, inputs: Mapping[str, Any]) -> Rendered:
-    """The instructions with the inputs filled in.
+    """Return the instructions with the inputs filled in.
 
     Rich inputs (§2.6) never reach the template engine: nonces stand for them. In strict mode the result knows which
     role markers are the template's own, and `parse` refuses all others (§6.3). Raises RenderError, and InvokerError

@@ -28,12 +28,12 @@ _NONCE = re.compile(r"__PROMPTY_THREAD_[0-9a-f]+_(.*)__", re.DOTALL)
 
 
 def new_nonce(name: str) -> str:
-    """A string that no input can guess, to stand for the rich input of that name (§18-4)."""
+    """Return a string that no input can guess, to stand for the rich input of that name (§18-4)."""
     return f"__PROMPTY_THREAD_{secrets.token_hex(4)}_{name}__"
 
 
 def nonce_name(nonce: str) -> str:
-    """The name of the input that a nonce stands for; anything else is returned as it is."""
+    """Return the name of the input that a nonce stands for; anything else is returned as it is."""
     match = _NONCE.fullmatch(nonce)
     return match[1] if match else nonce
 
@@ -46,7 +46,7 @@ class Section(NamedTuple):
     text: str
 
     def message(self, parts: list[Part]) -> Message:
-        """A message of this role with these parts in place of the text."""
+        """Return a message of this role with these parts in place of the text."""
         return Message.model_construct(role=self.role, parts=parts, metadata=dict(self.metadata))
 
 
@@ -75,7 +75,7 @@ class RichValues:
         return values
 
     def fill(self, section: Section) -> Iterator[Message]:
-        """The section as one message with its media in place, or as several where threads divide it (§18-22)."""
+        """Yield the section as one message with its media in place, or as several where threads divide it (§18-22)."""
         nonces = "|".join(re.escape(nonce) for nonce in (*self.threads, *self.media))
         pieces = re.split(f"({nonces})", section.text) if nonces else [section.text]
         if len(pieces) == 1:
@@ -97,7 +97,7 @@ class RichValues:
 
 
 def thread_messages(name: str, value: Any) -> list[Message] | None:
-    """The messages of a thread; None when the value is not a list of messages.
+    """Return the messages of a thread; None when the value is not a list of messages.
 
     A message is a Message, or a map of `role`, `content` or `parts`, and metadata: `metadata` and every other key.
     Raises RenderError for a map that is not a valid message.
@@ -110,7 +110,7 @@ def thread_messages(name: str, value: Any) -> list[Message] | None:
 
 
 def media_parts(name: str, kind: str, value: Any) -> list[Part]:
-    """The parts of an image, audio or file input.
+    """Return the parts of an image, audio or file input.
 
     The value is a URL, a `data:` URI or base64 text, a map of `source`, `mediaType` and, for images, `detail`, a part,
     or a list of these. Raises RenderError when it is none of them. No file is read: see `with_media_read`.
@@ -150,7 +150,7 @@ MAX_PATH_CHARS = 4096
 
 
 def with_media_read(agent: Agent, inputs: Mapping[str, Any] | str) -> dict[str, Any]:
-    """The inputs, in which those of kind image, file and audio are JSON; a text is the value of the only one.
+    """Return the inputs, in which those of kind image, file and audio are JSON; a text is the value of the only one.
 
     A `Path` and a file that is open in binary mode are read, wherever they are. A text is a URL, a `data:` URI, base64,
     or the path of a file that the agent's own file could name as `${file:…}`: in its folder or in the
@@ -185,7 +185,7 @@ class _Given:
         self._kind = kind
 
     def read(self, value: Any) -> Any:
-        """The value as JSON. Raises RenderError."""
+        """Return the value as JSON. Raises RenderError."""
         try:
             return self._read(value)
         except OSError as error:
@@ -211,7 +211,7 @@ class _Given:
         return value
 
     def _read_map(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """A map of `source` and what is told beside it, which goes before what the content says."""
+        """Return a map of `source` and what is told beside it, which goes before what the content says."""
         source = next((key for key in SOURCES if key in value), None)
         if source is None:
             return dict(value)

@@ -11,12 +11,12 @@ from ..declared_tools import Binding, Connection, CustomTool, Node
 
 
 def pointer(place: Place) -> str:
-    """The place as a JSON pointer (RFC 6901)."""
+    """Return the place as a JSON pointer (RFC 6901)."""
     return "".join("/" + str(step).replace("~", "~0").replace("/", "~1") for step in place)
 
 
 def last_name(place: Place) -> str:
-    """The innermost step that is a name rather than an index; "" when there is none."""
+    """Return the innermost step that is a name rather than an index; "" when there is none."""
     return next((step for step in reversed(place) if isinstance(step, str)), "")
 
 
@@ -29,7 +29,7 @@ def strings(value: Any, place: Place = ()) -> Iterator[tuple[Place, str]]:
 
 
 def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = ()) -> Any:
-    """A copy of nested maps and lists in which `change` has replaced every string. Raises what `change` raises."""
+    """Copy of nested maps and lists in which `change` has replaced every string. Raises what `change` raises."""
     if isinstance(value, str):
         return change(place, value)
     if isinstance(value, Mapping):
@@ -40,13 +40,13 @@ def map_strings(value: Any, change: Callable[[Place, str], Any], place: Place = 
 
 
 def maps_in(value: Any, place: Place = ()) -> list[tuple[Place, Mapping[str, Any]]]:
-    """The maps in a list, each with its place; [] for a value that is not a list."""
+    """Return the maps in a list, each with its place; [] for a value that is not a list."""
     items = enumerate(value) if isinstance(value, list) else ()
     return [((*place, index), item) for index, item in items if isinstance(item, Mapping)]
 
 
 def nearest(place: Place, lines: Mapping[Place, int]) -> int | None:
-    """The line of the place, or of the closest enclosing value whose line is known."""
+    """Return the line of the place, or of the closest enclosing value whose line is known."""
     for end in range(len(place), -1, -1):
         if place[:end] in lines:
             return lines[place[:end]]
@@ -72,7 +72,7 @@ _KINDS: tuple[tuple[type, str], ...] = (
 
 
 def kind_of(value: Any) -> str:
-    """The property kind of a plain value (§2.6); "string" for None."""
+    """Return the property kind of a plain value (§2.6); "string" for None."""
     return next((kind for python_type, kind in _KINDS if isinstance(value, python_type)), "string")
 
 
@@ -89,7 +89,7 @@ class Shorthands:
         self._written: dict[Place, str | int] = {}
 
     def expand(self, data: Mapping[str, Any]) -> dict[str, Any]:
-        """The asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both templates."""
+        """Asset's canonical form: lists of named things, `{id}`, `{kind}` and `{input}` maps, both templates."""
         asset = {key: value for key, value in data.items() if key in _KNOWN}
         asset["metadata"] = _metadata(data)
         asset["model"] = _model(data.get("model"))
@@ -100,11 +100,11 @@ class Shorthands:
         return {key: value for key, value in asset.items() if value is not None}
 
     def written_path(self, place: Place) -> Place:
-        """The place that the author knows for a place in the canonical form."""
+        """Return the place that the author knows for a place in the canonical form."""
         return tuple(self._written.get(place[: end + 1], step) for end, step in enumerate(place))
 
     def _list_named(self, value: Any, place: Place, expand: Callable[[Any, Place], Any]) -> Any:
-        """A list of named things, from such a list or from a map by name."""
+        """Return a list of named things, from such a list or from a map by name."""
         if isinstance(value, list):
             return [expand(item, (*place, index)) for index, item in enumerate(value)]
         if not isinstance(value, Mapping):
@@ -114,7 +114,7 @@ class Shorthands:
         return [{**item, "name": name} if isinstance(item, Mapping) else item for name, item in items]
 
     def _properties(self, value: Any, place: Place, *, values: bool = False) -> Any:
-        """A list of properties. With `values`, a map without `kind` is an object's default value (§2.6)."""
+        """Return a list of properties. With `values`, a map without `kind` is an object's default value (§2.6)."""
         if isinstance(value, Mapping):
             value = {name: _property_of(spec, values=values) for name, spec in value.items()}
         return self._list_named(value, place, self._property)
@@ -148,7 +148,7 @@ class Shorthands:
         return expanded
 
     def _bindings(self, value: Any, place: Place) -> Any:
-        """A map by parameter, from such a map or from a list of `{name, input}`."""
+        """Return a map by parameter, from such a map or from a list of `{name, input}`."""
         if isinstance(value, list) and all(isinstance(item, Mapping) and "name" in item for item in value):
             self._written.update({(*place, str(item["name"])): index for index, item in enumerate(value)})
             return {str(item["name"]): {key: item[key] for key in item if key != "name"} for item in value}
@@ -158,7 +158,7 @@ class Shorthands:
 
 
 def _model(value: Any) -> Any:
-    """A model, from `ID` or `PROVIDER/ID` too, and those of its `fallback`, which share what they do not say."""
+    """Return a model, from `ID` or `PROVIDER/ID` too, and those of its `fallback`, which share what they do not say."""
     if isinstance(value, str):
         provider, id = split_model(value)
         # The text itself, where it is the id: it may be a reference.
@@ -203,7 +203,7 @@ def _template(value: Any) -> Any:
 
 
 def _metadata(data: Mapping[str, Any]) -> Any:
-    """The metadata, together with the top-level keys that have no meaning of their own (§2.2)."""
+    """Return the metadata, together with the top-level keys that have no meaning of their own (§2.2)."""
     unknown = {key: value for key, value in data.items() if key not in _KNOWN and key != "kind"}
     metadata = data.get("metadata")
     if not unknown or not isinstance(metadata, Mapping | None):
@@ -216,12 +216,12 @@ FREE = (Connection, CustomTool)
 
 
 def unknown_fields(asset: Mapping[str, Any]) -> Iterator[tuple[Place, type[Node]]]:
-    """The place of each field that its type does not have, and that type. `asset` is in canonical form."""
+    """Yield the place of each field that its type does not have, and that type. `asset` is in canonical form."""
     return _in_node(asset, Agent, ())
 
 
 def is_ignored(asset: Mapping[str, Any], place: Place, own_metadata: Any) -> bool:
-    """Whether nothing reads what stands at that place of an asset in canonical form.
+    """Return whether nothing reads what stands at that place of an asset in canonical form.
 
     `own_metadata` is the metadata without what has come there for want of a meaning of its own.
     """
@@ -254,7 +254,7 @@ def _in_field(value: Any, types: list[type[Node]], place: Place) -> Iterator[tup
 
 
 def _type_of(value: Mapping[str, Any], types: list[type[Node]]) -> type[Node]:
-    """The type that has the value's `kind`; the last type takes every other kind."""
+    """Return the type that has the value's `kind`; the last type takes every other kind."""
     if len(types) == 1:
         return types[0]
     kind = value.get("kind", "function")

@@ -37,7 +37,7 @@ class InvalidAssetError(Exception):
 
 
 def to_agent(asset: Mapping[str, Any]) -> Agent:
-    """The agent that an asset in canonical form describes. Raises InvalidAssetError with everything that is wrong."""
+    """Agent that an asset in canonical form describes. Raises InvalidAssetError with everything that is wrong."""
     problems = [*_name_problems(asset), *_policy_problems(asset)]
     try:
         agent = Agent.model_validate(map_strings(asset, lambda _, text: str(text)), by_alias=True, by_name=False)
@@ -63,7 +63,7 @@ def _type_problems(error: ValidationError, asset: Mapping[str, Any]) -> Iterator
 
 
 def _place_of(detail: ErrorDetails, asset: Any) -> Place:
-    """The place in the asset, without steps that exist only in the types, such as the chosen member of a union."""
+    """Place in the asset, without steps that exist only in the types, such as the chosen member of a union."""
     place: Place = ()
     value = asset
     for step in detail["loc"]:

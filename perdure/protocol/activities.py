@@ -200,13 +200,13 @@ TOOL_STARTS = 5
 
 
 def lost_tool(name: str, *, status: Literal["error", "cancelled"] = "error") -> ToolResult:
-    """What the model is told about an execution that was lost together with its worker, and is not repeated."""
+    """Return what the model is told about an execution that was lost together with its worker, and is not repeated."""
     text = f"Error: Tool '{name}' failed: its worker was lost while it ran; whether it took effect is not known"
     return ToolResult.failure(text, kind=WORKER_LOST, status=status, outcome_unknown=True)
 
 
 def ended_unseen(name: str, *, was_started: bool) -> ToolResult:
-    """The result of a call that the cancelled run did not wait for: it was lost, or no worker has started it."""
+    """Return the result of a call that the cancelled run did not wait for: it was lost, or no worker has started it."""
     if was_started:
         return lost_tool(name, status="cancelled")
     return ToolResult.failure(CANCELLED_TEXT, kind="cancelled", status="cancelled")

@@ -11,19 +11,19 @@ from .run import RunInput
 
 
 def shown_name(agent: Agent) -> str:
-    """The agent's name, or a word in its place."""
+    """Return the agent's name, or a word in its place."""
     return agent.name or "agent"
 
 
 def summary_of(input: RunInput) -> str:
-    """The run in one line: its agent, and what it is asked."""
+    """Return the run in one line: its agent, and what it is asked."""
     name, turn = shown_name(input.agent), input.options.turn
     title = name if turn is None else f"{name}, turn {turn}"
     return f"{title}: {_first_words(input.messages)}"
 
 
 def details_of(input: RunInput) -> str:
-    """The run's agent, model, tools and limits, and which run has called it, as Markdown."""
+    """Return the run's agent, model, tools and limits, and which run has called it, as Markdown."""
     model = input.agent.model
     lines = [excerpt(input.agent.description or "", 2000), ""]
     if input.lineage is not None:

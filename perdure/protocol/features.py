@@ -39,7 +39,7 @@ AFTER_THE_FIRST_VERSION = ("keep_messages", "limit_message", "max_result", "prog
 
 
 def needed_by(options: RunOptions) -> list[str]:
-    """What a run with these options needs of its workers."""
+    """Return what a run with these options needs of its workers."""
     fields = RunOptions.model_fields
     is_later = any(getattr(options, name) != fields[name].get_default() for name in AFTER_THE_FIRST_VERSION)
     is_prompted = options.tool_protocol != "native"

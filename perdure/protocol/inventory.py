@@ -60,7 +60,7 @@ class Inventory(Exchanged):
 
     @property
     def is_final(self) -> bool:
-        """Whether this is the answer that holds."""
+        """Return whether this is the answer that holds."""
         return self.lacking is None and not self.unasked
 
     @field_serializer("offered")

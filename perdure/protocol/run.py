@@ -45,7 +45,7 @@ class CallApproval(Approval):
     @model_validator(mode="before")
     @classmethod
     def _approve_by_answer(cls, data: Any) -> Any:
-        """An answer need not say that it is no denial."""
+        """Return an answer need not say that it is no denial."""
         return {"approved": True, **data} if isinstance(data, dict) and data.get("answer") is not None else data
 
     @field_validator("answer")
@@ -188,20 +188,20 @@ class RunInput(Exchanged):
 
     @property
     def loaded(self) -> CarriedConversation | None:
-        """Where the link finds its conversation; None when this input holds it."""
+        """Return where the link finds its conversation; None when this input holds it."""
         elsewhere = self.carried.conversation if self.carried else self.beginning
         return elsewhere if elsewhere is not None and elsewhere.ends else None
 
     @property
     def held(self) -> list[Message]:
-        """The conversation that the link starts with, as far as this input holds it."""
+        """Conversation that the link starts with, as far as this input holds it."""
         if self.carried is None and self.beginning is not None:
             return self.beginning.messages
         return self.messages
 
     @property
     def added(self) -> list[Message]:
-        """What the first link adds to the conversation of `beginning` before it iterates."""
+        """Return what the first link adds to the conversation of `beginning` before it iterates."""
         return self.messages if self.beginning and not self.carried else []
 
     @property
@@ -212,7 +212,7 @@ class RunInput(Exchanged):
         return self.beginning.reference.version if self.beginning else 0
 
     def conversation(self, loaded: Sequence[Message] = ()) -> Conversation:
-        """What the link starts with; `loaded` is the conversation that it finds elsewhere, if it does."""
+        """Return what the link starts with; `loaded` is the conversation that it finds elsewhere, if it does."""
         if self.carried is None and self.beginning is None:
             return Conversation.recorded(self.messages)
         start = self.carried or self.beginning.reference  # type: ignore[union-attr]
@@ -233,15 +233,15 @@ class QueueInput(Exchanged):
 
 
 def paced_model(fallback: int) -> PacedCall:
-    """The call of the agent's own model, or of one of its `fallback`, from 1."""
+    """Return the call of the agent's own model, or of one of its `fallback`, from 1."""
     return f"fallback {fallback}" if fallback else "model"
 
 
 def rate_queue(task_queue: str, name: str) -> str:
-    """The queue that gives out the permits of one rate to the runs of a task queue."""
+    """Return the queue that gives out the permits of one rate to the runs of a task queue."""
     return f"{task_queue}{_RATE}{name}"
 
 
 def rate_of(queue: str) -> str:
-    """The name of the rate that a queue gives out permits of."""
+    """Return the name of the rate that a queue gives out permits of."""
     return queue.rpartition(_RATE)[2]

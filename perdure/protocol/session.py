@@ -34,7 +34,7 @@ class SessionSetup(Exchanged):
 
     @property
     def digest(self) -> str:
-        """A digest, equal for equal setups."""
+        """Digest, equal for equal setups."""
         return blake2b(self.__pydantic_serializer__.to_json(self, by_alias=True), digest_size=16).hexdigest()
 
 
@@ -60,7 +60,7 @@ class SessionMessage(Exchanged):
 
     @property
     def text_digest(self) -> str:
-        """A digest, equal for equal texts."""
+        """Digest, equal for equal texts."""
         return blake2b(self.text.encode(), digest_size=8).hexdigest()
 
 

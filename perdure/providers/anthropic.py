@@ -110,12 +110,12 @@ class _Block:
 
 
 def _counts(usage: Any) -> dict[str, Any]:
-    """The counts that an event has; a later event leaves out, or sends as null, what has not changed."""
+    """Return the counts that an event has; a later event leaves out, or sends as null, what has not changed."""
     return {key: count for key, count in usage.items() if count is not None} if isinstance(usage, Mapping) else {}
 
 
 def _input(text: str, block: Mapping[str, Any]) -> Any:
-    """A tool's arguments; the plain text when they were cut off (§9.8 turns that into a tool result)."""
+    """Return a tool's arguments; the plain text when they were cut off (§9.8 turns that into a tool result)."""
     if not text:
         return block.get("input") or {}
     try:
@@ -200,7 +200,7 @@ class AnthropicMessages(WireFormat):
 
 
 def _turn(message: Message) -> list[Turn]:
-    """The turn of one message; none for a message without content, because the API refuses blank text."""
+    """Return the turn of one message; none for a message without content, because the API refuses blank text."""
     blocks = [] if message.role in INSTRUCTION_ROLES else _blocks(message)
     return [{"role": "assistant" if message.role == "assistant" else "user", "content": blocks}] if blocks else []
 
@@ -336,7 +336,7 @@ def _provider_calls(blocks: Sequence[Mapping[str, Any]]) -> list[ProviderCall]:
 
 
 def _usage(usage: Any) -> Usage:
-    """The API counts cached tokens separately from the input; `Usage` counts them as part of it."""
+    """Return the API counts cached tokens separately from the input; `Usage` counts them as part of it."""
     cached, kept = count(usage, "cache_read_input_tokens"), count(usage, "cache_creation_input_tokens")
     read = count(usage, "input_tokens") + cached + kept
     written = count(usage, "output_tokens")

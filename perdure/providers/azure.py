@@ -49,7 +49,7 @@ class AzureTarget(NamedTuple):
 
 
 def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
-    """Where the connection leads: without an endpoint, where the worker's environment says.
+    """Return where the connection leads: without an endpoint, where the worker's environment says.
 
     A resource is called in the version that the connection, its endpoint or the environment names, or, without any, by
     its API v1, which has none. An endpoint with another path is a base URL, unless the connection names a version.
@@ -77,7 +77,7 @@ def azure_target(connection: Connection | None, provider: str) -> AzureTarget:
 
 
 def limits_by_max_tokens(connection: Connection | None) -> bool:
-    """Whether the version that is called knows `max_tokens` alone, and refuses `max_completion_tokens`."""
+    """Return whether the version that is called knows `max_tokens` alone, and refuses `max_completion_tokens`."""
     try:
         version = azure_target(connection, "azure").version
     except ModelError:  # Whoever calls says that there is no endpoint.
@@ -92,7 +92,7 @@ class EntraTokens:
         self._provider = provider
 
     async def __call__(self) -> str:
-        """A token that is valid now; the library keeps it as long as it is. Raises ModelError."""
+        """Return a token that is valid now; the library keeps it as long as it is. Raises ModelError."""
         return await asyncio.to_thread(self._token)
 
     def _token(self) -> str:

@@ -55,7 +55,7 @@ class Provider(ABC):
         extra_tools: Sequence[Mapping[str, Any]] = (),
         may_call_tools: bool = True,
     ) -> dict[str, Any]:
-        """The body of the request, model included (§7).
+        """Return the body of the request, model included (§7).
 
         `extra_tools` holds `{name, description?, parameters?}` of tools that are not in the file itself,
         `parameters` being a JSON Schema. With `may_call_tools=False` the model has to answer without tools; they
@@ -65,14 +65,14 @@ class Provider(ABC):
 
     @abstractmethod
     def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
-        """The answer in a raw response: a list of ToolCall, the structured value, or the text (§8).
+        """Return the answer in a raw response: a list of ToolCall, the structured value, or the text (§8).
 
         Raises ValueError (`Unexpected response format`) for anything that is not a response of this API.
         """
 
     @abstractmethod
     def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
-        """The answer in a raw response as the message that continues the conversation, with usage and warnings.
+        """Answer in a raw response as the message that continues the conversation, with usage and warnings.
 
         Raises ModelError of kind `invalid_response` for anything that is not a response of this API.
         """
@@ -118,7 +118,7 @@ class StreamAssembler(ABC):
 
     @abstractmethod
     def response(self) -> dict[str, Any]:
-        """The response so far; raises like `add`."""
+        """Return the response so far; raises like `add`."""
 
 
 PROVIDER_KIND = "provider"
@@ -141,7 +141,7 @@ def offered_functions(
     allow_strict: bool = True,
     along_with: Sequence[Message] = (),
 ) -> list[FunctionDefinition]:
-    """The declared tools that have parameters, then the extra ones, each name once.
+    """Return the declared tools that have parameters, then the extra ones, each name once.
 
     `extra_tools` holds `{name, description?, parameters?}` of tools whose parameters only their server knows (MCP,
     OpenAPI, a sub-agent's inputs), `parameters` being a JSON Schema. With `allow_strict=False`, strict tools are
@@ -157,7 +157,7 @@ def offered_functions(
 
 
 def declared_provider_tools(agent: Agent) -> list[CustomTool]:
-    """The agent's tools that the provider executes itself."""
+    """Return the agent's tools that the provider executes itself."""
     return [tool for tool in agent.tools or () if isinstance(tool, CustomTool) and tool.kind == PROVIDER_KIND]
 
 
@@ -209,7 +209,7 @@ _HIDDEN = ("encrypted", "result")
 
 
 def provider_call(name: str, id: Any, status: Any, details: Mapping[str, Any]) -> ProviderCall:
-    """What is recorded of one call; of `details`, as much as people read."""
+    """Return what is recorded of one call; of `details`, as much as people read."""
     shortened = _shorten({key: value for key, value in details.items() if value not in (None, "", [], {})}, 0)
     status = status if isinstance(status, str) else "completed"
     return ProviderCall(name=name[:100], id=str(id or "")[:200], status=status[:100], details=shortened)

@@ -55,7 +55,7 @@ _clients: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[_ClientKey, Any]] = 
 
 
 def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -> Any:
-    """The client for a connection; the same one for the same endpoint and key in the running event loop.
+    """Return the client for a connection; the same one for the same endpoint and key in the running event loop.
 
     Raises ModelError of kind `configuration` when the connection lacks something.
     """
@@ -75,7 +75,7 @@ def client_for(sdk: SdkNames, connection: Connection | None, *, provider: str) -
 
 
 def is_without_key(client: Any) -> bool:
-    """Whether a client of perdure's sends a placeholder in the place of a key."""
+    """Return whether a client of perdure's sends a placeholder in the place of a key."""
     return getattr(client, "api_key", None) == NO_KEY
 
 
@@ -93,7 +93,7 @@ def register_connection(name: str, client: Any) -> None:
 
 
 def get_connection(name: str) -> Any:
-    """The client registered under the name, or None."""
+    """Return the client registered under the name, or None."""
     with _lock:
         return _known_connections.get(name)
 
@@ -136,7 +136,7 @@ def _target(sdk: SdkNames, connection: Connection | None, provider: str) -> Targ
 
 
 def _key(sdk: SdkNames, connection: Connection | None, endpoint: str | None, provider: str) -> tuple[str, Secret]:
-    """The client's argument for the key, and the key; a key of the environment only for whom it is meant."""
+    """Return the client's argument for the key, and the key; a key of the environment only for whom it is meant."""
     if connection is not None and connection.kind == "anonymous":
         return "api_key", NO_KEY
     if connection is not None and connection.api_key:
@@ -188,7 +188,7 @@ def _new_client(sdk: SdkNames, target: Target, key: dict[str, Secret], *, is_own
 
 @cache
 def _http_client_class(module: str) -> Callable[..., Any]:
-    """The SDK's own kind of HTTP client, which follows redirects within a server alone, and reads less of errors.
+    """SDK's own kind of HTTP client, which follows redirects within a server alone, and reads less of errors.
 
     Of a redirected request's keys, httpx leaves out no more than `Authorization`. The SDKs read the body of an error
     themselves, whatever that unpacks to; here at most `MAX_ERROR_BYTES`.
@@ -218,7 +218,7 @@ def _http_client_class(module: str) -> Callable[..., Any]:
 
 
 def _is_same_server(url: Any, other: Any) -> bool:
-    """Whether a redirect stays on the server, or leads to its encrypted form."""
+    """Return whether a redirect stays on the server, or leads to its encrypted form."""
     ports = {"http": 80, "https": 443}
     here, there = ((each.scheme, each.host, each.port or ports.get(each.scheme)) for each in (url, other))
     return bool(here == there or (here == ("http", url.host, 80) and there == ("https", url.host, 443)))
@@ -226,7 +226,7 @@ def _is_same_server(url: Any, other: Any) -> bool:
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """What all of a process's connections are checked with: each client of its own would take 30 ms to make one."""
+    """Return what all of a process's connections are checked with: each client of its own would take 30 ms to make one."""
     import httpx2
 
     return httpx2.create_ssl_context()

@@ -43,7 +43,7 @@ _REFUSALS = re.compile(
 
 
 def refuses_tools(text: str) -> bool:
-    """Whether an error's text says that the model, or its server, takes no tools. Never raises.
+    """Return whether an error's text says that the model, or its server, takes no tools. Never raises.
 
     A wrong tool, or a wrong conversation, is refused in other words.
     """
@@ -113,7 +113,7 @@ _QUOTA_EXHAUSTED = re.compile(r"credit balance|insufficient (credits|balance|fun
 def error_from_http(
     status: int | None, headers: Mapping[str, str], body: Any, *, provider: str, fallback: str = ""
 ) -> ModelError:
-    """The typed error for an HTTP response, or for an error inside a stream (`status` None or 200). Never raises.
+    """Typed error for an HTTP response, or for an error inside a stream (`status` None or 200). Never raises.
 
     `body` is the decoded JSON, or text; `fallback` is the message for a body that has none. An error inside a
     stream whose code is unknown is the server's, because the request was accepted. All of the text decides about
@@ -139,7 +139,7 @@ def _redirect_text(headers: Mapping[str, str]) -> str:
 
 
 def error_from_exception(error: Exception, *, provider: str) -> ModelError:
-    """The typed error for what an SDK or its HTTP client raised. Never raises."""
+    """Return the typed error for what an SDK or its HTTP client raised. Never raises."""
     if isinstance(error, ModelError):
         return error
     response = getattr(error, "response", None)
@@ -151,7 +151,7 @@ def error_from_exception(error: Exception, *, provider: str) -> ModelError:
 
 
 def retry_after_seconds(headers: Mapping[str, str], *, now: float | None = None) -> float | None:
-    """The seconds to wait: `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
+    """Return the seconds to wait: `retry-after-ms`, or `retry-after` as seconds or as an HTTP date.
 
     Never negative; None when neither header is present and valid. `now` is a Unix time. Never raises.
     """
@@ -181,7 +181,7 @@ def _kind(status: int | None, codes: list[str], message: str) -> ModelErrorKind:
 
 
 def _read_body(body: Any) -> tuple[list[str], str]:
-    """The codes and types in an error body of any of the usual shapes, and its message."""
+    """Return the codes and types in an error body of any of the usual shapes, and its message."""
     nested = _layers(body)
     codes = [str(layer[key]).lower() for layer in nested for key in ("code", "type") if layer.get(key)]
     texts = [
@@ -192,7 +192,7 @@ def _read_body(body: Any) -> tuple[list[str], str]:
 
 
 def _layers(body: Any) -> list[Mapping[str, Any]]:
-    """The error objects that are nested in the body, innermost first."""
+    """Return the error objects that are nested in the body, innermost first."""
     return list(_walk(body))[::-1]
 
 
@@ -208,7 +208,7 @@ def request_id(headers: Mapping[str, str], body: Any) -> str | None:
 
 
 def short_word(value: Any) -> str | None:
-    """An id or a word as the provider gives it, at most `MAX_NAME_CHARS` of it; None for anything but a text."""
+    """Return an id or a word as the provider gives it, at most `MAX_NAME_CHARS` of it; None for anything but a text."""
     return valid_text(value[:MAX_NAME_CHARS]) if value and isinstance(value, str) else None
 
 
@@ -227,7 +227,7 @@ def _transport_error(error: Exception, provider: str) -> ModelError:
 
 
 def _unexpected_text(cause: BaseException, text: str) -> str:
-    """What is wrong with an answer, without Python's own words for what that led to."""
+    """Return what is wrong with an answer, without Python's own words for what that led to."""
     if isinstance(cause, RecursionError):
         return f"{UNEXPECTED_FORMAT}: it is nested too deeply"
     if text == UNEXPECTED_FORMAT or isinstance(cause, LookupError | TypeError | AttributeError):
@@ -268,12 +268,12 @@ class UnexpectedFormatError(ValueError):
         self.got = got
 
     def account(self, expected: str) -> str:
-        """The error's text, with what was expected and what came."""
+        """Return the error's text, with what was expected and what came."""
         return f"{UNEXPECTED_FORMAT}: expected {expected}, got {self.got}"
 
 
 def json_excerpt(value: Any) -> str:
-    """The beginning of a JSON value, on one line. Never raises."""
+    """Return the beginning of a JSON value, on one line. Never raises."""
     try:
         return valid_text(one_line(json.dumps(value, ensure_ascii=False), SHOWN_CHARS))
     except (TypeError, ValueError, RecursionError):

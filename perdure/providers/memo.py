@@ -45,13 +45,13 @@ class Memo(Generic[Subject, Item]):
         self._lists: dict[int, _Kept[Subject, Item]] = {}
 
     def __call__(self, subjects: Sequence[Subject]) -> list[Item]:
-        """The items of all subjects. Those of `Unchanging` ones belong to the memo: nobody may change them."""
+        """Return the items of all subjects. Those of `Unchanging` ones belong to the memo: nobody may change them."""
         if subjects and isinstance(subjects, Unchanging):
             return self._write_list(subjects)
         return _join_all([], map(self._write, subjects), self._join)
 
     def of(self, subject: Subject, *, along_with: Sequence[Any]) -> list[Item]:
-        """The items of one subject; it is unchanging when the list that it goes along with is."""
+        """Return the items of one subject; it is unchanging when the list that it goes along with is."""
         return self(Unchanging([subject]) if isinstance(along_with, Unchanging) else [subject])
 
     def __len__(self) -> int:
@@ -106,7 +106,7 @@ class Written(list[Item]):
         """The same for items of an earlier list, by their `id`."""
 
     def grow(self, new: list[list[Item]], join: Join[Item]) -> Written[Item]:
-        """The list with more items at its end."""
+        """Return the list with more items at its end."""
         grown = Written(self)
         _join_all(grown, new, join)
         end = len(self)
@@ -122,7 +122,7 @@ class Written(list[Item]):
         return changed
 
     def encode(self) -> Iterator[bytes]:
-        """A JSON array in pieces, to be joined once: each copy of a large body costs a page fault per 4 KB."""
+        """Yield a JSON array in pieces, to be joined once: each copy of a large body costs a page fault per 4 KB."""
         texts, known = self._texts, self._known
         texts += [known.get(id(item)) or b"," + _json(item) for item in self[len(texts) :]]
         self._known = {}
@@ -148,7 +148,7 @@ def _join_all(items: list[Item], each: Iterable[list[Item]], join: Join[Item]) -
 
 
 def encode(body: Mapping[str, Any]) -> bytes:
-    """The body as JSON in UTF-8 without blanks.
+    """Return the body as JSON in UTF-8 without blanks.
 
     NaN and infinity become `null`; half of a surrogate pair, which UTF-8 cannot express, becomes `?`. Raises
     TypeError or ValueError for values that JSON cannot express.
@@ -170,7 +170,7 @@ def _json(value: Any) -> bytes:
 
 
 def _common_start(old: Sequence[Any], new: Sequence[Any]) -> int:
-    """How many objects at the start are the same."""
+    """Return how many objects at the start are the same."""
     if len(old) <= len(new) and all(map(is_, old, new)):
         return len(old)
     pairs = enumerate(zip(old, new, strict=False))

@@ -68,19 +68,19 @@ class MockedModel(Provider):
         stream: bool = False,
         max_bytes: int = DEFAULT_ANSWER_BYTES,
     ) -> dict[str, Any]:
-        """The answer, of which `on_delta` is told one word after the other."""
+        """Return the answer, of which `on_delta` is told one word after the other."""
         if on_delta is not None and not self._calls():
             for word in _WORD.findall(self._text):
                 on_delta(Delta("text", word))
         return {"text": self._text}
 
     def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
-        """The answer in the response: a list of calls, the structured value, or the text."""
+        """Return the answer in the response: a list of calls, the structured value, or the text."""
         reply = self.reply(agent, response)
         return reply.message.tool_calls or (reply.output if agent.outputs else reply.message.text)
 
     def reply(self, agent: Agent, response: Mapping[str, Any]) -> ModelReply:
-        """The answer as a message; no tokens are used, and nothing is paid."""
+        """Return the answer as a message; no tokens are used, and nothing is paid."""
         if calls := self._calls():
             said = json.loads(self._text).get("content")
             message = Message.assistant(said if isinstance(said, str) else "", calls)
@@ -121,7 +121,7 @@ def _is_action(text: str) -> bool:
 
 
 def _object(text: str) -> dict[str, Any]:
-    """The JSON object that the text is; {} for any other text."""
+    """Return the JSON object that the text is; {} for any other text."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

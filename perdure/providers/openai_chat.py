@@ -109,7 +109,7 @@ class OpenAIChat(WireFormat):
 
 
 def _message(message: Message) -> dict[str, Any]:
-    """The message with its metadata as fields of their own (§7.1)."""
+    """Return the message with its metadata as fields of their own (§7.1)."""
     written: dict[str, Any] = {"role": message.role}
     if message.metadata:
         written.update((key, value) for key, value in message.metadata.items() if key not in _INTERNAL_METADATA)
@@ -153,7 +153,7 @@ def _call(call: dict[str, Any]) -> dict[str, Any]:
 
 
 def _content_text(content: Any) -> str:
-    """The text of an answer's content; some servers send parts instead. Raises TypeError for anything else."""
+    """Return the text of an answer's content; some servers send parts instead. Raises TypeError for anything else."""
     if isinstance(content, list):
         return "".join(part["text"] for part in content if part.get("type") == "text")
     if not isinstance(content, str):

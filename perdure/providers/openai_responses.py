@@ -94,7 +94,7 @@ class OpenAIResponses(WireFormat):
 
 
 def _items_of(message: Message) -> Iterator[dict[str, Any]]:
-    """The input items of one message; an assistant's original items go back as they came, reasoning included."""
+    """Yield the input items of one message; an assistant's original items go back as they came, reasoning included."""
     if message.role in INSTRUCTION_ROLES:
         return
     if message.role == "tool":
@@ -173,7 +173,7 @@ def _part(part: Part) -> dict[str, Any]:
 
 
 def _text_and_calls(items: Sequence[Mapping[str, Any]], response_id: Any) -> tuple[str, list[Call]]:
-    """The text or refusal in all message items, and the function calls."""
+    """Return the text or refusal in all message items, and the function calls."""
     parts = [part for item in items if item["type"] == "message" for part in item.get("content") or []]
     text = "".join(part[_TEXT_TYPES[part["type"]]] for part in parts if part["type"] in _TEXT_TYPES)
     calls = [item for item in items if item["type"] == "function_call"]

@@ -45,7 +45,7 @@ class Price(BaseModel):
     """For input that is written into the prompt cache; None: as other input."""
 
     def of(self, usage: Usage) -> float | None:
-        """What the tokens cost, in US dollars; None where they are not told and would cost something."""
+        """Return what the tokens cost, in US dollars; None where they are not told and would cost something."""
         if not (usage.input_tokens or usage.output_tokens):
             return None if self.input or self.output else 0.0
         cached, kept = _parts_of_input(usage)
@@ -86,7 +86,7 @@ class Prices:
         self._find = lru_cache(maxsize=1024)(self._entry)
 
     async def of_call(self, agent: Agent, usage: Usage, model: str | None = None) -> float | None:
-        """What a call has cost, in US dollars; None when nobody knows. `model` is what the reply calls it.
+        """Return what a call has cost, in US dollars; None when nobody knows. `model` is what the reply calls it.
 
         The owner's prices may be for either name, that of the reply or the agent's. Where the reply has a name, the
         list is asked for that one alone: a provider may answer with another model than it was asked for.
@@ -102,7 +102,7 @@ class Prices:
         return listed_cost(agent, usage, model or asked)
 
     async def knows(self, agent: Agent) -> bool:
-        """Whether there is a price for the agent's model. Raises like `of_call`."""
+        """Return whether there is a price for the agent's model. Raises like `of_call`."""
         return await self.of_call(agent, Usage(input_tokens=1, output_tokens=1, total_tokens=2)) is not None
 
     async def _by_function(self, function: PriceFunction, model: str, provider: str, usage: Usage) -> float | None:
@@ -120,13 +120,14 @@ class Prices:
 
 
 def names(agent: Agent) -> tuple[str, str]:
-    """The provider and the model that the agent names."""
+    """Return the provider and the model that the agent names."""
     model = agent.model
     return (model.provider or DEFAULT_PROVIDER, model.id) if model else (DEFAULT_PROVIDER, "")
 
 
 def listed_cost(agent: Agent, usage: Usage, model: str) -> float | None:
-    """What a call costs by the list of `genai-prices`; None if that does not have the model, or is not installed.
+    """Return what a call costs by the list of `genai-prices`; None if that does not have the model, or is not
+    installed.
 
     An endpoint that the list knows tells the provider: many speak OpenAI's protocol. Never raises.
     """
@@ -177,7 +178,7 @@ def _listing(provider: str, endpoint: str | None, model: str) -> _Listing | None
 
 
 def is_list_installed() -> bool:
-    """Whether there is the list of `genai-prices`."""
+    """Return whether there is the list of `genai-prices`."""
     return importlib.util.find_spec("genai_prices") is not None
 
 
@@ -187,13 +188,13 @@ def load_list() -> None:
 
 
 def _parts_of_input(usage: Usage) -> tuple[int, int]:
-    """The tokens that came from the cache, and those written into it; together never more than there are."""
+    """Return the tokens that came from the cache, and those written into it; together never more than there are."""
     cached = min(usage.cached_input_tokens, usage.input_tokens)
     return cached, min(usage.cache_write_tokens, usage.input_tokens - cached)
 
 
 def read_table(path: str | os.PathLike[str]) -> dict[str, Price]:
-    """The table of a file, JSON or YAML. Raises `ConfigurationError`, which names the file and what is wrong in it."""
+    """Table of a file, JSON or YAML. Raises `ConfigurationError`, which names the file and what is wrong in it."""
     where = f"{VARIABLE}={os.fspath(path)}"
     try:
         text = Path(path).read_text(encoding="utf-8")

@@ -31,7 +31,7 @@ def parsed_rates(texts: Iterable[str]) -> dict[str, float]:
 
 
 def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
-    """The same rates. Raises `ConfigurationError` for one that is no number above 0, or that names nothing."""
+    """Return the same rates. Raises `ConfigurationError` for one that is no number above 0, or that names nothing."""
     for name, rate in rates.items():
         if not isinstance(rate, int | float) or not math.isfinite(rate) or rate <= 0:
             raise ConfigurationError(f"the rate of {name!r} is {rate!r}: expected calls per second, above 0")
@@ -41,7 +41,7 @@ def require_rates(rates: Mapping[str, float]) -> dict[str, float]:
 
 
 def rate_name(rates: Iterable[str], provider: str, model: str | None) -> str | None:
-    """The name of the rate that holds for a model: its own, else its provider's; None where there is none."""
+    """Return the name of the rate that holds for a model: its own, else its provider's; None where there is none."""
     known = set(rates)
     return next((name for name in (f"{provider}/{model}", provider) if name in known), None)
 

@@ -50,7 +50,7 @@ PROVIDERS: dict[str, ProviderFactory] = {
 def provider_for(
     agent: Agent, *, provider: str | None = None, api_type: str | None = None, component: str = "executor"
 ) -> Provider:
-    """The provider that the agent's model names, unless `provider` or `api_type` overrides it.
+    """Return the provider that the agent's model names, unless `provider` or `api_type` overrides it.
 
     The same object for the same key and API type. Raises InvokerError for an unknown key, with `component` in its
     text, and ValueError for an unknown API type.
@@ -96,7 +96,7 @@ class ModelProblem(NamedTuple):
 
 
 def model_problem(provider: str, api_type: str) -> ModelProblem | None:
-    """Why this process has nothing that calls such a model; None when it has. Never raises."""
+    """Return why this process has nothing that calls such a model; None when it has. Never raises."""
     if provider not in PROVIDERS and provider not in (known := _known_providers()):
         return ModelProblem(
             "provider",
@@ -123,7 +123,9 @@ def require_model(agent: Agent) -> None:
 
 
 def media_problem(provider: str, api_type: str, kind: str) -> str | None:
-    """Why such a model can't be sent inputs of this kind; None when it can, and for one that nothing is known of."""
+    """Return why such a model can't be sent inputs of this kind; None when it can, and for one that nothing is known
+    of.
+    """
     found = provider_for(Agent(), provider=provider, api_type=api_type)
     return None if found.media is None else kind_problem(kind, found.media, found.title)
 
@@ -183,7 +185,7 @@ def to_request(
     extra_tools: Sequence[Mapping[str, Any]] = (),
     may_call_tools: bool = True,
 ) -> dict[str, Any]:
-    """The keyword arguments of the SDK call that sends these messages (§7).
+    """Return the keyword arguments of the SDK call that sends these messages (§7).
 
     `provider` and `api_type` override the agent's model. `extra_tools` holds `{name, description?, parameters?}`
     of tools that are not in the file itself, `parameters` being a JSON Schema. With `may_call_tools=False` the
@@ -198,7 +200,7 @@ def to_request(
 def process_response(
     agent: Agent, response: Mapping[str, Any], *, provider: str | None = None, api_type: str | None = None
 ) -> Any:
-    """The answer in a provider's raw JSON: a list of ToolCall, the structured value, or the text (§8).
+    """Return the answer in a provider's raw JSON: a list of ToolCall, the structured value, or the text (§8).
 
     A structured value is a StructuredResult when it is an object, and the plain text when that is not JSON.
     `provider` and `api_type` override the agent's model. Raises InvokerError for an unknown provider, and
@@ -218,7 +220,7 @@ def format_tool_messages(
     provider: str | None = None,
     api_type: str | None = None,
 ) -> list[Message]:
-    """The assistant message that asked for the calls, then one `tool` message for each result (§9.4, §9.5).
+    """Return the assistant message that asked for the calls, then one `tool` message for each result (§9.4, §9.5).
 
     They are neutral: every provider's `to_request` groups them as its API requires. The response's own content
     (thinking, reasoning) is kept for the API that it came from. `text` replaces the text of the response.

@@ -33,11 +33,11 @@ class EventDecoder:
 
     @property
     def pending_bytes(self) -> int:
-        """How many bytes wait for the end of their event."""
+        """Return how many bytes wait for the end of their event."""
         return len(self._rest) + self._held
 
     def feed(self, chunk: bytes) -> Iterator[str]:
-        """The events that this chunk completes. What is not UTF-8 in them becomes U+FFFD."""
+        """Yield the events that this chunk completes. What is not UTF-8 in them becomes U+FFFD."""
         held_back = self._rest.endswith(b"\r")
         self._rest += chunk
         if b"\n" not in chunk and b"\r" not in chunk and not held_back:
@@ -106,7 +106,7 @@ class StreamReader:
                 raise
 
     def response(self) -> dict[str, Any]:
-        """What the assembler has put together. Raises ValueError when that is no response of the API."""
+        """Return what the assembler has put together. Raises ValueError when that is no response of the API."""
         response = _read_event(self._assembler.response, "a stream whose events make up no answer")
         return valid_json(response) if self._may_hold_halves else response
 
@@ -147,7 +147,7 @@ class StreamReader:
 
 
 def _read_event(read: Callable[[], T], got: str | dict[str, Any]) -> T:
-    """The value of `read`. Raises UnexpectedFormatError when the provider sent something that its API does not have."""
+    """Value of `read`. Raises UnexpectedFormatError when the provider sent something that its API does not have."""
     try:
         return read()
     except (LookupError, TypeError, AttributeError) as error:
@@ -187,18 +187,18 @@ class SdkCall:
 
     @property
     def address(self) -> str:
-        """The host that is asked, and its port: never a key or a query, which the rest of a URL may have."""
+        """Host that is asked, and its port: never a key or a query, which the rest of a URL may have."""
         return str(self.client.base_url.netloc.decode())
 
     async def post(self, body: Mapping[str, Any]) -> dict[str, Any]:
-        """The JSON object that the provider responds with, its text valid. Raises ModelError for every failure."""
+        """JSON object that the provider responds with, its text valid. Raises ModelError for every failure."""
         async with self._response(body) as response:
             return self._check(_json_object(await self._whole(response)))
 
     async def stream(
         self, body: Mapping[str, Any], assembler: StreamAssembler, on_delta: Callable[[Delta], None]
     ) -> dict[str, Any]:
-        """The response that the assembler puts together; `on_delta` sees each piece of it and must not raise.
+        """Return the response that the assembler puts together; `on_delta` sees each piece of it and must not raise.
 
         A server may respond without a stream all the same. Raises ModelError for every failure, and one of kind
         `refusal` when the model refuses; `on_delta` sees nothing from the first word of a refusal on (§8).
@@ -220,7 +220,7 @@ class SdkCall:
 
     @asynccontextmanager
     async def _response(self, body: Mapping[str, Any]) -> AsyncIterator[Any]:
-        """The response, unread. What goes wrong with it is a ModelError that names its status and request id."""
+        """Response, unread. What goes wrong with it is a ModelError that names its status and request id."""
         import httpx2
 
         sdk_error: type[Exception] = getattr(import_module(self.sdk.module), self.sdk.error)
@@ -265,7 +265,7 @@ class SdkCall:
         return b"".join(pieces)
 
     async def _send(self, payload: dict[str, Any]) -> Any:
-        """The response, unread: whoever reads it counts what is unpacked."""
+        """Return the response, unread: whoever reads it counts what is unpacked."""
         import httpx2
 
         timeout = httpx2.Timeout(self.timeout, connect=min(CONNECT_SECONDS, self.timeout))
@@ -288,7 +288,7 @@ class SdkCall:
 
 
 def _with_response(error: ModelError, response: Any) -> ModelError:
-    """The error, with the status and the request id of the response that it is about, if it has none itself."""
+    """Return the error, with the status and the request id of the response that it is about, if it has none itself."""
     if response is not None:
         error.status = error.status or response.status_code
         error.request_id = error.request_id or request_id(response.headers, None)

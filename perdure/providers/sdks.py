@@ -27,11 +27,11 @@ class AmbientKey:
 
     @property
     def value(self) -> str:
-        """The key; "" for none."""
+        """Key; "" for none."""
         return os.environ.get(self.variable, "")
 
     def fits(self, endpoint: str | None) -> bool:
-        """Whether the key may be sent there; None is where the SDK itself goes."""
+        """Return whether the key may be sent there; None is where the SDK itself goes."""
         if endpoint is None:
             return True
         server = server_in(endpoint)
@@ -87,11 +87,13 @@ class SdkNames:
             _imported.add(self.module)
 
     def is_own(self, endpoint: str | None) -> bool:
-        """Whether the endpoint is the provider's, or the owner's: what the SDK reads of the environment is for it."""
+        """Return whether the endpoint is the provider's, or the owner's: what the SDK reads of the environment is for
+        it.
+        """
         return any(key.fits(endpoint) for key in self.keys)
 
     def ambient_key(self, endpoint: str | None) -> AmbientKey | None:
-        """The key of the environment for that endpoint."""
+        """Return the key of the environment for that endpoint."""
         return next((key for key in self.keys if key.value and key.fits(endpoint)), None)
 
 
@@ -108,18 +110,18 @@ _ANTHROPIC_SDK = SdkNames(
 
 
 def openai_sdk(key: str) -> SdkNames:
-    """The SDK of OpenAI for a provider key. Nothing of OpenAI's or Azure's is for other providers of that format."""
+    """SDK of OpenAI for a provider key. Nothing of OpenAI's or Azure's is for other providers of that format."""
     known = {"openai": _OPENAI, "azure": _AZURE, "foundry": _AZURE}
     return known.get(key) or _of_others(_OPENAI)
 
 
 def anthropic_sdk(key: str) -> SdkNames:
-    """The SDK of Anthropic for a provider key. Nothing of Anthropic's is for other providers of that format."""
+    """Return the SDK of Anthropic for a provider key. Nothing of Anthropic's is for other providers of that format."""
     return _ANTHROPIC_SDK if key == "anthropic" else _of_others(_ANTHROPIC_SDK)
 
 
 def keys_for(provider: str) -> tuple[AmbientKey, ...]:
-    """The keys of the environment that are for a provider, by its key; none for one that perdure does not know."""
+    """Keys of the environment that are for a provider, by its key; none for one that perdure does not know."""
     return openai_sdk(provider).keys + anthropic_sdk(provider).keys
 
 

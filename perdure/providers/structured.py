@@ -32,7 +32,7 @@ def remember_check(outputs: Sequence[Property], of: Hashable, check: Check) -> N
 
 
 def check_faults(value: dict[str, Any], outputs: Sequence[Property]) -> list[str]:
-    """Why no check for these outputs takes the answer; [] when one does, or when there is none.
+    """Return why no check for these outputs takes the answer; [] when one does, or when there is none.
 
     A run does not say which type its caller has: where several have the same outputs, one of them is enough.
     """
@@ -68,12 +68,12 @@ class StructuredResult(dict[str, Any]):
 
     @property
     def raw_json(self) -> str:
-        """The JSON text, exactly as the model wrote it."""
+        """JSON text, exactly as the model wrote it."""
         return self._raw_json
 
 
 def structured_value(text: str) -> Any:
-    """The value of a JSON text: a StructuredResult for an object; the text itself when it is not JSON (§8)."""
+    """Return the value of a JSON text: a StructuredResult for an object; the text itself when it is not JSON (§8)."""
     try:
         value = valid_json(json.loads(text))
     except (ValueError, RecursionError):
@@ -82,7 +82,7 @@ def structured_value(text: str) -> Any:
 
 
 def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]:
-    """The value of an answer and why it does not fit the declared outputs; the value is None if it is no object.
+    """Value of an answer and why it does not fit the declared outputs; the value is None if it is no object.
 
     Where this process knows of a type with these outputs, its own rules count too (`remember_check`).
     """
@@ -93,7 +93,7 @@ def read_answer(text: str, outputs: Sequence[Property]) -> tuple[Any, list[str]]
 
 
 def output_faults(value: Any, outputs: Sequence[Property]) -> list[str]:
-    """Why a value does not match the declared outputs, at most 20 reasons; [] when it does.
+    """Return why a value does not match the declared outputs, at most 20 reasons; [] when it does.
 
     Raises ValueError for a union without alternatives.
     """
@@ -111,7 +111,7 @@ def _shown_faults(faults: Iterable[str]) -> list[str]:
 
 
 def cast(result: Any, target: type[T]) -> T:
-    """The result as a pydantic model, a dataclass, a TypedDict or a plain type (§8.8).
+    """Return the result as a pydantic model, a dataclass, a TypedDict or a plain type (§8.8).
 
     A StructuredResult is read from its raw text, so that no digit of a number is lost in a dict. Raises ValueError
     (pydantic's ValidationError) when the result does not fit.

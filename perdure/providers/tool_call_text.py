@@ -32,25 +32,25 @@ class Call(NamedTuple):
 
 
 def calls_of(message: Message) -> list[Call]:
-    """The tool calls that an assistant message asks for; [] when there are none."""
+    """Return the tool calls that an assistant message asks for; [] when there are none."""
     asked = message.metadata.get("tool_calls") or ()
     return [Call(call["id"], call["function"]["name"], call["function"]["arguments"]) for call in asked]
 
 
 @lru_cache(maxsize=1024)
 def wire_name(name: str) -> str:
-    """A tool name that every API accepts: a model may have asked for a tool under a name that none does."""
+    """Return a tool name that every API accepts: a model may have asked for a tool under a name that none does."""
     return _INVALID.sub("_", name)[:64] or "_"
 
 
 @lru_cache(maxsize=4096)
 def wire_id(call_id: str) -> str:
-    """A call id for APIs that accept only letters, digits, `_` and `-`; ids of other providers may have more."""
+    """Return a call id for APIs that accept only letters, digits, `_` and `-`; ids of other providers may have more."""
     return _INVALID.sub("_", call_id) or "_"
 
 
 def call_id(given: Any, index: int, response_id: Any) -> str:
-    """The id of a call; derived from its place when the server gave none, so that its result can be matched."""
+    """Return the id of a call; derived from its place when the server gave none, so that its result can be matched."""
     return given if given and isinstance(given, str) else f"call_{index}_{str(response_id or '')[-12:]}"
 
 
@@ -84,7 +84,7 @@ def arguments_object(arguments: str) -> dict[str, Any]:
 
 
 def only_text(parts: list[Part]) -> str | None:
-    """The concatenated text when all parts are text; None when any is not."""
+    """Return the concatenated text when all parts are text; None when any is not."""
     if len(parts) == 1:
         return parts[0].value if isinstance(parts[0], TextPart) else None
     texts = [part.value for part in parts if isinstance(part, TextPart)]
@@ -116,7 +116,7 @@ _INSTEAD = {
 
 
 def sendable_parts(message: Message, taken: TakenMedia, api: str) -> list[Part]:
-    """The parts of a message as the API, which `api` names in words, can be sent them.
+    """Return the parts of a message as the API, which `api` names in words, can be sent them.
 
     Of a tool's result, what can't be sent becomes a text that says so: the tool has done its work, and the run goes on.
     Raises UnsupportedMediaError for such a part of any other message.
@@ -133,7 +133,7 @@ def sendable_parts(message: Message, taken: TakenMedia, api: str) -> list[Part]:
 
 
 def part_problem(part: Media, taken: TakenMedia, api: str) -> str | None:
-    """Why the API can't be sent this part; None when it can. Never raises."""
+    """Return why the API can't be sent this part; None when it can. Never raises."""
     if problem := source_problem(part.source):
         return f"{part.kind}: {problem}"
     if problem := kind_problem(part.kind, taken, api):
@@ -149,7 +149,7 @@ def part_problem(part: Media, taken: TakenMedia, api: str) -> str | None:
 
 
 def kind_problem(kind: str, taken: TakenMedia, api: str) -> str | None:
-    """Why the API can't be sent any part of this kind; None when it can. Never raises."""
+    """Return why the API can't be sent any part of this kind; None when it can. Never raises."""
     return None if kind in taken else f"{api} takes no {_NAMES[kind]}: {_INSTEAD[kind]}"
 
 
@@ -158,13 +158,13 @@ _OR = {"file": ", or choose `apiType: responses`, which takes such URLs"}
 
 
 def base64_data(part: Media) -> Base64Data | None:
-    """The part's bytes in base64, with their type as far as that is known; None when the source is a URL."""
+    """Return the part's bytes in base64, with their type as far as that is known; None when the source is a URL."""
     found = base64_of(part.source, part.media_type)
     return found and found._replace(media_type=found.media_type or told_type(found.data))
 
 
 def as_url(part: Media, unknown: str | None = None) -> str:
-    """The source as a URL: unchanged, but for bare base64 of a known type, or else `unknown`: a `data:` URI."""
+    """Return the source as a URL: unchanged, but for bare base64 of a known type, or else `unknown`: a `data:` URI."""
     content = base64_data(part)
     if content is None or part.source != content.data:
         return part.source

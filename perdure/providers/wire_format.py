@@ -102,42 +102,42 @@ class WireFormat(Provider):
         return request
 
     def options_of(self, agent: Agent) -> Mapping[str, str]:
-        """The sampling options for this agent, where its connection decides how one is called; else `options`."""
+        """Sampling options for this agent, where its connection decides how one is called; else `options`."""
         return self.options
 
     @abstractmethod
     def conversation(self, messages: Sequence[Message]) -> dict[str, Any]:
-        """The keys that carry the messages, system messages included."""
+        """Return the keys that carry the messages, system messages included."""
 
     def tools(self, functions: Sequence[FunctionDefinition], *, may_call_tools: bool) -> dict[str, Any]:
-        """The keys that offer the functions; none when the model may not call any."""
+        """Return the keys that offer the functions; none when the model may not call any."""
         return {"tools": [self.tool(function) for function in functions]} if may_call_tools else {}
 
     @abstractmethod
     def tool(self, definition: FunctionDefinition) -> dict[str, Any]:
-        """The declaration of one function."""
+        """Return the declaration of one function."""
 
     def provider_tool(self, tool: CustomTool) -> dict[str, Any]:
-        """The declaration of a tool that the provider executes itself: its `options`, as they are."""
+        """Return the declaration of a tool that the provider executes itself: its `options`, as they are."""
         return {"type": tool.name, **(tool.options or {})}
 
     @abstractmethod
     def output_format(self, outputs: Sequence[Property]) -> dict[str, Any]:
-        """The keys that ask for an answer with these properties. Raises ValueError for a union without alternatives."""
+        """Keys that ask for an answer with these properties. Raises ValueError for a union without alternatives."""
 
     @abstractmethod
     def read(self, response: Mapping[str, Any]) -> Answer:
-        """The answer in a response.
+        """Return the answer in a response.
 
         Raises LookupError, TypeError, AttributeError or ValueError for anything that is not a response of this API.
         """
 
     @abstractmethod
     def assembler(self) -> StreamAssembler:
-        """A new assembler, for one stream."""
+        """Return a new assembler, for one stream."""
 
     def to_stream_body(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """The body that asks for the same answer as a stream."""
+        """Return the body that asks for the same answer as a stream."""
         return {**request, "stream": True}
 
     def process(self, agent: Agent, response: Mapping[str, Any]) -> Any:
@@ -213,13 +213,13 @@ class WireFormat(Provider):
 
 
 def original_content(message: Message, api: str) -> list[Any] | None:
-    """The content that this API gave for the message; None when the message came from elsewhere."""
+    """Return the content that this API gave for the message; None when the message came from elsewhere."""
     original = message.metadata.get("provider_content")
     return original["content"] if original and original.get("api") == api else None
 
 
 def instructions_of(messages: Sequence[Message]) -> str:
-    """The text of all system messages, for an API that takes it separately from the conversation; "" for none."""
+    """Text of all system messages, for an API that takes it separately from the conversation; "" for none."""
     texts = [message.text for message in messages if message.role in INSTRUCTION_ROLES]
     return "\n\n".join(text for text in texts if text)
 
@@ -247,7 +247,7 @@ def _options(agent: Agent) -> ModelOptions | None:
 
 
 def count(usage: Any, *keys: str) -> int:
-    """The count of tokens that these keys lead to; 0 for anything that can't be one. Never raises."""
+    """Return the count of tokens that these keys lead to; 0 for anything that can't be one. Never raises."""
     for key in keys:
         usage = usage.get(key) if isinstance(usage, dict) else None
     if isinstance(usage, bool) or not isinstance(usage, int | float) or not 0 <= usage <= MAX_TOKENS:
@@ -260,7 +260,7 @@ def _word(value: Any) -> str | None:
 
 
 def _remarks(answer: Answer, usage: Any) -> list[str]:
-    """What is odd about an answer that counts all the same."""
+    """Return what is odd about an answer that counts all the same."""
     remarks = [f"The model stopped early: {answer.finish_reason}"] if answer.cut_short else []
     counts = usage.items() if isinstance(usage, dict) else [("usage", usage)]
     odd = {name: value for name, value in counts if _is_odd(name, value)}

@@ -43,7 +43,7 @@ def options_for(
     options: RunOptions | Mapping[str, Any] | None = None,
     environment: Mapping[str, str] = _NOT_SAID,
 ) -> RunOptions:
-    """The options of a run of the agent: those that the caller has set, and then what the agent's file says.
+    """Return the options of a run of the agent: those that the caller has set, and then what the agent's file says.
 
     After the file comes the environment, where the system that the agent comes from has names in it, and at last what
     is usual there. Raises LoadError for a setting that is wrong, ConfigurationError for an environment variable, and
@@ -57,7 +57,7 @@ def options_for(
 
 
 def called_options(options: Options, caller: Agent, called: Agent) -> Options:
-    """The options of a run that the caller's has called: the caller's `options`, and what the called agent's file says.
+    """Options of a run that the caller's has called: the caller's `options`, and what the called agent's file says.
 
     What the caller's own file says is the caller's alone, but for budgets, depth and grace, of which the lesser counts.
     Raises LoadError as `options_for` does.
@@ -74,19 +74,19 @@ def called_options(options: Options, caller: Agent, called: Agent) -> Options:
 
 
 def least(*limits: float | None) -> Any:
-    """The lowest of the limits; None, which stands for no limit, when there is none."""
+    """Return the lowest of the limits; None, which stands for no limit, when there is none."""
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def session_settings(agent: Agent) -> SessionSettings:
-    """What the agent's file says of its sessions. Raises LoadError for a setting that is wrong."""
+    """Return what the agent's file says of its sessions. Raises LoadError for a setting that is wrong."""
     session = SessionSettings()
     _require_none(_read(agent.metadata, session))
     return session
 
 
 def context_messages(agent: Agent, environment: Mapping[str, str] = _NOT_SAID) -> int:
-    """How many messages of the conversation an agent that this one calls is told of, after KAOS's rules.
+    """Return how many messages of the conversation an agent that this one calls is told of, after KAOS's rules.
 
     Raises as `options_for` does.
     """
@@ -105,7 +105,7 @@ def settings_of(agent: Agent) -> Settings:
 
 
 def setting_problems(metadata: object) -> Iterator[Problem]:
-    """What is wrong with the settings in the metadata of a file, or has no effect."""
+    """Yield what is wrong with the settings in the metadata of a file, or has no effect."""
     if isinstance(metadata, Mapping):
         yield from _read(metadata, SessionSettings()).problems
         for name in metadata:

@@ -19,12 +19,12 @@ DELEGATION_FAILED = "[Delegation failed: "
 
 
 def child_tools(agent: Agent) -> Iterator[PromptyTool]:
-    """The tools of the agent that are other agents."""
+    """Yield the tools of the agent that are other agents."""
     return (tool for tool in agent.tools or () if isinstance(tool, PromptyTool))
 
 
 def key_of(written: str, folder: str = "") -> str:
-    """The path of a file relative to the run's agent, as a key; `folder` is where the file that names it lies.
+    """Path of a file relative to the run's agent, as a key; `folder` is where the file that names it lies.
 
     Nothing is looked up. Raises LoadError for a path that is not relative, or not that of a `.prompty` file.
     """
@@ -38,7 +38,7 @@ def key_of(written: str, folder: str = "") -> str:
 
 
 def with_keys(agent: Agent, key: str) -> Agent:
-    """A copy of the agent of that key whose tools name other agents by their keys. Raises LoadError as `key_of`."""
+    """Copy of the agent of that key whose tools name other agents by their keys. Raises LoadError as `key_of`."""
     folder = posixpath.dirname(key)
     tools = [
         tool.model_copy(update={"path": key_of(tool.path, folder)}) if isinstance(tool, PromptyTool) else tool

@@ -58,7 +58,7 @@ class _Entry(BaseModel):
 
 
 def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES) -> Agent:
-    """A copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
+    """Copy that declares a tool `delegate_to_NAME` for each of `metadata.perdure.agents`; itself without any.
 
     Such a tool takes a task, which is said to the agent of that name. The environment may say how much of the
     conversation goes along, of an agent of KAOS. Raises LoadError for an entry that is wrong, and ConfigurationError
@@ -79,7 +79,7 @@ def with_delegates(agent: Agent, environment: Mapping[str, str] = _NO_VARIABLES)
 
 
 def is_delegate(tool: Tool) -> bool:
-    """Whether the tool stands for an entry of `metadata.perdure.agents`."""
+    """Return whether the tool stands for an entry of `metadata.perdure.agents`."""
     if not tool.name.startswith(DELEGATE):
         return False
     return tool.kind == REMOTE or (tool.kind == "prompty" and tool.perdure is not None and tool.perdure.message == TASK)
@@ -128,7 +128,7 @@ _EXPECTED = {"name": "expected a name of at most 52 letters, digits, '_' and '-'
 
 
 def _as_written(agent: Agent, value: Any, place: str) -> Any:
-    """The value with the file's references to the environment: those travel, and workers resolve them."""
+    """Return the value with the file's references to the environment: those travel, and workers resolve them."""
     if isinstance(value, Mapping):
         return {key: _as_written(agent, child, f"{place}/{key}") for key, child in value.items()}
     reference = loaded_from(agent).references.get(place)
@@ -177,12 +177,12 @@ MCP_SERVERS = "MCP_SERVERS"
 
 
 def as_started(agent: Agent, environment: Mapping[str, str]) -> Agent:
-    """The agent with all that it may delegate to as tools. Raises as `with_peers` and `with_delegates` do."""
+    """Return the agent with all that it may delegate to as tools. Raises as `with_peers` and `with_delegates` do."""
     return with_delegates(with_peers(agent, environment), environment)
 
 
 def with_peers(agent: Agent, environment: Mapping[str, str]) -> Agent:
-    """A copy of a KAOS agent that also has what the environment names; any other agent itself.
+    """Return a copy of a KAOS agent that also has what the environment names; any other agent itself.
 
     An agent or a tool that the file has under the same name stays as it is. Raises ConfigurationError, which names
     the variable, and LoadError as `settings_of` does.

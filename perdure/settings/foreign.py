@@ -61,7 +61,7 @@ def read_octopus(value: object, place: Place, settings: Settings) -> None:
 
 
 def octopus_readers(settings: Settings) -> dict[str, Reader]:
-    """What reads each of them, by its name, into `settings`."""
+    """Return what reads each of them, by its name, into `settings`."""
     option = partial(_option, settings)
     return {
         "MaxToolIterations": option("max_iterations"),
@@ -140,13 +140,13 @@ def _memory(settings: Settings, value: object, place: Place) -> None:
 
 
 def kaos_environment(environment: Mapping[str, str]) -> dict[str, Any]:
-    """What the environment sets of a KAOS agent's options. Raises ValueError, which names the variable."""
+    """Return what the environment sets of a KAOS agent's options. Raises ValueError, which names the variable."""
     written = environment.get(KAOS_MAX_STEPS, "").strip()
     return {"max_iterations": _of_variable(KAOS_MAX_STEPS, written, least=1)} if written else {}
 
 
 def kaos_context_messages(environment: Mapping[str, str]) -> int:
-    """How many messages a called agent is told, where the file does not say. Raises ValueError."""
+    """Return how many messages a called agent is told, where the file does not say. Raises ValueError."""
     written = environment.get(KAOS_CONTEXT_LIMIT, "").strip()
     return _of_variable(KAOS_CONTEXT_LIMIT, written, least=0) if written else KAOS_CONTEXT_MESSAGES
 

@@ -16,7 +16,7 @@ MAX_BYTES = 256 * 1024
 
 
 def mock_responses(environment: Mapping[str, str], agent: str, *, is_called: bool = False) -> list[str] | None:
-    """The answers for an agent of that name, in order; None where its model is to be asked.
+    """Return the answers for an agent of that name, in order; None where its model is to be asked.
 
     An agent that another one has called takes only those that its own variable has: the others are for its caller.
     Raises ConfigurationError for answers that are too large to be recorded.
@@ -34,17 +34,17 @@ def mock_responses(environment: Mapping[str, str], agent: str, *, is_called: boo
 
 
 def variable_of(agent: str) -> str:
-    """The variable that has the answers of one agent alone, such as `DEBUG_MOCK_RESPONSES_RESEARCHER`."""
+    """Return the variable that has the answers of one agent alone, such as `DEBUG_MOCK_RESPONSES_RESEARCHER`."""
     return f"{VARIABLE}_{re.sub(r'[^A-Z0-9]', '_', agent.upper())}"
 
 
 def is_set(environment: Mapping[str, str]) -> bool:
-    """Whether there are answers for any agent."""
+    """Return whether there are answers for any agent."""
     return any(value and (name == VARIABLE or name.startswith(f"{VARIABLE}_")) for name, value in environment.items())
 
 
 def read_responses(text: str) -> list[str]:
-    """The answers that the variable's text has: a JSON list of them, one JSON value, or text that is no JSON at all."""
+    """Answers that the variable's text has: a JSON list of them, one JSON value, or text that is no JSON at all."""
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):

@@ -82,7 +82,7 @@ def require_set(value: object) -> None:
 
 
 def whole_number(value: object, *, least: int = 1) -> int:
-    """The number; text of an environment variable is read. Raises ValueError for anything else, and for less."""
+    """Return the number; text of an environment variable is read. Raises ValueError for anything else, and for less."""
     require_set(value)
     text = value.strip() if isinstance(value, str) else value
     if isinstance(text, str) and text.isdecimal() and len(text) <= 15:
@@ -111,7 +111,7 @@ def read_map(
 
 
 def unknown(name: str, known: Iterable[str]) -> str:
-    """What to say of a name that there is not, with the one that is most like it."""
+    """Return what to say of a name that there is not, with the one that is most like it."""
     known = list(known)
     if len(name) > MAX_NAME:
         return f"unknown setting {name!r:.80}…: expected {', '.join(known)}"

@@ -164,13 +164,14 @@ class AgainstRecord(InProcessRun):
         return EveryTool({**known, **specs})  # type: ignore[return-value]
 
     def _as_recorded(self, request: ToolRequest) -> Approval:
-        """What a person has decided about the same call."""
+        """Return what a person has decided about the same call."""
         found = self._recording.decisions.get((request.iteration, request.call_id))
         return found or Approval(approved=False, reason="nobody has decided about it in the recorded run")
 
 
 def offered_to(agent: Agent, recording: Recording) -> list[Tool]:
-    """What the record says of the tools that the agent declares as the recorded one did; others speak for themselves.
+    """Return what the record says of the tools that the agent declares as the recorded one did; others speak for
+    themselves.
 
     A declared tool that offers several functions, and has changed since, is offered as it was.
     """

@@ -61,7 +61,7 @@ class Waits:
             self._event_loop.call_soon_threadsafe(self._interrupt)
 
     async def until(self, effect: Awaitable[Value], *, grace: float = 0.0) -> Value:
-        """The effect's result. Raises `Cancelled`, and ends the effect, `grace` seconds after the run is cancelled."""
+        """Effect's result. Raises `Cancelled`, and ends the effect, `grace` seconds after the run is cancelled."""
         task = asyncio.current_task(self._event_loop)
         assert task is not None
         self._graces[task] = grace
@@ -314,7 +314,7 @@ class DirectEffects(Effects):
         return approval if verdict.rewrite is None else approval.model_copy(update={"arguments": verdict.rewrite})
 
     async def _unless_cancelled(self, effect: Awaitable[Value]) -> Value:
-        """The effect's result; gives it up with `Cancelled` when the run is cancelled first."""
+        """Return the effect's result; gives it up with `Cancelled` when the run is cancelled first."""
         if not self.waits.cancelled:
             return await self.waits.until(effect)
         if inspect.iscoroutine(effect):
@@ -326,7 +326,7 @@ Tools = Mapping[str, Callable[..., Any]] | Sequence[Callable[..., Any]]
 
 
 def without_threads(tools: Tools) -> dict[str, Callable[..., Any]]:
-    """The tools as async functions, by name, which are called on the event loop.
+    """Return the tools as async functions, by name, which are called on the event loop.
 
     Raises ConfigurationError when two tools have one name.
     """

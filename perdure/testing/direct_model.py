@@ -31,12 +31,12 @@ PROVIDER = "in process"
 
 
 def model_function(model: Model) -> ModelFunction:
-    """The model as a function."""
+    """Return the model as a function."""
     return model if callable(model) else _Player(model)
 
 
 def with_prices(model: ModelFunction, prices: PriceSource | None) -> ModelFunction:
-    """The same model, whose replies have what they cost: their own cost, or else what the prices say."""
+    """Return the same model, whose replies have what they cost: their own cost, or else what the prices say."""
     if prices is None:
         return model
     known = Prices(prices)
@@ -75,7 +75,7 @@ class _Player:
 
 
 def read_reply(agent: Agent, reply: ScriptedReply) -> ModelReply:
-    """The reply as a provider reads it from a response. Raises `ModelError` when the script says that the call fails.
+    """Reply as a provider reads it from a response. Raises `ModelError` when the script says that the call fails.
 
     Tokens that the script does not count are 0; what only HTTP has is ignored.
     """
@@ -106,7 +106,7 @@ def _usage(reply: ScriptedReply) -> Usage:
 
 
 def prompted_call(agent: Agent, calling: Calling, options: RunOptions) -> PromptedCall | None:
-    """The call, where the model is told of its tools in the prompt; None for any other."""
+    """Return the call, where the model is told of its tools in the prompt; None for any other."""
     if not calling.prompted:
         return None
     ids = f"call-{calling.iteration}"
@@ -114,6 +114,6 @@ def prompted_call(agent: Agent, calling: Calling, options: RunOptions) -> Prompt
 
 
 def compaction(compactor: Any, dropped: Sequence[Message]) -> tuple[Agent, list[Message]]:
-    """The agent that summarises, and what it is told. Raises what `load` and `prepare` raise."""
+    """Return the agent that summarises, and what it is told. Raises what `load` and `prepare` raise."""
     agent = compactor if isinstance(compactor, Agent) else load(compactor)
     return agent, prepare(agent, {"conversation": conversation_text(dropped)})

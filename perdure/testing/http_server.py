@@ -23,7 +23,7 @@ class Responder(Protocol):
         """Record a request that has arrived."""
 
     def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
-        """The reply to send. Never raises."""
+        """Return the reply to send. Never raises."""
 
     def finish(self, request: ScriptedRequest, *, aborted: bool) -> None:
         """Record how a request ended; `aborted` when the client left before it had the whole response."""

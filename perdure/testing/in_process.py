@@ -260,7 +260,7 @@ class InProcessRun(Generic[T]):
 
 
 def _with_defaults(agent: Agent, inputs: Mapping[str, Any]) -> dict[str, Any]:
-    """The inputs that tools may be bound to."""
+    """Return the inputs that tools may be bound to."""
     defaults = {declared.name: declared.default for declared in agent.inputs or [] if declared.default is not None}
     return {**defaults, **inputs}
 

@@ -48,22 +48,22 @@ class RecordedRun:
 
     @property
     def output(self) -> Any:
-        """What the recorded run has answered; None when it failed."""
+        """Return what the recorded run has answered; None when it failed."""
         return self.recording.output
 
     @property
     def failure(self) -> Mapping[str, Any] | None:
-        """The `kind` and the `message` of the error that the recorded run failed with."""
+        """`kind` and the `message` of the error that the recorded run failed with."""
         return self.recording.failure
 
     @property
     def replies(self) -> list[RecordedReply]:
-        """The replies of the model, in order."""
+        """Replies of the model, in order."""
         return self.recording.replies
 
     @property
     def calls(self) -> list[ToolCall]:
-        """The tool calls that the model has asked for, in order."""
+        """Tool calls that the model has asked for, in order."""
         return [each.call for each in self.recording.calls]
 
     def __call__(
@@ -156,7 +156,7 @@ class RecordedKind(ToolKind):
 
 
 def _with_recorded_tools(agent: Agent, recording: Recording, real: Mapping[str, Any]) -> tuple[Agent, RecordedKind]:
-    """The agent, whose tools a record answers for, except the real ones."""
+    """Return the agent, whose tools a record answers for, except the real ones."""
     complete = agent.with_declarations(offered_to(agent, recording))
     functions = [_offering_of(tool) for tool in complete.tools or [] if tool.name not in real]
     tools: list[Tool] = [tool for tool in agent.tools or [] if tool.name in real]
@@ -196,7 +196,7 @@ def _scripted_reply(recorded: RecordedReply) -> ScriptedReply:
 
 
 def recorded(file: str | os.PathLike[str]) -> Any:
-    """A pytest fixture, whose value is the `RecordedRun` of the file: `run = recorded("bug-17.jsonl")`.
+    """Return a pytest fixture, whose value is the `RecordedRun` of the file: `run = recorded("bug-17.jsonl")`.
 
     `perdure export ID` has written the file; its path is relative to that of the test module. Raises ConfigurationError
     for any other file.

@@ -85,7 +85,7 @@ class Recording:
 
 
 def read_recording(file: str | PathLike[str]) -> Recording:
-    """The run in a file that `perdure export` has written. Raises ConfigurationError for any other file."""
+    """Return the run in a file that `perdure export` has written. Raises ConfigurationError for any other file."""
     path = Path(file)
     try:
         with path.open(encoding="utf-8") as lines:
@@ -103,7 +103,7 @@ def _parse_lines(lines: Iterable[str]) -> Iterator[Any]:
 
 
 def recording_of(lines: Iterable[Any], source: str) -> Recording:
-    """The run whose lines these are, in order. Raises ConfigurationError, which names the `source`, for others."""
+    """Run whose lines these are, in order. Raises ConfigurationError, which names the `source`, for others."""
     recording: Recording | None = None
     steering: defaultdict[int, list[str]] = defaultdict(list)
     first = 1
@@ -219,16 +219,16 @@ class Answers:
 
     @property
     def used(self) -> int:
-        """How many recorded calls were asked for."""
+        """Return how many recorded calls were asked for."""
         return len(self._used)
 
     @property
     def left(self) -> list[RecordedCall]:
-        """The recorded calls that were not asked for, in order."""
+        """Recorded calls that were not asked for, in order."""
         return [each for number, each in enumerate(self._recorded) if number not in self._used]
 
     def claim(self, calls: Sequence[ToolCall]) -> list[ToolResult]:
-        """The results of the calls of one reply, whose order does not count.
+        """Return the results of the calls of one reply, whose order does not count.
 
         Raises Unmatched, and takes nothing, when the record has no result for one of them.
         """

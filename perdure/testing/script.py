@@ -64,7 +64,7 @@ class ScriptedReply(BaseModel):
 
 
 def _complete_call(call: dict[str, Any], earlier: int) -> dict[str, Any]:
-    """The call with an id and the text of its arguments, after so many others of its tool."""
+    """Return the call with an id and the text of its arguments, after so many others of its tool."""
     arguments = call.get("arguments", {})
     text = json.dumps(arguments) if isinstance(arguments, dict) else arguments
     return {"id": f"call_{call.get('name')}{f'_{earlier + 1}' if earlier else ''}", **call, "arguments": text}
@@ -93,12 +93,12 @@ class ScriptedRequest:
 
     @cached_property
     def messages(self) -> list[Message]:
-        """The conversation of the request in the neutral form, whatever its wire format."""
+        """Conversation of the request in the neutral form, whatever its wire format."""
         return self.read_messages(self.body)
 
     @property
     def is_streaming(self) -> bool:
-        """Whether the client asked for a stream."""
+        """Return whether the client asked for a stream."""
         return bool(self.body.get("stream"))
 
 
@@ -112,7 +112,7 @@ class ScriptExhausted(Exception):
 
 
 def choose_reply(script: Script, request: ScriptedRequest) -> ScriptedReply:
-    """The script's reply to the request's step and attempt.
+    """Return the script's reply to the request's step and attempt.
 
     Raises ScriptExhausted when there is none, and what a function raises that is the script.
     """
@@ -127,7 +127,7 @@ def choose_reply(script: Script, request: ScriptedRequest) -> ScriptedReply:
 
 
 def says(text: str, **more: Any) -> ScriptedReply:
-    """A reply that ends the run with `text`; `more` are further fields of `ScriptedReply`."""
+    """Return a reply that ends the run with `text`; `more` are further fields of `ScriptedReply`."""
     return ScriptedReply(text=text, **more)
 
 
@@ -140,7 +140,7 @@ def asks(*calls: ToolCall, **more: Any) -> ScriptedReply: ...
 
 
 def asks(*calls: Any, **named: Any) -> ScriptedReply:
-    """A reply that asks for tools: `asks("look", at="sky")`, or `asks(call("look", at="sky"), call("listen"))`.
+    """Reply that asks for tools: `asks("look", at="sky")`, or `asks(call("look", at="sky"), call("listen"))`.
 
     With the name of one tool, the named arguments are that call's. With calls, they are further fields of
     `ScriptedReply`, such as `text`.

@@ -63,12 +63,12 @@ class ScriptedModel:
 
     @property
     def openai_endpoint(self) -> str:
-        """The base URL for the OpenAI SDK. Raises RuntimeError while the server is not running."""
+        """Base URL for the OpenAI SDK. Raises RuntimeError while the server is not running."""
         return f"{self.url}/v1"
 
     @property
     def anthropic_endpoint(self) -> str:
-        """The base URL for the Anthropic SDK. Raises RuntimeError while the server is not running."""
+        """Base URL for the Anthropic SDK. Raises RuntimeError while the server is not running."""
         return self.url
 
     def start(self) -> Self:
@@ -119,7 +119,7 @@ class ScriptedModel:
         return request
 
     def reply_to(self, wire: Wire, request: ScriptedRequest) -> ScriptedReply:
-        """The script's reply, or a 400 that says why there is none; the server calls this."""
+        """Return the script's reply, or a 400 that says why there is none; the server calls this."""
         fault = wire.find_fault(request.body) if self._check_conversation else None
         if fault:
             return ScriptedReply(status=400, error=wire.error(400, fault))
@@ -140,7 +140,7 @@ class ScriptedModel:
 
 
 def read_script(text: str) -> Script:
-    """The script in JSON text: a list of replies, with a list of replies where attempts differ.
+    """Return the script in JSON text: a list of replies, with a list of replies where attempts differ.
 
     Raises ValueError when the text is not such a list.
     """
@@ -192,7 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def open_script(source: str) -> Script:
-    """The script in a JSON file (`FILE.json`), or a function of a Python file (`FILE.py:function`).
+    """Return the script in a JSON file (`FILE.json`), or a function of a Python file (`FILE.py:function`).
 
     Raises OSError when the file cannot be read, ValueError when it is not such a file, and AttributeError when it
     does not define the function. What the Python file raises is raised as it is.
@@ -215,7 +215,7 @@ if __name__ == "__main__":
 
 
 def with_script(agent: Agent, model: ScriptedModel) -> Agent:
-    """The agent, whose model is the script, and so is that of the agents that it calls.
+    """Return the agent, whose model is the script, and so is that of the agents that it calls.
 
     Raises RuntimeError while the scripted model is not running, and as `record_tools` does.
     """

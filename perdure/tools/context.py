@@ -98,7 +98,7 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """Whether the run was cancelled, or nobody waits for this execution any longer; from any thread.
+        """Return whether the run was cancelled, or nobody waits for this execution any longer; from any thread.
 
         On a worker, the first question makes the server be asked each second from then on. A `local` tool only learns
         that it was given up.

@@ -146,7 +146,7 @@ FILE_MODULE = "perdure_tools_"
 
 
 def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:
-    """What signature and docstring of the function say; `description` replaces the docstring's first paragraph."""
+    """Return what signature and docstring of the function say; `description` replaces the docstring's first paragraph."""
     said = docstring_of(function)
     parameters = [
         _property(parameter, said.parameters.get(parameter.name))
@@ -179,7 +179,8 @@ def has_parameters(tool: Tool) -> bool:
 
 
 def contradiction(tool: Tool, function: Function, *, without: Container[str] = ()) -> str | None:
-    """How a declaration and its function contradict each other, with both; None if they do not, or can't be compared.
+    """Return how a declaration and its function contradict each other, with both; None if they do not, or can't be
+    compared.
 
     A function that can't be inspected accepts everything, and a parameter without a type any kind.
     """

@@ -32,7 +32,7 @@ class ToolApproval:
 
     @property
     def kind(self) -> Literal["plain", "async"] | None:
-        """What kind of function decides; None for none."""
+        """Return what kind of function decides; None for none."""
         return None if self.check is None or self.always else "async" if is_async(self.check) else "plain"
 
 

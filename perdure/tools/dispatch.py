@@ -163,7 +163,9 @@ class ToolBox:
         return self._handlers.of_call(name, agent)
 
     def signature_change(self, handler: Handler, recorded: RecordedSignature | None) -> str | None:
-        """Why calls that a run has recorded need not fit the handler's function; None if they do, or nobody knows."""
+        """Return why calls that a run has recorded need not fit the handler's function; None if they do, or nobody
+        knows.
+        """
         if recorded is None or handler.function is None or not handler.is_by_name:
             return None
         shared, bound = self._resources.parameters(handler.function), handler.tool.bindings or {}

@@ -140,7 +140,9 @@ NOT_IN_FILES = ("parameters", "hidden", "bound")
 
 
 def option_problems(type_: type[CallOptions], options: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a file's options, a sentence each. Values that the environment will give are not looked at."""
+    """Yield what is wrong with a file's options, a sentence each. Values that the environment will give are not looked
+    at.
+    """
     known = [key for key in type_.file_keys() if key not in NOT_IN_FILES]
     for key in options:
         if key not in known:

@@ -109,12 +109,12 @@ class HttpAnswer:
 
     @property
     def is_success(self) -> bool:
-        """Whether the server has done what it was asked to."""
+        """Return whether the server has done what it was asked to."""
         return 200 <= self.status < 300
 
     @property
     def outcome_unknown(self) -> bool:
-        """Whether a server with this status, which is none of success, may have acted all the same."""
+        """Return whether a server with this status, which is none of success, may have acted all the same."""
         return not was_refused(self.status, self.headers)
 
     @property
@@ -249,7 +249,7 @@ class _Unpacker:
 
     @property
     def is_complete(self) -> bool:
-        """Whether nothing is missing at the end."""
+        """Return whether nothing is missing at the end."""
         return self._packed.eof or not self._has_begun
 
     def unpack(self, piece: bytes) -> bytes:

@@ -129,7 +129,8 @@ class ToolInventory:
 async def take_inventory(
     handlers: Handlers, asking: Asking, loop: UserLoop, resources: Resources, *, may_ask: bool = True
 ) -> ToolInventory:
-    """How each declared tool is to be run. With `may_ask` false, kinds that ask others are left out as `unasked`.
+    """Return how each declared tool is to be run. With `may_ask` false, kinds that ask others are left out as
+    `unasked`.
 
     Raises ConfigurationError for a policy that contradicts itself, and for a kind that can't be loaded.
     """

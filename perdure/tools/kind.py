@@ -122,7 +122,7 @@ class ToolKind:
     """Whether `offer` reads files or asks servers. Then an ordinary activity does it, once for each run."""
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """What is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a run."""
+        """Return what is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a run."""
         return ()
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:
@@ -130,7 +130,8 @@ class ToolKind:
         return ()
 
     def record(self, tool: Tool, start: RunStart) -> str | None:
-        """What a run records of files that a declaration names: `offer` and `execute` find it in `tool.recorded`.
+        """Return what a run records of files that a declaration names: `offer` and `execute` find it in
+        `tool.recorded`.
 
         It is called where the run is started, for a kind that is installed there, or given there (`invoke_agent`,
         `InProcessRun`). What is returned must not have secrets. None records nothing, so that `offer` reads the file on

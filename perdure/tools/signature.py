@@ -133,7 +133,8 @@ _remembered = lru_cache(maxsize=4096)(_read_signature)
 
 
 def is_async(function: Callable[..., Any]) -> bool:
-    """Whether calling it makes a coroutine: true for async functions, and for partials and callable objects of such.
+    """Return whether calling it makes a coroutine: true for async functions, and for partials and callable objects of
+    such.
 
     A decorated function is what its wrapper is: a plain wrapper may itself run the async function that it wraps.
     """

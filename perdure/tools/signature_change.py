@@ -89,7 +89,7 @@ def _plain(schema: Any, *, by_name: bool = False) -> Any:
 
 
 def _is_plain(schema: Schema, definitions: Schema, seen: frozenset[str]) -> bool:
-    """A type that contains itself is none: its kinds end somewhere."""
+    """Return a type that contains itself is none: its kinds end somewhere."""
     if schema.keys() - _IN_KINDS - {"additionalProperties"} or schema.get("additionalProperties", True) is not True:
         return False
     reference = schema.get("$ref")
@@ -192,8 +192,9 @@ def _problems(
 
 
 def _problems_within_kinds(then: RecordedSignature, now: RecordedSignature, function: Function) -> Iterator[str]:
-    """What kinds do not tell. Another schema than the recorded one is no problem where it has kinds alone, as these
-    take everything."""
+    """Yield what kinds do not tell. Another schema than the recorded one is no problem where it has kinds alone, as
+    these take everything.
+    """
     here = parameter_schemas(function)
     kinds = {prop.name: prop.kind for prop in then.parameters}
     for name in [name for name in kinds if name in now.schemas]:

@@ -221,7 +221,8 @@ class _Pulse:
         self._seen.append(_Sight(task, id(own[-1]), place, now, _cpu_seconds(self._thread_id)))
 
     def _is_held(self) -> bool:
-        """Whether one step of the user's code holds the loop, rather than a machine that is busy with something else.
+        """Return whether one step of the user's code holds the loop, rather than a machine that is busy with something
+        else.
 
         It does if it has stood in one call all the time, or used the processor for a quarter of it.
         """
@@ -288,7 +289,7 @@ class LoopThread:
 
     @property
     def is_alive(self) -> bool:
-        """Whether the loop runs: not after `close`, and not in a process that was forked."""
+        """Return whether the loop runs: not after `close`, and not in a process that was forked."""
         return self._thread.is_alive() and not self._is_closing
 
     async def close(self) -> None:

@@ -162,7 +162,8 @@ def _value_of(ended: Ended) -> Any:
 
 
 async def end_on(loop: asyncio.AbstractEventLoop, call: Callable[[], Any], title: str) -> Ended:
-    """How the coroutine that `call` makes ends, as a task of that name on `loop`, with the caller's context variables.
+    """Return how the coroutine that `call` makes ends, as a task of that name on `loop`, with the caller's context
+    variables.
 
     When the caller is cancelled, so is the task. If that does not end it within `CLEANUP_SECONDS`, or ends it by
     cancellation, this raises CancelledError; otherwise its end counts. `unheard_in` reads from the error whether

@@ -91,7 +91,8 @@ def find_problems(parameters: Sequence[Property], arguments: Mapping[str, Any]) 
 
 
 def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """What is wrong with arguments that a person wrote, by the schema that the model is told; [] when nothing is.
+    """Return what is wrong with arguments that a person wrote, by the schema that the model is told; [] when nothing
+    is.
 
     An optional argument may be null, as strict schemas make models write (§7.1); an unknown one is a mistake. The
     schema may be a stranger's: see `schema_problems`.
@@ -105,7 +106,8 @@ def edited_problems(schema: Mapping[str, Any], arguments: Mapping[str, Any]) -> 
 
 
 def call_problems(tool: Tool, spec: ToolSpec, arguments: Mapping[str, Any]) -> list[str]:
-    """Why a call with these arguments can't be executed, as far as the records of a run say; [] when nothing is known.
+    """Return why a call with these arguments can't be executed, as far as the records of a run say; [] when nothing is
+    known.
 
     The worker that executes a call finds these problems too, and those that only its function knows of.
     """

@@ -49,7 +49,7 @@ def create_worker(
     limits: WorkerLimits | None = None,
     **worker_options: Any,
 ) -> Worker:
-    """A worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
+    """Worker that runs agents with the given tools, guardrails and compactors; `PerdurePlugin` explains them.
 
     `worker_options` go to `temporalio.worker.Worker` and win over perdure's defaults. Use one client for each
     worker: two workers on one client and task queue can hang when the first one stops. Where the client itself has a
@@ -83,7 +83,7 @@ def create_worker(
 
 
 def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:
-    """The client without perdure's plugin, of which a worker has one, and the settings of that."""
+    """Return the client without perdure's plugin, of which a worker has one, and the settings of that."""
     plugins = client.config()["plugins"]
     ours = [plugin for plugin in plugins if isinstance(plugin, PerdurePlugin)]
     if not ours:
@@ -95,7 +95,7 @@ def _taken_apart(client: Client) -> tuple[Client, Mapping[str, Any]]:
 
 
 def _together(of_client: Mapping[str, Any], own: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a worker: its own before those of its client's plugin, tables merged by their names."""
+    """Return the settings of a worker: its own before those of its client's plugin, tables merged by their names."""
     parameters, settings = inspect.signature(PerdurePlugin).parameters, {**of_client, **own}
     for name in own.keys() & of_client.keys():
         default, values = parameters[name].default, [of_client[name], own[name]]

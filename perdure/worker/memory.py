@@ -94,7 +94,7 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
                 self.evictions += 1
 
     def _superfluous(self, now: float) -> list[str]:
-        """The ids of the runs to evict: those that have not changed for the longest time, until the rest fits."""
+        """Ids of the runs to evict: those that have not changed for the longest time, until the rest fits."""
         sizes = self._sizes()
         self._note(sizes, now)
         excess = sum(sizes.values()) - self._max_bytes
@@ -114,12 +114,12 @@ class WorkflowMemory(RunObserver[AgentRun | Session]):
             self._seen[run_id] = same if same and same.bytes == size else _Seen(size, now)
 
     def _longest_idle(self, now: float) -> Iterable[str]:
-        """The runs that wait, those that have waited longest first."""
+        """Yield the runs that wait, those that have waited longest first."""
         idle = [run_id for run_id, seen in self._seen.items() if now - seen.changed_at >= IDLE_SECONDS]
         return sorted(idle, key=lambda run_id: self._seen[run_id].changed_at)
 
     def _sizes(self) -> dict[str, int]:
-        """The size of each held run, by run id; runs that the worker no longer holds are dropped here."""
+        """Return the size of each held run, by run id; runs that the worker no longer holds are dropped here."""
         # Other threads, in which workflows are executed, add runs meanwhile: the copy is made in one step.
         held = {run_id: reference() for run_id, reference in list(self._held.items())}
         for run_id in [run_id for run_id, run in held.items() if run is None]:

@@ -41,7 +41,7 @@ from ..workflows.logging import AGENT_SECONDS, WAIT_SECONDS, run_ended
 
 
 def measure(client: Client, runs: RunCache) -> list[Interceptor]:
-    """The interceptor that measures runs; none where there are no metrics."""
+    """Return the interceptor that measures runs; none where there are no metrics."""
     meter = _meter(client)
     if meter is None:
         return []
@@ -109,7 +109,7 @@ class Metrics(Interceptor):
         self._tool.record(seconds, {"gen_ai_tool_name": name, "error_type": _error_type(end)})
 
     async def _model_labels(self, fallback: int) -> dict[str, str]:
-        """Which model the run has: it is at hand, for the call that has just ended needed it."""
+        """Return which model the run has: it is at hand, for the call that has just ended needed it."""
         try:
             agent = (await self._runs.current()).recorded_agent
             model = agent.model and agent.models[fallback]
@@ -227,7 +227,7 @@ HISTOGRAM_BUCKETS: dict[str, Sequence[float]] = {
 
 
 def metrics_runtime(address: str, *, logging: LoggingConfig | None = LoggingConfig.default) -> Runtime:
-    """A Temporal runtime that serves metrics at `http://ADDRESS/metrics`; connect the worker's client with it.
+    """Temporal runtime that serves metrics at `http://ADDRESS/metrics`; connect the worker's client with it.
 
     The address is `HOST:PORT`, where the host is an IP address or `localhost`. Durations are in seconds, and names end
     as Prometheus has it (`_total`, `_seconds`). `logging` is what the SDK itself logs. Raises `ConfigurationError` when
@@ -300,7 +300,7 @@ async def _count_of(client: Client, task_queue: str, gauge: MetricGauge) -> None
 
 
 async def waiting_runs(client: Client, task_queue: str) -> int:
-    """How many runs of the task queue wait for a person. Raises RPCError."""
+    """Return how many runs of the task queue wait for a person. Raises RPCError."""
     query = (
         f"WorkflowType = '{WORKFLOW}' AND ExecutionStatus = 'Running' AND {STATUS.name} = 'waiting' "
         f"AND TaskQueue = {quote(task_queue)}"

@@ -83,7 +83,7 @@ def _giver(worker: Worker, task_queue: str, rate: float) -> Worker:
 
 
 def _without_plugins(client: Client) -> Client:
-    """The same connection: what plugins add to workers is not for one that gives permits."""
+    """Return the same connection: what plugins add to workers is not for one that gives permits."""
     config = client.config()
     config["plugins"] = []
     return Client(**config)
@@ -290,7 +290,7 @@ def _live_tracing(provider: TracerProvider | None, runs: RunCache) -> LiveTracin
 
 
 def _defaults_for(config: WorkerConfig) -> dict[str, Any]:
-    """The defaults of the options that `Worker` was not given: their values are the very objects of its signature."""
+    """Defaults of the options that `Worker` was not given: their values are the very objects of its signature."""
     options = inspect.signature(Worker.__init__).parameters
     return {name: value for name, value in WORKER_DEFAULTS.items() if config.get(name) is options[name].default}
 

@@ -58,7 +58,7 @@ class Ending:
     """What a turn of a session leaves to it."""
 
     def output(self, outcome: Outcome) -> RunOutput:
-        """The result of a run that ended well."""
+        """Return the result of a run that ended well."""
         loop, conversation, input = self.state.loop, self.state.conversation, self.state.input
         is_alone = input.carried is None and input.lineage is None and self.turn is None
         is_small = is_alone and conversation.recorded_bytes <= SMALL_CONVERSATION_BYTES
@@ -79,7 +79,7 @@ class Ending:
         )
 
     def failure(self, error: RunError) -> ApplicationError:
-        """The error of a run that failed."""
+        """Return the error of a run that failed."""
         loop = self.state.loop
         details = RunFailure(
             kind=error.kind,
@@ -103,7 +103,7 @@ class Ending:
         )
 
     def unforeseen_error(self, error: Exception) -> RunError:
-        """The error of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
+        """Error of a run that the platform or a bug has ended. Emits the event that the loop could not emit."""
         kind, text = describe_failure(error)
         self.state.emit("failed", FailedData(kind=kind, message=text))
         return RunError(text, kind=kind)
@@ -154,7 +154,7 @@ class AgentRun:
 
     @property
     def approvals(self) -> Approvals:
-        """What waits for a person in this link."""
+        """Return what waits for a person in this link."""
         return self.state.approvals
 
     @workflow.run
@@ -210,7 +210,7 @@ class AgentRun:
         await load_beginning(input, state.conversation)
 
     def _loop(self) -> AgentLoop:
-        """The loop of §13.7, on Temporal."""
+        """Return the loop of §13.7, on Temporal."""
         state, hooks, agent = self.state, self.state.inventory.hooks, self.state.input.agent
         self._continuing = ContinueAsNew(state)
         return AgentLoop(
@@ -239,16 +239,16 @@ class AgentRun:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the run is over, not only this link of it."""
+        """Return whether the run is over, not only this link of it."""
         return self.state.ended is not None
 
     @property
     def conversation(self) -> list[Message]:
-        """The conversation as the model would see it next."""
+        """Conversation as the model would see it next."""
         return self.state.conversation.messages
 
     def operations_since(self, version: int) -> Sequence[Operation]:
-        """How the conversation has changed since that version, which must belong to this link."""
+        """Return how the conversation has changed since that version, which must belong to this link."""
         return self.state.conversation.since(version)
 
     # Signals accept any arguments: what a stranger sends wrongly must neither end the run nor block it.

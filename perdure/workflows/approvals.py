@@ -126,7 +126,7 @@ class Approvals:
 
     @property
     def pending_approvals(self) -> list[PendingApproval]:
-        """The calls that wait for a person's approval."""
+        """Calls that wait for a person's approval."""
         return [opened.pending for opened in self._undecided]
 
     @property
@@ -135,7 +135,7 @@ class Approvals:
 
     @property
     def are_many(self) -> bool:
-        """Whether this link has taken so many decisions that it is time for the next one."""
+        """Return whether this link has taken so many decisions that it is time for the next one."""
         return self.updates >= self._max_updates
 
     def require_acceptable(self, decision: CallApproval) -> None:
@@ -174,13 +174,13 @@ class Approvals:
             listener()
 
     def expire(self, opened: OpenApproval, asked: Asked) -> CallApproval:
-        """The denial of a call that nobody has decided about in time."""
+        """Return the denial of a call that nobody has decided about in time."""
         denial = CallApproval(call_id=opened.pending.call_id, **dict(asked.expiry))
         self._remember(denial, opened.pending, "expired")
         return denial
 
     def find(self, decision: CallApproval) -> OpenApproval | None:
-        """The call that the decision is about; None for a repeated decision, which changes nothing.
+        """Return the call that the decision is about; None for a repeated decision, which changes nothing.
 
         Raises a refusal for a call that does not wait, a stale digest, and edited arguments that do not fit.
         """
@@ -269,7 +269,7 @@ def dropped_if_refused() -> Iterator[None]:
 
 
 def read_decision(arguments: Sequence[Any], received: Received) -> CallApproval:
-    """The one decision that an update should have. Raises a refusal for anything else."""
+    """Return the one decision that an update should have. Raises a refusal for anything else."""
     arguments = received.read_update(arguments, lambda why: refusal("unreadable", why))
     try:
         (value,) = arguments

@@ -48,7 +48,7 @@ PATIENCE = 10.0
 
 
 def child_id(request: ToolRequest) -> str:
-    """The id of the child that executes a call: the same whenever it is derived, and no other call's."""
+    """Return the id of the child that executes a call: the same whenever it is derived, and no other call's."""
     run = workflow.info().workflow_id
     if len(run.encode()) > MAX_PARENT_BYTES:
         run = blake2b(run.encode(), digest_size=16).hexdigest()
@@ -62,7 +62,7 @@ async def child_result(
     grace: float = 0.0,
     patience: float = PATIENCE,
 ) -> Result:
-    """The child's result. If `cancelled()` becomes true first, the child is cancelled `grace` seconds later.
+    """Return the child's result. If `cancelled()` becomes true first, the child is cancelled `grace` seconds later.
 
     A child that has ended by then, or ends well all the same, has its result returned: nothing is thrown away. Raises
     `ChildWorkflowError`, whose cause is a `CancelledError` where the child ended as cancelled, and `Cancelled` when the
@@ -172,7 +172,7 @@ class ChildRuns:
 def child_input(
     caller: RunInput, call: ChildRun, prepared: PreparedRun, request: ToolRequest, allowance: Allowance
 ) -> RunInput:
-    """What the called run starts with. Raises LoadError for a setting of an agent's file that is wrong."""
+    """Return what the called run starts with. Raises LoadError for a setting of an agent's file that is wrong."""
     agents = {**caller.agents, **call.agents}
     agent, is_single = agents[call.path], call.mode == "single"
     options = child_options(caller.options, allowance, single=is_single, caller=caller.agent, called=agent)

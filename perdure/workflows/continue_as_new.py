@@ -65,7 +65,7 @@ class ContinueAsNew:
         return self.state.approvals.are_many and workflow.patched("many-updates")
 
     async def _next_input(self) -> RunInput | None:
-        """The input of the next link, certain to fit; None when the run has to stay here for an iteration."""
+        """Return the input of the next link, certain to fit; None when the run has to stay here for an iteration."""
         if sum(map(len, self.state.steering)) > MAX_STEERING_CHARS:
             return None
         is_large = self.state.conversation.recorded_bytes > INLINE_BYTES

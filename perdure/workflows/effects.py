@@ -196,7 +196,7 @@ class TemporalEffects:
             raise
 
     def _count_try(self, iteration: int) -> int:
-        """How often the model was called before in this iteration."""
+        """Return how often the model was called before in this iteration."""
         last, earlier = self._tried
         self._tried = (iteration, earlier + 1 if iteration == last else 0)
         return self._tried[1]
@@ -297,7 +297,7 @@ class TemporalEffects:
         return opened.approval
 
     async def _unless_cancelled(self, handle: ActivityHandle[Result]) -> Result:
-        """The activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""
+        """Return the activity's result. Raises `Cancelled`, and cancels the activity, if the run is cancelled first."""
         if not await wait_until_done(handle, self.cancelled):
             await give_up(handle)
             raise Cancelled

@@ -55,13 +55,13 @@ def failure(
     status: Literal["error", "timeout", "cancelled"] = "error",
     outcome_unknown: bool = False,
 ) -> ToolResult:
-    """A result that says why there is none."""
+    """Return a result that says why there is none."""
     text = f"Error: Tool '{name}' failed: {text}"
     return ToolResult.failure(text, kind=kind, status=status, outcome_unknown=outcome_unknown)
 
 
 def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> ToolResult:
-    """The result as it came: text as it is, anything else as JSON, nothing as empty text; bounded in size.
+    """Return the result as it came: text as it is, anything else as JSON, nothing as empty text; bounded in size.
 
     A payload that can't be read is an error result, and not a failure of the workflow task, which would be for ever.
     """
@@ -84,7 +84,7 @@ def read_result(name: str, value: RawValue | None, max_bytes: int | None) -> Too
 def activity_failure(
     name: str, called: ActivityOptions, error: ActivityError, seconds: float | None, cancelled: bool
 ) -> ToolResult:
-    """What the model is told about an activity that returned no result."""
+    """Return what the model is told about an activity that returned no result."""
     cause = error.cause
     if isinstance(cause, TemporalTimeoutError):
         return _timeout_of(name, called, cause, seconds)
@@ -96,7 +96,9 @@ def activity_failure(
 def child_failure(
     name: str, called: WorkflowOptions, error: ChildWorkflowError, over_after: float | None, cancelled: bool
 ) -> ToolResult:
-    """What the model is told about a child workflow that returned no result; it was given up after `over_after` s."""
+    """Return what the model is told about a child workflow that returned no result; it was given up after `over_after`
+    s.
+    """
     cause, what = error.cause, f"the workflow {called.workflow!r}"
     if isinstance(cause, CancelledError) and over_after is not None:
         text = f"timed out after {over_after:g} seconds; {what} was cancelled"
@@ -182,7 +184,7 @@ class ForeignCall:
     state: RunState
 
     async def run_activity(self, execution: ForeignActivity) -> ToolResult:
-        """The result of an activity of that type, executed once unless the declaration says otherwise."""
+        """Return the result of an activity of that type, executed once unless the declaration says otherwise."""
         called = ActivityOptions.model_validate(execution.options)
         try:
             arguments = self._arguments(called)
@@ -213,7 +215,7 @@ class ForeignCall:
             )
 
     async def run_workflow(self, execution: ChildWorkflow) -> ToolResult:
-        """The result of a child workflow of that type."""
+        """Return the result of a child workflow of that type."""
         called = WorkflowOptions.model_validate(execution.options)
         try:
             arguments = self._arguments(called)
@@ -291,7 +293,7 @@ class ForeignCall:
         return 0.0 if is_over else self.state.options.cancel_grace
 
     def _attempt_seconds(self, called: ActivityOptions) -> float | None:
-        """The start-to-close time-out; None where the declaration limits all attempts together, and nothing else."""
+        """Start-to-close time-out; None where the declaration limits all attempts together, and nothing else."""
         given = [limit for limit in (called.start_to_close_timeout, self.spec.timeout) if limit is not None]
         if not given and called.schedule_to_close_timeout is not None:
             return None

@@ -33,12 +33,13 @@ class HistorySize:
         self._start = _now()
 
     def suggests_continuing(self, carried_bytes: int) -> bool:
-        """Whether Temporal suggests continue-as-new, and `has_grown_enough` agrees."""
+        """Return whether Temporal suggests continue-as-new, and `has_grown_enough` agrees."""
         return workflow.info().is_continue_as_new_suggested() and has_grown_enough(self._start, _now(), carried_bytes)
 
 
 def has_grown_enough(start: Extent, now: Extent, carried_bytes: int) -> bool:
-    """Whether a link whose history has grown from `start` to `now` is long enough, once Temporal suggests a new one.
+    """Return whether a link whose history has grown from `start` to `now` is long enough, once Temporal suggests a new
+    one.
 
     `carried_bytes` is what the next link's history would begin with, uncompressed. If links were as short as Temporal
     suggests, a run whose conversation is never trimmed would record its conversation too often: the histories would

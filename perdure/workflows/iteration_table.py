@@ -32,7 +32,7 @@ _repr.maxlist = _repr.maxdict = 8
 
 
 def call_text(name: str, arguments: JsonObject | str) -> str:
-    """A tool call on one line, as `name(key=value)`; arguments that are no JSON object as they were written."""
+    """Return a tool call on one line, as `name(key=value)`; arguments that are no JSON object as they were written."""
     shown = visible(one_line(name[:200]))
     if isinstance(arguments, str):
         arguments = _parsed_arguments(arguments)
@@ -43,7 +43,7 @@ def call_text(name: str, arguments: JsonObject | str) -> str:
 
 
 def clock(time: float) -> str:
-    """The time of day, for what happens now."""
+    """Return the time of day, for what happens now."""
     return datetime.fromtimestamp(time, UTC).strftime("%H:%M:%S UTC")
 
 
@@ -85,7 +85,7 @@ class CallLine:
 
     @property
     def markdown(self) -> str:
-        """The call, and how it ended or since when it runs."""
+        """Call, and how it ended or since when it runs."""
         running = f"{'waits for a person' if self.waits else 'runs'} since {clock(self.began)}"
         shown = code(call_text(self.name, self.arguments), 120)
         return f"{self.mark or '▶'} {shown}{self.run} {self.outcome if self.mark else running}"
@@ -108,7 +108,7 @@ class Row:
 
     @property
     def markdown(self) -> str:
-        """The row of the table."""
+        """Row of the table."""
         took = "<br>".join(f"{part}\u00a0" for part in (self.model, self.tokens, self.cost) if part) or "…"
         did = [self.said, *[call.markdown for call in self.calls.values()]]
         if (more := len(self.names) - len(self.calls)) > 0:
@@ -136,14 +136,14 @@ class IterationTable:
 
     @property
     def rows(self) -> list[str]:
-        """The rows that are shown, the one in progress last."""
+        """Rows that are shown, the one in progress last."""
         if self._ended:
             self._before = _fitting_rows([*self._before, *[row.markdown for row in self._ended]])
             self._ended = []
         return [*self._before, self.row.markdown] if self.row else list(self._before)
 
     def markdown(self) -> str:
-        """The table; "" before the first model call."""
+        """Return the table; "" before the first model call."""
         rows = self.rows
         return "\n".join([HEAD, *rows]) if rows else ""
 
@@ -209,7 +209,7 @@ def _fitting_rows(rows: list[str]) -> list[str]:
 
 
 def run_path(namespace: str, run_id: str) -> str:
-    """Where Temporal's UI shows a run."""
+    """Return where Temporal's UI shows a run."""
     return f"/namespaces/{url_part(namespace)}/workflows/{url_part(run_id)}"
 
 

@@ -37,7 +37,7 @@ class Offers:
         self._seconds = state.options.missing_tool_grace
 
     async def run(self, start: Start[Result], *, starts: int = 1) -> Result:
-        """What the activity gives. `starts` is how often lost workers may have begun with it once it is offered.
+        """Return what the activity gives. `starts` is how often lost workers may have begun with it once it is offered.
 
         Raises the `RunError` that says what is missing when no worker had it, and `ActivityError`.
         """
@@ -47,13 +47,13 @@ class Offers:
             return await self.run_elsewhere(error, start, starts=starts)
 
     async def run_elsewhere(self, error: FailureError, start: Start[Result], *, starts: int = 1) -> Result:
-        """The same, where the first worker that was asked has failed. Raises as `run` does, and the error itself."""
+        """Same, where the first worker that was asked has failed. Raises as `run` does, and the error itself."""
         if (lacking := _lack_in(error)) is None:
             raise error
         return await self.offer(lacking, start, starts=starts)
 
     async def offer(self, lacking: Lacking, start: Start[Result], *, starts: int = 1) -> Result:
-        """The same, where the first worker has been asked. Raises as `run` does."""
+        """Return the same, where the first worker has been asked. Raises as `run` does."""
         if not self._seconds:
             raise _error(lacking, lacking.text)
         with self._search(lacking):
@@ -81,7 +81,8 @@ class Offers:
 
 
 async def take_inventory(state: RunState) -> Inventory:
-    """What a worker has for the run's agent: tools, guardrails, compactor. Empty if the run is cancelled meanwhile.
+    """Return what a worker has for the run's agent: tools, guardrails, compactor. Empty if the run is cancelled
+    meanwhile.
 
     A local activity asks the worker that has the workflow task. Only where that one lacks something, or kinds of tools
     have to ask others what they offer, there are ordinary activities. Raises the `ApplicationError` that says what no
@@ -140,7 +141,7 @@ def report_unavailable(state: RunState) -> None:
 
 
 def _lack_in(error: FailureError) -> Lacking | None:
-    """What the activity's worker lacks; None if it failed for another reason."""
+    """Return what the activity's worker lacks; None if it failed for another reason."""
     cause = error.cause if isinstance(error, ActivityError) else error  # A local activity's error comes as it is.
     if isinstance(cause, ApplicationError) and cause.type == NOT_HERE and cause.details:
         return Lacking.model_validate(cause.details[0])

@@ -56,7 +56,7 @@ class Pacing:
         self._unpaced_until = 0.0
 
     async def call(self, start: Callable[[RetryPolicy], Awaitable[Result]], fallback: int = 0) -> Result:
-        """What a model call gives that has a permit for each attempt. `start` begins an attempt and awaits it.
+        """Return what a model call gives that has a permit for each attempt. `start` begins an attempt and awaits it.
 
         Raises `ActivityError`, what `start` raises, and as `permit` does.
         """

@@ -94,12 +94,12 @@ class CompactionError(Exception):
 
 
 def timed_out(error: ActivityError) -> bool:
-    """Whether the activity took too long, although its worker was alive."""
+    """Return whether the activity took too long, although its worker was alive."""
     return isinstance(error.cause, TemporalTimeoutError) and error.cause.type == TimeoutType.START_TO_CLOSE
 
 
 def worker_was_lost(error: ActivityError) -> bool:
-    """Whether the activity has ended without a result because each worker that tried was lost, or was stopped."""
+    """Return whether the activity has ended without a result because each worker that tried was lost, or was stopped."""
     cause = error.cause
     if isinstance(cause, TemporalTimeoutError):
         return cause.type == TimeoutType.HEARTBEAT
@@ -107,7 +107,7 @@ def worker_was_lost(error: ActivityError) -> bool:
 
 
 def model_error(error: ActivityError) -> ModelError | None:
-    """The error of the model call; None if the activity failed for another reason."""
+    """Return the error of the model call; None if the activity failed for another reason."""
     cause = error.cause
     if isinstance(cause, ApplicationError) and cause.type == MODEL_ERROR:
         failure = ModelFailure.model_validate(cause.details[0])
@@ -133,7 +133,7 @@ WORKER_SHUTDOWN = "WorkerShutdown"
 
 
 def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult:
-    """What the model is told about an execution that returned no result."""
+    """Return what the model is told about an execution that returned no result."""
     cause = error.cause
     prefix = f"Error: Tool '{name}' failed:"
     if isinstance(cause, CancelledError):
@@ -150,7 +150,7 @@ def failed_result(name: str, error: ActivityError, timeout: float) -> ToolResult
 
 
 def describe_failure(error: BaseException) -> tuple[str, str]:
-    """The kind and the text of a `RunError` for the error; those of a failed activity are its cause's."""
+    """Return the kind and the text of a `RunError` for the error; those of a failed activity are its cause's."""
     cause = error.cause if isinstance(error, ActivityError) and error.cause else error
     if isinstance(cause, ApplicationError):
         return cause.type or INTERNAL_ERROR, cause.message

@@ -38,7 +38,7 @@ class Received:
     def read_signal(
         self, arguments: Sequence[Any], type_: type[Value], *, weigh: Callable[[Payload, int], int] = reading_weight_of
     ) -> Value | None:
-        """The one value that a signal should have; None, and a warning in the log, if it has something else.
+        """Return the one value that a signal should have; None, and a warning in the log, if it has something else.
 
         `weigh` says what a value counts of `MAX_READ_WEIGHT`, of which the second argument is left in this task.
         Raises `ConfigurationError`, which fails the workflow task, for what only another worker can read.
@@ -70,7 +70,7 @@ class Received:
             return None
 
     def read_update(self, arguments: Sequence[Any], refused: Callable[[str], ApplicationError]) -> Sequence[Any]:
-        """The values of an update. Raises `refused`, of the reason, for what this worker can't read, or not now.
+        """Values of an update. Raises `refused`, of the reason, for what this worker can't read, or not now.
 
         On a replay raises `ConfigurationError`, which fails the workflow task: the worker that has accepted the update
         could read it. What a validator has accepted is read, whatever it weighs.
@@ -86,7 +86,7 @@ class Received:
         return arguments
 
     def _has_room_for(self, arguments: Sequence[Any], weigh: Callable[[Payload, int], int] = reading_weight_of) -> bool:
-        """Whether this workflow task may read the values too, which then count."""
+        """Return whether this workflow task may read the values too, which then count."""
         task = workflow.info().get_current_history_length()
         if task != self._task:
             self._task, self._left = task, MAX_READ_WEIGHT
@@ -101,12 +101,12 @@ class Received:
 
 
 def weight_of_own_part(payload: Payload, limit: int) -> int:
-    """What a part of a turn's conversation counts, by its size alone: fifteen parts of many small messages fit."""
+    """Return what a part of a turn's conversation counts, by its size alone: fifteen parts of many small messages fit."""
     return 2 * payload.ByteSize()
 
 
 def unread_in(arguments: Sequence[Any]) -> ConfigurationError | None:
-    """Why this worker can't read one of the values; None if it can read all."""
+    """Return why this worker can't read one of the values; None if it can read all."""
     return next((value.error for value in arguments if isinstance(value, Unread)), None)
 
 

@@ -75,7 +75,7 @@ async def load_beginning(input: RunInput, conversation: Conversation) -> None:
 
 
 async def load_messages(carried: CarriedConversation) -> list[Message]:
-    """The conversation that another link's history holds.
+    """Return the conversation that another link's history holds.
 
     The pieces are loaded one after the other, because Temporal returns at most 2 MB of results to one workflow task.
     The first one brings the activities' copy of the conversation up to date.
@@ -109,7 +109,7 @@ def uncompressed_bytes(value: object) -> int:
 
 
 async def encoded_bytes(value: BaseModel) -> int:
-    """The size of the value's payload as it would be sent. Recorded, because a replay might compress differently."""
+    """Size of the value's payload as it would be sent. Recorded, because a replay might compress differently."""
     size: int = await workflow.execute_local_activity(
         activities.MEASURE,
         value,

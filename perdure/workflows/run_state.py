@@ -100,23 +100,23 @@ class RunState:
 
     @cached_property
     def offered_agent(self) -> Agent:
-        """The agent with the declarations that the model is offered; to be asked for when the inventory is known."""
+        """Agent with the declarations that the model is offered; to be asked for when the inventory is known."""
         return self.input.agent.with_declarations(self.inventory.offered)
 
     @cached_property
     def tools(self) -> dict[str, ToolSpec]:
-        """The tools that the model may call, by name; to be asked for when the inventory is known."""
+        """Tools that the model may call, by name; to be asked for when the inventory is known."""
         may_ask = "tool" in self.inventory.hooks
         return {tool.name: tool.described(self.offered_agent, may_ask=may_ask) for tool in self.inventory.tools}
 
     @property
     def deadline(self) -> float | None:
-        """When `max_seconds` ends the run's waits, in seconds since the epoch."""
+        """Return when `max_seconds` ends the run's waits, in seconds since the epoch."""
         return deadline(self.options, self.loop)
 
     @property
     def label(self) -> str:
-        """The iteration in progress, as people read it."""
+        """Iteration in progress, as people read it."""
         return self.label_of(max(self.loop.iteration, 1))
 
     def label_of(self, iteration: int) -> str:
@@ -126,7 +126,7 @@ class RunState:
 
     @property
     def table(self) -> IterationTable:
-        """The iterations, as people read them, up to the last event."""
+        """Iterations, as people read them, up to the last event."""
         for entry in self.events.entries(self._read):
             self._table.follow(entry, self.reply, self.loop.last_text)
         self._read = self.events.last_seq
@@ -134,13 +134,13 @@ class RunState:
 
     @property
     def end(self) -> LogEntry | None:
-        """The terminal event."""
+        """Terminal event."""
         last = self.events.entries(self.events.last_seq - 1)
         return last[0] if last and last[0].type in TERMINAL_EVENTS else None
 
     @property
     def missing(self) -> Missing | None:
-        """What the run is offered to other workers for."""
+        """Return what the run is offered to other workers for."""
         if not self.searches:
             return None
         what = dict.fromkeys(name for search in self.searches for name in search.what)
@@ -148,13 +148,13 @@ class RunState:
 
     @property
     def shown_state(self) -> Shown:
-        """What the next link goes on showing."""
+        """Return what the next link goes on showing."""
         table = self.table
         return self._shown.model_copy(update={"rows": table.rows, "called_runs": table.called_runs})
 
     @property
     def status(self) -> RunStatus:
-        """Where the run stands."""
+        """Return where the run stands."""
         return RunStatus(
             status=self.ended or ("waiting_for_approval" if self.approvals.pending_approvals else "running"),
             iteration=self.loop.iteration,

@@ -16,7 +16,7 @@ class OwnWorkflowRunner(UnsandboxedWorkflowRunner):
     """The SDK's runner without a sandbox, with a `DeferringConverter` for perdure's own workflows."""
 
     def create_instance(self, det: WorkflowInstanceDetails) -> WorkflowInstance:
-        """The workflow's instance."""
+        """Return the workflow's instance."""
         if issubclass(det.defn.cls, (AgentRun, Session)):
             converter = DeferringConverter(det.payload_converter_factory())
             det = replace(det, payload_converter_factory=lambda: converter)

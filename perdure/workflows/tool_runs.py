@@ -49,11 +49,11 @@ class ToolRuns:
         self._children = ChildRuns(state)
 
     async def run_agent(self, request: ToolRequest, allowance: Allowance) -> ChildEnd:
-        """How the run of another agent ends. Raises as `run` does."""
+        """Return how the run of another agent ends. Raises as `run` does."""
         return await self._children.run(request, self._state.tools[request.name], allowance, self._run_activity)
 
     async def run(self, request: ToolRequest) -> ToolResult:
-        """The result of one call. Raises the `RunError` of a tool that no worker has."""
+        """Return the result of one call. Raises the `RunError` of a tool that no worker has."""
         spec = self._state.tools.get(request.name) or ToolSpec(name=request.name)
         match spec.execution:
             case None:
@@ -75,7 +75,7 @@ class ToolRuns:
         return await call.wait_for(execution)
 
     async def _run_activity(self, request: ToolRequest, spec: ToolSpec) -> ToolResult:
-        """The result of the first execution that does not fail, or of the last one that `ToolSpec.retries` allows."""
+        """Result of the first execution that does not fail, or of the last one that `ToolSpec.retries` allows."""
         for earlier in range(spec.retries):
             result = await self._execute(request, spec, earlier)
             if self._state.cancelled or not _is_repeated(result, spec):
@@ -116,7 +116,7 @@ class ToolRuns:
             return result
 
     async def _wait_within_grace(self, handle: ActivityHandle[ToolResult]) -> ToolResult:
-        """The tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
+        """Tool's result. If the run is cancelled first, the tool is cancelled after `RunOptions.cancel_grace`."""
         grace, why = self._options.cancel_grace, "grace period of a running tool"
         if await wait_until_done(handle, lambda: self._state.cancelled, grace=grace, why=why):
             return await handle
@@ -125,7 +125,7 @@ class ToolRuns:
 
 
 def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
-    """Whether an execution with this result may be repeated, as far as the tool is concerned.
+    """Return whether an execution with this result may be repeated, as far as the tool is concerned.
 
     Not after a mistake of the model's. A tool that is not idempotent is repeated only where it has certainly not taken
     effect, as its code or its kind has said.
@@ -134,14 +134,14 @@ def may_be_repeated(result: ToolResult, spec: ToolSpec) -> bool:
 
 
 def _was_repeated_once(result: ToolResult, spec: ToolSpec) -> bool:
-    """The same for results that do not say whether their outcome is known, such as those of older workers."""
+    """Return the same for results that do not say whether their outcome is known, such as those of older workers."""
     if result.status not in ("error", "timeout") or result.error_kind in NEVER_REPEATED:
         return False
     return spec.idempotent or (result.status == "error" and result.error_kind != activities.WORKER_LOST)
 
 
 def _is_repeated(result: ToolResult, spec: ToolSpec) -> bool:
-    """Whether this run repeats it: one that has done so before, as its history says, goes on as it has begun."""
+    """Return whether this run repeats it: one that has done so before, as its history says, goes on as it has begun."""
     if may_be_repeated(result, spec):
         return True
     return _was_repeated_once(result, spec) and not workflow.patched(UNKNOWN_IS_FINAL)

@@ -38,7 +38,7 @@ class HandOver:
 
     @property
     def unread(self) -> int:
-        """How many of the last messages no model call was sent."""
+        """Return how many of the last messages no model call was sent."""
         return len(self._conversation.messages) - self.refused.stop if self.refused else self._state.unread
 
     async def hand_over(self, *, by_result: bool) -> None:
@@ -78,7 +78,9 @@ class HandOver:
         return bool(late)
 
     def _addition(self) -> Conversation | None:
-        """What has been added; None where this link does not know the conversation, because it could not load it."""
+        """Return what has been added; None where this link does not know the conversation, because it could not load
+        it.
+        """
         beginning, conversation = self._input.beginning, self._conversation
         if beginning is None or not (self._is_first or conversation.messages):
             return None

@@ -25,7 +25,7 @@ MAX_SUMMARY_BYTES = 200
 
 
 def bounded_summary(text: str) -> str:
-    """The text on one line, in at most `MAX_SUMMARY_BYTES` bytes."""
+    """Return the text on one line, in at most `MAX_SUMMARY_BYTES` bytes."""
     shown = visible(one_line(text[:2000], MAX_SUMMARY_BYTES))
     if utf8_bytes(shown) <= MAX_SUMMARY_BYTES:
         return shown
@@ -33,12 +33,12 @@ def bounded_summary(text: str) -> str:
 
 
 def call_summary(request: ToolRequest) -> str:
-    """A tool call, as `get_weather(city='Paris')`."""
+    """Return a tool call, as `get_weather(city='Paris')`."""
     return bounded_summary(call_text(request.name, request.arguments))
 
 
 def model_call_summary(label: str, model: str, tokens: int, tools: Sequence[str]) -> str:
-    """A model call: where, by whom, what the run has taken so far, and which tools have just answered."""
+    """Return a model call: where, by whom, what the run has taken so far, and which tools have just answered."""
     parts = [label, model, f"{tokens:,} tokens so far" if tokens else ""]
     if tools:
         parts.append(f"after {_names(tools)}")
@@ -46,7 +46,7 @@ def model_call_summary(label: str, model: str, tokens: int, tools: Sequence[str]
 
 
 def next_model_call(state: RunState) -> str:
-    """The model calls of the iteration that is about to begin."""
+    """Return the model calls of the iteration that is about to begin."""
     model, row = state.input.agent.model, state.table.row
     label, tokens = state.label_of(state.loop.iteration + 1), state.loop.usage.total_tokens
     return model_call_summary(label, (model and model.id) or "", tokens, row.names if row else ())
@@ -107,7 +107,7 @@ def _upsert(updates: Sequence[SearchAttributeUpdate[Any]]) -> None:
 
 
 def details(state: RunState) -> str:
-    """The current details, which are written when somebody asks for them: they cost no event of the history.
+    """Return the current details, which are written when somebody asks for them: they cost no event of the history.
 
     How far the run is, what it waits for, its last iterations; "" before the first.
     """
@@ -123,7 +123,7 @@ def _head(state: RunState) -> str:
 
 
 def _state_lines(state: RunState) -> list[str]:
-    """What the run does or waits for, and what to type if it waits for a person."""
+    """Return what the run does or waits for, and what to type if it waits for a person."""
     run_id = workflow.info().workflow_id
     if state.end is not None:
         return [_end_line(state.end)]

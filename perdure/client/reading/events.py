@@ -67,7 +67,7 @@ async def _progress(chain: Chain, working: PendingActivityInfo) -> ToolProgress 
 
 
 def _is_telling(pending: PendingActivityInfo) -> bool:
-    """Whether it has told something and is not between two attempts."""
+    """Return whether it has told something and is not between two attempts."""
     is_started = pending.state == PendingActivityState.PENDING_ACTIVITY_STATE_STARTED
     return is_started and bool(pending.heartbeat_details.payloads)
 
@@ -96,11 +96,11 @@ class ShownText:
     """The same of the thinking; "" when none was shown."""
 
     def begins(self, text: str) -> bool:
-        """Whether what was shown is the beginning of this text."""
+        """Return whether what was shown is the beginning of this text."""
         return len(text) >= self.text and _digest(text[: self.text]) == self.digest
 
     def begins_thinking(self, text: str) -> bool:
-        """Whether the thinking that was shown is the beginning of this one."""
+        """Return whether the thinking that was shown is the beginning of this one."""
         return len(text) >= self.thinking and self.thought in ("", _digest(text[: self.thinking]))
 
     def __str__(self) -> str:
@@ -121,11 +121,11 @@ class Cursor:
 
     @property
     def position(self) -> str:
-        """Where the reader is, for another cursor to go on from."""
+        """Return where the reader is, for another cursor to go on from."""
         return f"{self.seq}{self._shown or ''}"
 
     def recorded_news(self, event: RunEvent) -> Iterator[RunEvent]:
-        """The events for the reader of the next one in the log: without the text that it was shown live."""
+        """Yield the events for the reader of the next one in the log: without the text that it was shown live."""
         shown, self._shown = self._shown, None
         if shown is None or event.iteration != shown.iteration or event.type == "llm_complete":
             self.seq = event.seq
@@ -140,7 +140,7 @@ class Cursor:
             yield from self._whole(event, shown)
 
     def live_news(self, speech: Speech) -> Iterator[RunEvent]:
-        """The events for the text since the last time; another attempt begins with `text_reset`."""
+        """Yield the events for the text since the last time; another attempt begins with `text_reset`."""
         shown = self._shown
         if shown is None or not _same(shown, speech):
             self._shown = ShownText(speech.said.iteration, speech.call, digest=_digest(""))
@@ -150,11 +150,11 @@ class Cursor:
         yield from self._more("token", speech)
 
     def is_news(self, progress: Collection[ToolProgress]) -> bool:
-        """Whether the reader has not seen it yet."""
+        """Return whether the reader has not seen it yet."""
         return any(each not in self._told for each in progress)
 
     def progress_news(self, told: tuple[ToolProgress, ...]) -> Iterator[RunEvent]:
-        """The events for the progress since the last time.
+        """Yield the events for the progress since the last time.
 
         Does not advance the position: a reader that resumes here sees them again.
         """
@@ -165,7 +165,7 @@ class Cursor:
                 yield event.model_copy(update={"call_id": each.call_id})
 
     def _whole(self, event: RunEvent, shown: ShownText) -> Iterator[RunEvent]:
-        """The recorded text, of which a part was shown, or a part of what an earlier attempt said."""
+        """Yield the recorded text, of which a part was shown, or a part of what an earlier attempt said."""
         text = event.data["token"]
         if shown.begins(text):
             rest = text[shown.text :]
@@ -179,7 +179,7 @@ class Cursor:
             yield event.model_copy(update={"data": {"token": rest}})
 
     def _whole_thinking(self, event: RunEvent, shown: ShownText) -> Iterator[RunEvent]:
-        """The recorded thinking, of which a part was shown, or a part of what an earlier attempt thought."""
+        """Yield the recorded thinking, of which a part was shown, or a part of what an earlier attempt thought."""
         text, self._thinking = event.data["token"], event
         if not shown.begins_thinking(text):
             shown = yield from self._reset(shown, event.iteration)
@@ -211,7 +211,7 @@ class Cursor:
 
 
 def _same(shown: ShownText, speech: Speech) -> bool:
-    """Whether it is what the reader has seen the beginning of; what is older than that says nothing new."""
+    """Return whether it is what the reader has seen the beginning of; what is older than that says nothing new."""
     if (shown.iteration, shown.call) != (speech.said.iteration, speech.call):
         return False
     return len(speech.said.text) < shown.text or shown.begins(speech.said.text)

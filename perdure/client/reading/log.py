@@ -29,7 +29,7 @@ Answer = TypeVar("Answer")
 
 
 async def ask(handle: WorkflowHandle[Any, Any], query: str, *arguments: Any, answer: type[Answer]) -> Answer | None:
-    """The workflow's answer, or None when no worker gives one in time. Raises `RPCError` when there is no such run."""
+    """Workflow's answer, or None when no worker gives one in time. Raises `RPCError` when there is no such run."""
     limit = timedelta(seconds=QUERY_SECONDS)
     try:
         # `rpc_timeout` limits one attempt; the SDK makes several.
@@ -76,22 +76,22 @@ class RunLog:
 
     @property
     def last_seq(self) -> int:
-        """The `seq` of the last event; 0 before the first."""
+        """`seq` of the last event; 0 before the first."""
         return self.events[-1].seq if self.events else 0
 
     @property
     def has_ended(self) -> bool:
-        """Whether the last event is a terminal one: nothing comes after it."""
+        """Return whether the last event is a terminal one: nothing comes after it."""
         return bool(self.events) and self.events[-1].type in TERMINAL_EVENTS
 
     @property
     def is_open(self) -> bool:
-        """Whether a refresh has found more to come."""
+        """Return whether a refresh has found more to come."""
         return self._link is not None and not self.has_ended
 
     @property
     def calling_iteration(self) -> int | None:
-        """The iteration whose model call is under way, as of the last event; None between two calls."""
+        """Iteration whose model call is under way, as of the last event; None between two calls."""
         for event in reversed(self.events):
             if event.type in ("llm_start", "llm_complete"):
                 return event.iteration if event.type == "llm_start" else None
@@ -99,7 +99,7 @@ class RunLog:
 
     @property
     def tools_under_way(self) -> set[tuple[int, str | None]]:
-        """The tool calls that are being executed, as of the last event, by iteration and id.
+        """Tool calls that are being executed, as of the last event, by iteration and id.
 
         Neither those that wait for a person, nor those that other runs execute.
         """
@@ -113,13 +113,13 @@ class RunLog:
 
     @property
     def link(self) -> RecordedLink:
-        """The link that was read last. Raises RuntimeError before the first `refresh`."""
+        """Link that was read last. Raises RuntimeError before the first `refresh`."""
         if self._link is None:
             raise RuntimeError("RunLog.refresh() comes first")
         return self._link
 
     def events_after(self, seq: int) -> list[RunEvent]:
-        """The events whose `seq` is above the given one."""
+        """Return the events whose `seq` is above the given one."""
         return self.events[max(seq + 1 - self.events[0].seq, 0) :] if self.events else []
 
     async def refresh(self) -> None:
@@ -187,7 +187,7 @@ class RunLog:
 
 
 def _ended_from_outside(link: RecordedLink, seq: int) -> RunEvent:
-    """The terminal event of a run that could not emit one itself: terminated, or timed out by Temporal."""
+    """Return the terminal event of a run that could not emit one itself: terminated, or timed out by Temporal."""
     closing = link.closing_event
     assert closing is not None
     kind = EventType.Name(closing.event_type).removeprefix("EVENT_TYPE_WORKFLOW_EXECUTION_").lower()

@@ -56,7 +56,7 @@ async def complete_messages(chain: Chain, log: RunLog) -> list[Message]:
 
 
 async def _last_operations(chain: Chain, link: RecordedLink, version: int) -> Sequence[Operation]:
-    """What the end of the run's last link has added to the conversation since `version`."""
+    """Return what the end of the run's last link has added to the conversation since `version`."""
     if tail := await closing_tail(chain.client, link):
         return tail.operations
     run = await replay(chain.workflow_id, link.history, chain.client.data_converter)
@@ -64,7 +64,7 @@ async def _last_operations(chain: Chain, link: RecordedLink, version: int) -> Se
 
 
 async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLink) -> list[Message]:
-    """The conversation as the model would see it next; `link` is the last one of a run that has ended.
+    """Return the conversation as the model would see it next; `link` is the last one of a run that has ended.
 
     Where its end can't be read, that is logged, and the conversation goes as far as the history records it.
     """
@@ -82,7 +82,7 @@ async def conversation_at_end(client: Client, workflow_id: str, link: RecordedLi
 
 
 async def complete_result(chain: Chain, output: RunOutput) -> RunResult[Any]:
-    """The result of a run that ended well. Raises what `Chain.last` and `conversation_at_end` raise."""
+    """Return the result of a run that ended well. Raises what `Chain.last` and `conversation_at_end` raise."""
     messages = await _conversation(chain, output)
     return RunResult[Any](
         output=output.output,
@@ -107,7 +107,7 @@ UNREADABLE = (STORAGE_ERROR, ENCRYPTION_ERROR)
 
 
 async def error_of_end(chain: Chain, status: StatusReader, cause: BaseException) -> RunError:
-    """How the run ended, as an error with its conversation, as far as that can be read; `cause` is Temporal's.
+    """Return how the run ended, as an error with its conversation, as far as that can be read; `cause` is Temporal's.
 
     Raises what `Chain.last` and `StatusReader.read` raise.
     """
@@ -152,7 +152,7 @@ def _kind_of(cause: BaseException) -> str:
 
 
 async def whole_result(chain: Chain, log: RunLog, call_id: str, iteration: int | None) -> ToolResult:
-    """The result that the call's execution has left in the history; for a call without one, what the model was told.
+    """Result that the call's execution has left in the history; for a call without one, what the model was told.
 
     No execution was it that refused a call, and a lost worker has left none. Raises `UnknownCallError`, and what
     `RunLog.refresh` and `read_result` raise.

@@ -34,7 +34,7 @@ class StatusReader:
         self._closed: dict[str, RunStatus] = {}
 
     async def read(self) -> RunStatus:
-        """The workflow's own answer or, when no worker gives one, what the history says.
+        """Return the workflow's own answer or, when no worker gives one, what the history says.
 
         Raises `RPCError` when there is no such run, and what `replay` raises.
         """

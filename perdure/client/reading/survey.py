@@ -210,7 +210,7 @@ class _Reader:
             await self._take_decisions(link)
 
     async def end(self) -> Survey:
-        """What all links amount to."""
+        """Return what all links amount to."""
         assert self._last is not None
         tail = await closing_tail(self._chain.client, self._last)
         for call in await self._calls.end(tail.operations[max(0, self._calls.version - tail.base) :] if tail else []):
@@ -326,7 +326,7 @@ async def _tool(chain: Chain, called: CallOutcome) -> ToolSurvey:
 
 
 def _read(arguments: str) -> Any:
-    """The arguments that the model wrote; its text, where that is no JSON."""
+    """Return the arguments that the model wrote; its text, where that is no JSON."""
     try:
         return json.loads(arguments)
     except ValueError:

@@ -36,7 +36,7 @@ Answer = TypeVar("Answer")
 
 
 def is_away(error: RPCError) -> bool:
-    """Whether nobody answered, rather than answered with an error."""
+    """Return whether nobody answered, rather than answered with an error."""
     if error.status in _PERHAPS_AWAY:
         return any(word in error.message for word in ("transport", "h2", "connection"))
     return error.status in _AWAY
@@ -54,7 +54,7 @@ class Patience:
         self._is_away = False
 
     async def __call__(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """What `ask` returns or raises, once the server has answered; until then it is called again and again."""
+        """Return what `ask` returns or raises, once the server has answered; until then it is called again and again."""
         async with self._check_meanwhile():
             while True:
                 with suppress(_Away):
@@ -123,7 +123,7 @@ LONGEST_UNREAD = 1.0
 
 
 async def watch(chain: Chain, log: RunLog, patience: Patience, after: int | str) -> AsyncGenerator[RunEvent, None]:
-    """The events after `after`, as they come; ends with the run. Waits for a server that is away.
+    """Yield the events after `after`, as they come; ends with the run. Waits for a server that is away.
 
     Raises ValueError for an `after` that is no position, and `RPCError` when there is no such run.
     """
@@ -150,7 +150,7 @@ class _Watcher:
 
     @property
     def has_all(self) -> bool:
-        """Whether the run has ended and every event was given."""
+        """Return whether the run has ended and every event was given."""
         return self._log.has_ended and self._cursor.seq >= self._log.last_seq
 
     async def next_events(self) -> list[RunEvent]:
@@ -171,7 +171,7 @@ class _Watcher:
         return events
 
     def _is_news(self, heard: LiveState) -> bool:
-        """Whether the log has to be read: not for more of the text of the call that it knows to be under way."""
+        """Return whether the log has to be read: not for more of the text of the call that it knows to be under way."""
         if self._has_rung or time.monotonic() - self._read_at > LONGEST_UNREAD:
             return True
         begun = heard.speech is not None and heard.speech.said.iteration != self._log.calling_iteration
@@ -222,7 +222,7 @@ class Doorbell:
         self._listening = asyncio.create_task(self._listen())
 
     async def wait(self, seconds: float | None) -> bool:
-        """Whether it has rung since the last time, within so many seconds; None waits for as long as it takes.
+        """Return whether it has rung since the last time, within so many seconds; None waits for as long as it takes.
 
         Raises what listening has raised: `RPCError` when the link is gone.
         """

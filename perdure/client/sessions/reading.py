@@ -49,7 +49,7 @@ class SessionRun:
 
 
 async def turns(client: Client, session: str, link: str, *, wait: bool) -> AsyncIterator[SessionRun]:
-    """The runs that began in this link of the session, and in those after it.
+    """Yield the runs that began in this link of the session, and in those after it.
 
     With `wait`, those to come too, until the session ends, whether or not the server answers all the while. Raises
     `RPCError` when there is no such link.
@@ -155,7 +155,7 @@ class News:
         self._turn = turn
 
     def of(self, event: RunEvent, turn: str) -> RunEvent:
-        """The event of that turn, with `operations` in place of `messages`.
+        """Return the event of that turn, with `operations` in place of `messages`.
 
         The first ones of a turn would give the whole conversation, most of which the turns before it have told.
         """
@@ -188,7 +188,7 @@ async def news_after(run: RunHandle, before: RunHandle | None, position: int | s
 
 
 async def _known_at(run: RunHandle, seq: int | None) -> list[Message] | None:
-    """The conversation as the last event up to that one tells it; None when none does, or the run is gone."""
+    """Return the conversation as the last event up to that one tells it; None when none does, or the run is gone."""
     try:
         events = await run.events() if seq != 0 else []
     except RunNotFound:
@@ -211,7 +211,7 @@ class Reader:
         self._id = id
 
     async def describe(self) -> WorkflowExecutionDescription:
-        """The link that the session is at, or ended with. Raises `RunNotFound`."""
+        """Return the link that the session is at, or ended with. Raises `RunNotFound`."""
         try:
             described = await Chain(self._client, self._id).describe()
         except RPCError as error:
@@ -247,7 +247,7 @@ class Reader:
         return [*last.transcript, *unknown_messages(last.conversation.messages, of_run)]
 
     async def status(self) -> SessionStatus:
-        """The workflow's own answer or, when no worker gives one, what the histories say."""
+        """Return the workflow's own answer or, when no worker gives one, what the histories say."""
         described = await self.describe()
         is_open = described.status == WorkflowExecutionStatus.RUNNING
         if is_open:
@@ -275,7 +275,7 @@ class Reader:
         return await Chain(self._client, self._id).oldest_before(latest)
 
     async def stream(self, after: str, run_of: Callable[[SessionRun], RunHandle]) -> AsyncIterator[RunEvent]:
-        """The events of all runs from that position on. Raises ValueError for what is none."""
+        """Yield the events of all runs from that position on. Raises ValueError for what is none."""
         number, position = _parse_position(after)
         before: RunHandle | None = None
         news = None if after else News()
@@ -295,7 +295,7 @@ class Reader:
 
 
 def recorded_status(link: SessionLink, *, is_open: bool) -> SessionStatus:
-    """Where the session stands at the end of this link's history, as far as that says it."""
+    """Return where the session stands at the end of this link's history, as far as that says it."""
     carried = link.input.carried
     last = link.turns[-1] if link.turns else None
     number = last.number if last else carried.turn if carried else 0

@@ -84,7 +84,7 @@ class SessionRequest:
         return own
 
     def operation(self, names: list[str], attributes: TypedSearchAttributes) -> WithStartWorkflowOperation[Any, Any]:
-        """The operation that starts the session unless it is under way; Temporal takes each such object once."""
+        """Return the operation that starts the session unless it is under way; Temporal takes each such object once."""
         input = self.input.model_copy(update={"search_attributes": names})
         return WithStartWorkflowOperation(
             SESSION_WORKFLOW,
@@ -113,7 +113,7 @@ async def start_session(client: Client, request: SessionRequest) -> None:
 async def session_request(
     client: Client, input: SessionInput, start: StartOptions, known: Redactor, *, id: str, task_queue: str
 ) -> SessionRequest:
-    """The request for a session. Raises what `session` and `Session.send` raise, unless the server does."""
+    """Return the request for a session. Raises what `session` and `Session.send` raise, unless the server does."""
     require_no_secret(known, start, id=id, task_queue=task_queue, user=input.user or "")
     await require_sendable(client, input, "What the session is started with", lambda: "Give a smaller agent or inputs")
     described = _ui_arguments(input, known.encoded(start.get("memo") or {}))
@@ -209,7 +209,7 @@ class SessionUpdate(Update[SessionAnswer]):
         return await self._taken_id() or self._silence(described.task_queue)
 
     async def _taken_id(self) -> str | None:
-        """Why the session's next run can't begin, if another workflow is under way by its id."""
+        """Return why the session's next run can't begin, if another workflow is under way by its id."""
         status = await ask(await self._link(), STATUS, answer=SessionStatus)
         id = f"{self._session}/{status.turn + 1}" if status else ""
         try:

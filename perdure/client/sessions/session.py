@@ -51,7 +51,7 @@ from .sending import (
 def setup_of(
     agent: Agent, inputs: Mapping[str, Any] | None, options: RunOptions | Mapping[str, Any] | None
 ) -> SessionSetup:
-    """What the runs of a session with this agent are started with.
+    """Return what the runs of a session with this agent are started with.
 
     Raises what `start_run` raises before it asks the server, and RenderError for an input that is missing.
     """
@@ -69,7 +69,7 @@ def setup_of(
 
 
 def instructions(agent: Agent, given: Mapping[str, Any]) -> list[Message]:
-    """What the agent's prompt says before anybody has said anything.
+    """Return what the agent's prompt says before anybody has said anything.
 
     A last user's message that is nothing but an input without a value, such as `{{question}}`, stands for what is
     said, and is left out; a thread without a value is empty. Raises RenderError for an input that is missing.
@@ -97,7 +97,7 @@ _ADVICE = (
 
 
 def _messages_before(agent: Agent, given: Mapping[str, Any], name: str) -> list[Message] | None:
-    """What comes before the last message, if that is a user's and nothing but this input, which is nowhere else."""
+    """Return what comes before the last message, if that is a user's and nothing but this input, which is nowhere else."""
     said = f"said-{secrets.token_hex(16)}"
     try:
         *before, last = prepare(agent, {**given, name: said})
@@ -131,7 +131,7 @@ def session(
     patience: float = PATIENCE_SECONDS,
     output_type: type[T] | None = None,
 ) -> Session[T]:
-    """The session of that id. Nothing is asked yet, and nothing need be known of it: its first message begins it.
+    """Session of that id. Nothing is asked yet, and nothing need be known of it: its first message begins it.
 
     `agent` may be None for a session that others have begun. A path is read at every message: an edited file counts
     from the next turn on. `inputs` are for its prompt, `options` for each run. `while_busy` is what becomes of a
@@ -288,7 +288,8 @@ class Session(Generic[T]):
         return [self._run(turn) for turn in await self._reader.turns()]
 
     async def status(self) -> SessionStatus:
-        """Where the session stands: the workflow's own answer or, when no worker gives one, what the histories say.
+        """Return where the session stands: the workflow's own answer or, when no worker gives one, what the histories
+        say.
 
         While a person is awaited, it is `waiting`, and has what waits: `get_run` of its `run_id` takes the decision.
         """

@@ -51,7 +51,7 @@ class MemoryEvent:
     """`run_id`, and `trace_id` and `span_id` where they are known: those of the run's OpenTelemetry trace."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The event as JSON, its time as ISO 8601."""
+        """Return the event as JSON, its time as ISO 8601."""
         return {
             "event_id": self.event_id,
             "timestamp": self.timestamp.isoformat(),
@@ -62,7 +62,7 @@ class MemoryEvent:
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> MemoryEvent:
-        """The event that `to_dict` has written. Raises KeyError and ValueError for anything else."""
+        """Return the event that `to_dict` has written. Raises KeyError and ValueError for anything else."""
         return cls(
             data["event_id"],
             datetime.fromisoformat(data["timestamp"]),
@@ -98,7 +98,7 @@ class RunMemory:
 
 
 def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[Said]:
-    """The messages that the run was opened with, at `since`, and those that it has added, by its events."""
+    """Return the messages that the run was opened with, at `since`, and those that it has added, by its events."""
     appended = [
         Said(message, event.time, event.iteration)
         for event in events
@@ -111,7 +111,7 @@ def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[S
 
 
 def _before(input: RunInput) -> int:
-    """How many messages there were before this link of the run: those of other runs, or of links that are gone."""
+    """Return how many messages there were before this link of the run: those of other runs, or of links that are gone."""
     found = input.carried.conversation if input.carried else input.beginning
     if found is None:
         return len(input.messages) if input.carried else 0
@@ -151,7 +151,7 @@ class _Times:
 
 
 def events_of(run: RunMemory) -> list[MemoryEvent]:
-    """The run's events, in order: what it was told, its calls each with its result, its answer, and its failure."""
+    """Run's events, in order: what it was told, its calls each with its result, its answer, and its failure."""
     happened = [*_of_messages(run, _Times.of(run)), *_under_way(run), *_failure(run)]
     numbers: Counter[str] = Counter()
     return [_with_id(run, each, numbers) for each in happened]
@@ -222,7 +222,7 @@ def _failure(run: RunMemory) -> Iterator[_Happened]:
 
 
 def _with_id(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> MemoryEvent:
-    """The event with its id, which follows from what it says, and from how often that was said in this run before."""
+    """Event with its id, which follows from what it says, and from how often that was said in this run before."""
     what = json.dumps([run.run_id, happened.type, happened.content], sort_keys=True, default=str)
     numbers[what] += 1
     digest = blake2b(f"{what}{numbers[what]}".encode(errors="surrogatepass"), digest_size=4).hexdigest()
@@ -236,7 +236,7 @@ def _with_id(run: RunMemory, happened: _Happened, numbers: Counter[str]) -> Memo
 
 
 def _read_arguments(arguments: str) -> Any:
-    """The arguments as a value, or as the model wrote them."""
+    """Return the arguments as a value, or as the model wrote them."""
     try:
         return json.loads(arguments)
     except (ValueError, RecursionError):
@@ -250,7 +250,7 @@ _CUT_OFF = {
 
 
 async def run_events(client: Client, run_id: str, first_run_id: str | None = None) -> list[MemoryEvent]:
-    """The events of one run, open or closed, by KAOS's names; `first_run_id` tells it from a later one of that id.
+    """Events of one run, open or closed, by KAOS's names; `first_run_id` tells it from a later one of that id.
 
     Raises `RunNotFound` when there is no such run, or its history is not kept any more.
     """
@@ -258,7 +258,7 @@ async def run_events(client: Client, run_id: str, first_run_id: str | None = Non
 
 
 async def read_run(client: Client, run_id: str, first_run_id: str | None = None) -> RunMemory:
-    """What is kept of the run. Raises as `run_events` does."""
+    """Return what is kept of the run. Raises as `run_events` does."""
     seen = await RunHandle(client, run_id, origin=first_run_id).events()
     chain = Chain(client, run_id, first_run_id)
     described = await chain.describe()

@@ -46,7 +46,7 @@ class SessionMemory:
     updated_at: datetime = datetime.min.replace(tzinfo=UTC)
 
     def to_dict(self) -> dict[str, Any]:
-        """The session as JSON, its times as ISO 8601."""
+        """Return the session as JSON, its times as ISO 8601."""
         return {
             "session_id": self.session_id,
             "user_id": self.user_id,
@@ -86,7 +86,7 @@ class KaosMemory:
         self.max_events_per_session = max_events_per_session
 
     def session(self, session_id: str, *, user_id: str | None = None) -> Session:
-        """The session of that id, to say something to it: `await memory.session(id).send("Hi")`. Raises ValueError."""
+        """Session of that id, to say something to it: `await memory.session(id).send("Hi")`. Raises ValueError."""
         return session(
             self._client, self._agent, session_id, task_queue=self._task_queue, options=self._options, user=user_id
         )
@@ -109,7 +109,7 @@ class KaosMemory:
         return id
 
     async def get_session(self, session_id: str) -> SessionMemory | None:
-        """The session with its events; None when there is none."""
+        """Return the session with its events; None when there is none."""
         stored = await self._stored_session(session_id)
         if stored is None:
             return None
@@ -119,7 +119,7 @@ class KaosMemory:
         )
 
     async def get_or_create_session(self, session_id: str, app_name: str = "agent", user_id: str = "user") -> str:
-        """The id of the session, which begins if there is none. Raises as `create_session` does."""
+        """Return the id of the session, which begins if there is none. Raises as `create_session` does."""
         if await self._stored_session(session_id) is None:
             await self.create_session(app_name, user_id, session_id)
         return session_id
@@ -154,11 +154,11 @@ class KaosMemory:
         return False
 
     def create_event(self, event_type: str, content: Any, metadata: dict[str, Any] | None = None) -> MemoryEvent:
-        """An event for `add_event`."""
+        """Return an event for `add_event`."""
         return MemoryEvent(f"event_{secrets.token_hex(4)}", datetime.now(UTC), event_type, content, metadata or {})
 
     async def get_session_events(self, session_id: str, event_types: Sequence[str] | None = None) -> list[MemoryEvent]:
-        """The events of a session, or those of these types; [] when there is none."""
+        """Return the events of a session, or those of these types; [] when there is none."""
         events = await self._newest(session_id)
         return [event for event in events if not event_types or event.event_type in event_types]
 
@@ -171,7 +171,7 @@ class KaosMemory:
             return []
 
     async def build_conversation_context(self, session_id: str, max_events: int = 20) -> str:
-        """The last of what was said, as lines that begin with `User: ` and `Assistant: `."""
+        """Return the last of what was said, as lines that begin with `User: ` and `Assistant: `."""
         who = {"user_message": "User", "agent_response": "Assistant"}
 
         def messages_in(events: list[MemoryEvent]) -> list[MemoryEvent]:
@@ -201,7 +201,7 @@ class KaosMemory:
         return True
 
     async def get_memory_stats(self) -> dict[str, int]:
-        """How many sessions and events there are. All of these sessions are read for it."""
+        """Return how many sessions and events there are. All of these sessions are read for it."""
         sessions = await self.list_sessions()
         events = sum([len(await self.get_session_events(id)) for id in sessions])
         average = events // len(sessions) if sessions else 0
@@ -222,7 +222,7 @@ class NullMemory:
     """Takes every call of `KaosMemory` and keeps nothing; no call asks a server, or raises."""
 
     async def create_session(self, app_name: str = "", user_id: str = "", session_id: str | None = None) -> str:
-        """The given id, or one that is always the same."""
+        """Return the given id, or one that is always the same."""
         return session_id or "null-session"
 
     async def get_session(self, session_id: str) -> SessionMemory | None:
@@ -230,7 +230,7 @@ class NullMemory:
         return None
 
     async def get_or_create_session(self, session_id: str, app_name: str = "agent", user_id: str = "user") -> str:
-        """The given id."""
+        """Return the given id."""
         return session_id
 
     async def add_event(
@@ -282,7 +282,7 @@ def memory_from_environment(
     environment: Mapping[str, str] | None = None,
     **more: Any,
 ) -> KaosMemory | NullMemory:
-    """The memory as `MEMORY_ENABLED`, `MEMORY_MAX_SESSIONS` and `MEMORY_MAX_SESSION_EVENTS` say.
+    """Return the memory as `MEMORY_ENABLED`, `MEMORY_MAX_SESSIONS` and `MEMORY_MAX_SESSION_EVENTS` say.
 
     `more` is as for `KaosMemory`. Whatever `MEMORY_TYPE` says, the Temporal server keeps the sessions. Raises
     `ConfigurationError`, which names the variable, for a value that it can't have.

@@ -53,7 +53,7 @@ class Turns:
     transcript: Sequence[Message] = ()
 
     def said_in(self, place: int) -> list[Said]:
-        """The messages of the turn at that place, with the times of the turn: when it has begun, when it has ended."""
+        """Messages of the turn at that place, with the times of the turn: when it has begun, when it has ended."""
         turn, later = self.turns[place], self.turns[place + 1 :]
         end = later[0].said_before if later else len(self.transcript)
         messages = self.transcript[turn.said_before : end]
@@ -68,7 +68,7 @@ class SessionEvents:
         self._ended: LRUCache[str, list[MemoryEvent]] = LRUCache(MAX_BYTES, getsizeof=_memory_bytes)
 
     async def newest(self, session: str, limit: int, enough: Enough = lambda events: False) -> list[MemoryEvent]:
-        """The newest events of the session, at most `limit`, oldest first; no older ones are read once it is `enough`.
+        """Newest events of the session, at most `limit`, oldest first; no older ones are read once it is `enough`.
 
         A run that is not kept any more has those that the session's own conversation tells, which a warning says.
         Raises `RunNotFound` when there is no such session, and what `RunHandle.events` raises otherwise.
@@ -106,7 +106,7 @@ class SessionEvents:
 
 
 async def read_recorded(client: Client, session: str) -> Turns:
-    """What the histories of the session have. Raises `RunNotFound` when there is no such session."""
+    """Return what the histories of the session have. Raises `RunNotFound` when there is no such session."""
     recorded = Turns()
     async for link in Reader(client, session).links():
         recorded.turns += link.turns
@@ -157,7 +157,7 @@ class Stored(NamedTuple):
 async def stored_sessions(
     client: Client, *, without: Container[str], user: str | None = None, before: datetime | None = None
 ) -> AsyncIterator[str]:
-    """The ids of the sessions, the newest first, `without` those of such run ids.
+    """Yield the ids of the sessions, the newest first, `without` those of such run ids.
 
     Those of one user, or begun `before` a time, where that is given. Raises `RPCError`.
     """
@@ -173,7 +173,7 @@ async def stored_sessions(
 
 
 async def stored_session(client: Client, id: str) -> Stored | None:
-    """What the server tells of a session of that id; None when there is none. Raises `RPCError`."""
+    """Return what the server tells of a session of that id; None when there is none. Raises `RPCError`."""
     try:
         described = await Reader(client, id).describe()
     except RunNotFound:
@@ -201,7 +201,7 @@ async def delete_session(client: Client, id: str) -> set[str]:
 
 
 async def _executions(client: Client, id: str) -> list[WorkflowExecution]:
-    """The session first, so that it begins no further runs."""
+    """Return the session first, so that it begins no further runs."""
     found: dict[tuple[str, str], None] = {}
     try:
         async for link in Reader(client, id).links():

@@ -50,7 +50,7 @@ class Access:
 
     @property
     def is_open(self) -> bool:
-        """Whether everybody is let in who reaches the server."""
+        """Return whether everybody is let in who reaches the server."""
         return not self.token and self.authorize is None
 
     async def require(self, headers: Mapping[str, str]) -> None:
@@ -65,7 +65,7 @@ class Access:
             raise HTTPException(403, "not allowed")
 
     async def _ask(self, authorize: Authorize, headers: Mapping[str, str], namespace: str) -> bool:
-        """What the function says; no, where it fails."""
+        """Return what the function says; no, where it fails."""
         known = {name.lower(): value for name, value in headers.items()}
         try:
             if inspect.iscoroutinefunction(authorize):
@@ -81,7 +81,7 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 
 
 async def decode(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
-    """The payloads decrypted and unpacked; one that can't be stays as it is, and so does a reference if wanted.
+    """Payloads decrypted and unpacked; one that can't be stays as it is, and so does a reference if wanted.
 
     So do all from the one on with which they would be more than `MAX_ANSWER_BYTES`.
     """
@@ -98,7 +98,7 @@ async def decode(converter: DataConverter, payloads: Sequence[Payload], keeps_re
 
 
 async def encode(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
-    """The payloads as perdure would send them to a workflow."""
+    """Return the payloads as perdure would send them to a workflow."""
     codec = converter.payload_codec
     if isinstance(codec, WithSerializationContext):
         codec = codec.with_context(WorkflowSerializationContext(namespace="", workflow_id=""))
@@ -106,7 +106,7 @@ async def encode(converter: DataConverter, payloads: Sequence[Payload], keeps_re
 
 
 async def download(converter: DataConverter, payloads: Sequence[Payload], keeps_references: bool) -> list[Payload]:
-    """The values that are stored elsewhere, decoded.
+    """Return the values that are stored elsewhere, decoded.
 
     Raises `ConfigurationError` for one that can't be had, and for more than `MAX_ANSWER_BYTES`.
     """
@@ -163,7 +163,7 @@ HEADERS = ("Authorization", "Authorization-Extras", "Content-Type", "X-Namespace
 def codec_app(
     converter: DataConverter, access: Access, *, ui_origins: Collection[str] = (), hosts: Collection[str] = ("*",)
 ) -> Starlette:
-    """The application, which decodes and encodes as `converter` does, for whom `access` lets in.
+    """Return the application, which decodes and encodes as `converter` does, for whom `access` lets in.
 
     Pages of `ui_origins` may ask from a browser, and no others. `hosts` are the names by which the server may be
     called. What is asked and answered is logged nowhere.
@@ -211,7 +211,7 @@ async def _perform(
 
 
 async def _body(request: Request) -> bytes:
-    """The request's body. Raises `HTTPException` for one that is too large, or that a page may send without asking."""
+    """Request's body. Raises `HTTPException` for one that is too large, or that a page may send without asking."""
     if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
         raise HTTPException(415, "expected application/json")
     body = bytearray()
@@ -223,7 +223,7 @@ async def _body(request: Request) -> bytes:
 
 
 def _payloads_in(body: bytes) -> Sequence[Payload]:
-    """The payloads in a request. Raises `HTTPException` for anything else, and for too many."""
+    """Return the payloads in a request. Raises `HTTPException` for anything else, and for too many."""
     if body.count(b"{") + body.count(b"[") > MAX_OBJECTS:
         raise HTTPException(413, f"at most {MAX_OBJECTS} objects and lists are possible")
     try:
@@ -255,7 +255,7 @@ class _Server(uvicorn.Server):
 
 @asynccontextmanager
 async def serve(app: Starlette, host: str, port: int) -> AsyncIterator[str]:
-    """The URL at which the application is served; port 0 is any free one.
+    """Provide the URL at which the application is served; port 0 is any free one.
 
     Raises `ConfigurationError` when the port can't be had.
     """

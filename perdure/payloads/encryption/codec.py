@@ -23,7 +23,7 @@ TAG_BYTES = 16
 
 
 def key_id_of(payload: Payload) -> str | None:
-    """The id of the key that a payload says to be encrypted with; None for one that is not encrypted by perdure."""
+    """Id of the key that a payload says to be encrypted with; None for one that is not encrypted by perdure."""
     if payload.metadata.get("encoding") != ENCODING or len(payload.data) < NONCE_BYTES + TAG_BYTES:
         return None
     id = payload.metadata.get(KEY_ID, b"").decode("ascii", errors="replace")
@@ -45,11 +45,11 @@ class EncryptingCodec(PayloadCodec, WithSerializationContext):
 
     @property
     def encryption(self) -> Encryption:
-        """The keys."""
+        """Keys."""
         return self._encryption
 
     def with_context(self, context: SerializationContext) -> EncryptingCodec:
-        """The codec for the values of one activity, workflow or operation of another service."""
+        """Return the codec for the values of one activity, workflow or operation of another service."""
         if not isinstance(self._inner, WithSerializationContext):
             return self
         inner = self._inner.with_context(context)
@@ -107,7 +107,7 @@ PREFIX = "perdure-encrypted:"
 
 
 async def sealed_text(converter: DataConverter, text: str) -> str:
-    """The text; where the converter encrypts, an encrypted form of it, which is a text too."""
+    """Return the text; where the converter encrypts, an encrypted form of it, which is a text too."""
     if not text or not isinstance(converter.payload_codec, EncryptingCodec):
         return text
     [payload] = await converter.encode([text])
@@ -115,7 +115,7 @@ async def sealed_text(converter: DataConverter, text: str) -> str:
 
 
 async def opened_text(converter: DataConverter, text: str) -> str:
-    """The text that `sealed_text` was given; any other one as it is.
+    """Return the text that `sealed_text` was given; any other one as it is.
 
     Raises `EncryptionError` for one whose key is not here.
     """

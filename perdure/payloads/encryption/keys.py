@@ -51,7 +51,7 @@ REFUSED = ApplicationError(
 
 
 def missing_key(key_id: str, known: list[str]) -> EncryptionError:
-    """The error for a key that this process does not have."""
+    """Return the error for a key that this process does not have."""
     here = f"the keys here are {', '.join(known)}" if known else "this process has no keys"
     return EncryptionError(
         f"A value is encrypted with the key {key_id!r}, and {here}: add {key_id}:… to {VARIABLE} (or to the file that "
@@ -61,7 +61,7 @@ def missing_key(key_id: str, known: list[str]) -> EncryptionError:
 
 
 def other_key(key_id: str) -> EncryptionError:
-    """The error for a key whose id is known, and whose value is another one here."""
+    """Return the error for a key whose id is known, and whose value is another one here."""
     return EncryptionError(
         f"A value is encrypted with another key {key_id!r} than the one that this process has under that id: give both "
         f"sides the same {VARIABLE}; a new key needs an id of its own",
@@ -70,7 +70,7 @@ def other_key(key_id: str) -> EncryptionError:
 
 
 def tampered_error(key_id: str) -> ApplicationError:
-    """The error for a value that was changed. It ends a run that reads it."""
+    """Return the error for a value that was changed. It ends a run that reads it."""
     return ApplicationError(
         f"An encrypted value (key {key_id!r}) was changed or damaged after it was encrypted, so it is not read: "
         "restore the server's database or the stored files, or start the run anew",
@@ -95,7 +95,7 @@ class Key:
 
     @property
     def associated_data(self) -> bytes:
-        """What is authenticated together with each value: that it is one of ours, and its key's id."""
+        """Return what is authenticated together with each value: that it is one of ours, and its key's id."""
         return b"perdure payload 1:" + self.id.encode()
 
 
@@ -110,7 +110,7 @@ class Encryption:
 
     @classmethod
     def parse(cls, text: str, *, required: bool = False, source: str = "encryption") -> Encryption:
-        """The keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; lines may stand for commas, and `#` begins a comment.
+        """Keys in `KEYID:BASE64KEY[,OLDID:BASE64KEY…]`; lines may stand for commas, and `#` begins a comment.
 
         `source` names the text in errors, which never show a key. Raises `EncryptionError` for a text of another form,
         and where the package `cryptography` is missing.
@@ -131,17 +131,17 @@ class Encryption:
         return cls(tuple(keys.values()), required)
 
     def find(self, id: str) -> Key | None:
-        """The key of that id; None if there is none."""
+        """Return the key of that id; None if there is none."""
         return next((key for key in self.keys if key.id == id), None)
 
 
 def is_configured() -> bool:
-    """Whether the environment asks for encryption, rightly or wrongly."""
+    """Return whether the environment asks for encryption, rightly or wrongly."""
     return any(name in os.environ for name in (VARIABLE, FILE_VARIABLE)) or _is_required()
 
 
 def encryption_from_environment() -> Encryption | None:
-    """What `PERDURE_ENCRYPTION_KEY`, `…_KEY_FILE` and `…_REQUIRED` say; None when none of them is set.
+    """Return what `PERDURE_ENCRYPTION_KEY`, `…_KEY_FILE` and `…_REQUIRED` say; None when none of them is set.
 
     Raises `EncryptionError` for anything but usable keys: an empty variable is no way to do without encryption.
     """
@@ -158,7 +158,7 @@ def encryption_from_environment() -> Encryption | None:
 
 
 def new_key(id: str) -> str:
-    """A new random key as an entry of `PERDURE_ENCRYPTION_KEY`. Raises `EncryptionError` for an id that can't be."""
+    """New random key as an entry of `PERDURE_ENCRYPTION_KEY`. Raises `EncryptionError` for an id that can't be."""
     entry = f"{id}:{base64.b64encode(os.urandom(KEY_BYTES)).decode()}"
     _key_id(id, "the new key")
     return entry

@@ -43,13 +43,13 @@ DRIVERS = {
 
 
 def storage_from_environment() -> ExternalStorage | None:
-    """The storage that `PERDURE_STORAGE` names; None when it is unset or empty. Raises as `open_storage` does."""
+    """Storage that `PERDURE_STORAGE` names; None when it is unset or empty. Raises as `open_storage` does."""
     url = os.environ.get(VARIABLE)
     return open_storage(url) if url else None
 
 
 def open_storage(url: str) -> ExternalStorage:
-    """The storage at `file:///folder`, `s3://bucket/prefix` or `gs://bucket/prefix`. Contacts nothing yet.
+    """Return the storage at `file:///folder`, `s3://bucket/prefix` or `gs://bucket/prefix`. Contacts nothing yet.
 
     It stores by that URL's driver only, and says which URL is needed for a value that another one stored.
     Raises `ConfigurationError` for any other URL, and for a package that is not installed.
@@ -84,7 +84,7 @@ def _folder(parts: SplitResult, url: str) -> Path:
 
 
 def _bucket(parts: SplitResult, url: str) -> tuple[str, str]:
-    """The bucket, and the prefix, which is empty or ends with a slash."""
+    """Return the bucket, and the prefix, which is empty or ends with a slash."""
     if not parts.hostname or parts.query or parts.fragment:
         raise _wrong(url, "expected a bucket, and a prefix if any")
     prefix = parts.path.strip("/")
@@ -123,7 +123,7 @@ class CloudDriver(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """The values; one that raises when it is read (`LostValues`) in place of one that is missing or damaged.
+        """Values; one that raises when it is read (`LostValues`) in place of one that is missing or damaged.
 
         Raises `ConfigurationError` for one that this process can't have, and `OSError` for what may pass.
         """
@@ -152,7 +152,7 @@ MAY_PASS = frozenset({408, 425, 429})
 
 
 def is_final(status: int) -> bool:
-    """Whether the same request would have the same answer."""
+    """Return whether the same request would have the same answer."""
     return 400 <= status < 500 and status not in MAY_PASS
 
 
@@ -161,7 +161,7 @@ _opened = WeakKeyDictionary()
 
 
 async def client_of(kind: str, open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> Any:
-    """The running event loop's client of that kind, opened at the first call and shared by all that follow.
+    """Return the running event loop's client of that kind, opened at the first call and shared by all that follow.
 
     Raises what opening it raises; the next call then tries again.
     """
@@ -192,7 +192,7 @@ async def _open(open_client: Callable[[], AbstractAsyncContextManager[Any]]) -> 
 
 
 def gcs_driver(bucket: str, prefix: str) -> CloudDriver:
-    """The driver for one bucket; credentials are Google's Application Default Credentials.
+    """Return the driver for one bucket; credentials are Google's Application Default Credentials.
 
     Raises `ConfigurationError` when gcloud-aio-storage is not installed.
     """
@@ -243,7 +243,7 @@ _GONE = frozenset({"NoSuchKey", "404"})
 
 
 def s3_driver(bucket: str, prefix: str) -> CloudDriver:
-    """The driver for one bucket; region, credentials and endpoint come from AWS's own environment variables.
+    """Return the driver for one bucket; region, credentials and endpoint come from AWS's own environment variables.
 
     Raises `ConfigurationError` when aioboto3 is not installed.
     """

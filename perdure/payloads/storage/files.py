@@ -29,7 +29,7 @@ STORAGE_ERROR = "storage"
 
 
 def lost_error(message: str, type: str = STORAGE_ERROR) -> ApplicationError:
-    """The error for a lost value. It ends the run; any other one would be retried for ever by a workflow task."""
+    """Error for a lost value. It ends the run; any other one would be retried for ever by a workflow task."""
     return ApplicationError(message, type=type, non_retryable=True)
 
 
@@ -56,7 +56,7 @@ class LostValues(EncodingPayloadConverter):
 
     @classmethod
     def instead(cls, error: ApplicationError) -> Payload:
-        """A payload that raises the error when it is read."""
+        """Return a payload that raises the error when it is read."""
         kind = (error.type or STORAGE_ERROR).encode()
         return Payload(metadata={"encoding": cls.ENCODING.encode(), "type": kind}, data=error.message.encode())
 
@@ -117,7 +117,7 @@ class FileDriver(StorageDriver):
     async def retrieve(
         self, context: StorageDriverRetrieveContext, claims: Sequence[StorageDriverClaim]
     ) -> list[Payload]:
-        """The values; one that raises when it is read (`LostValues`) for a file that is missing or damaged.
+        """Return the values; one that raises when it is read (`LostValues`) for a file that is missing or damaged.
 
         Raises OSError when the folder itself can't be read, which is retried.
         """

@@ -37,7 +37,7 @@ class Problem:
 def check(
     path: str | os.PathLike[str], *, allowed_file_roots: Roots = (), also: Iterable[FurtherCheck] = ()
 ) -> list[Problem]:
-    """The problems of the file, in the order of its lines; [] when there are none.
+    """Return the problems of the file, in the order of its lines; [] when there are none.
 
     `allowed_file_roots` is that of `load`. `also` are checks that know more than the file: what this process or its
     folder has. Raises FileNotFoundError when there is no such file.
@@ -83,7 +83,7 @@ def _problem(written: WrittenAsset, place: Place, finding: Finding) -> Problem:
 
 
 def _type_findings(asset: Mapping[str, Any]) -> Iterable[Finding]:
-    """What validation says, except about values that are only known where an environment variable is set."""
+    """Yield what validation says, except about values that are only known where an environment variable is set."""
     try:
         to_agent(asset)
     except InvalidAssetError as error:

@@ -44,7 +44,7 @@ class Finding:
 
 
 def warning(place: Place, message: str, line: int | None = None) -> Finding:
-    """A finding that does not keep the agent from running."""
+    """Return a finding that does not keep the agent from running."""
     return Finding(place, message, "warning", line)
 
 
@@ -54,7 +54,9 @@ WITHOUT_CONTEXT = ("mcp", "openapi", "a2a", "activity", "workflow", "builtin")
 
 
 def field_findings(asset: Mapping[str, Any], written: Mapping[str, Any]) -> Iterator[Finding]:
-    """What looks wrong in the canonical form of an asset, and in what its author wrote, brought to the present form."""
+    """Yield what looks wrong in the canonical form of an asset, and in what its author wrote, brought to the present
+    form.
+    """
     yield from unknown_properties(asset, written)
     yield from _maps_without_kind(written.get("inputs"))
     yield from _bindings(asset)
@@ -75,7 +77,7 @@ def unknown_properties(asset: Mapping[str, Any], written: Mapping[str, Any]) -> 
 
 
 def names_of(items: Any) -> list[str]:
-    """The names in a list of named things; things without a name are skipped."""
+    """Return the names in a list of named things; things without a name are skipped."""
     return [str(item["name"]) for _, item in maps_in(items) if item.get("name")]
 
 
@@ -144,7 +146,9 @@ def _policies(asset: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _own_metadata(asset: Mapping[str, Any]) -> Iterator[Finding]:
-    """What is wrong with the settings there, except those that are only known where an environment variable is set."""
+    """Yield what is wrong with the settings there, except those that are only known where an environment variable is
+    set.
+    """
     metadata = asset.get("metadata")
     unset = {place for place, text in strings(metadata, ("metadata",)) if is_unset(text)}
     for place, text, is_fatal in setting_problems(metadata):

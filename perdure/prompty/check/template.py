@@ -65,7 +65,7 @@ _CONTAINERS = frozenset({*_LISTS, "object"})
 
 
 def word_differences(source: str) -> list[Difference]:
-    """What Jinja2 can't even read, and Nunjucks can; [] when the source breaks off before it."""
+    """Return what Jinja2 can't even read, and Nunjucks can; [] when the source breaks off before it."""
     found: list[Difference] = []
     before: tuple[str, str] = ("", "")
     try:
@@ -84,7 +84,7 @@ def word_differences(source: str) -> list[Difference]:
 
 
 def differences(tree: nodes.Template, kinds: Kinds) -> Iterator[Difference]:
-    """What Jinja2 reads, and treats differently."""
+    """Yield what Jinja2 reads, and treats differently."""
     called = {id(call.node) for call in tree.find_all(nodes.Call)}
     for node_type, find in _FINDERS.items():
         for node in tree.find_all(node_type):
@@ -163,7 +163,7 @@ _FINDERS: dict[type[nodes.Node], Callable[[Any, Kinds], Iterator[str]]] = {
 
 
 def _kind_of_node(node: Any, kinds: Kinds) -> str | None:
-    """The kind of an expression's value, where the template and the declared inputs tell it."""
+    """Return the kind of an expression's value, where the template and the declared inputs tell it."""
     if isinstance(node, nodes.Name):
         return kinds.get(node.name)
     if isinstance(node, nodes.List | nodes.Tuple):
@@ -174,7 +174,7 @@ def _kind_of_node(node: Any, kinds: Kinds) -> str | None:
 
 
 def _name(node: Any) -> str:
-    """How a message names an expression: as it is written where that is short, else `x`."""
+    """Return how a message names an expression: as it is written where that is short, else `x`."""
     if isinstance(node, nodes.Name):
         return str(node.name)
     if isinstance(node, nodes.Getattr):
@@ -193,7 +193,7 @@ _LONE_WORD = re.compile(r"^[^\S\n]*+#?+[^\S\n]*+([A-Za-z]++)[^\S\n]*+:[^\S\n]*+$
 
 
 def template_findings(asset: Mapping[str, Any], first_line: int) -> Iterator[Finding]:
-    """What is wrong, or looks wrong, in the instructions, which begin on line `first_line` of the file."""
+    """Yield what is wrong, or looks wrong, in the instructions, which begin on line `first_line` of the file."""
     kind = _kind(asset, "format", "jinja2")
     if kind not in FORMATS:
         yield Finding(
@@ -245,7 +245,7 @@ def _variables(asset: Mapping[str, Any], text: str, first_line: int, kind: str, 
 
 
 def undeclared_variables(asset: Mapping[str, Any], used: Mapping[str, int], first_line: int) -> Iterator[Finding]:
-    """The variables in use, each with its line, that are no declared inputs."""
+    """Yield the variables in use, each with its line, that are no declared inputs."""
     declared = names_of(asset.get("inputs"))
     for name, line in used.items():
         if name not in declared:

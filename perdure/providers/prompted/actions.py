@@ -60,7 +60,7 @@ class Reading(NamedTuple):
 
 
 def read_actions(text: str) -> Reading:
-    """The actions in a text; none for any other text. Takes linear time, never raises."""
+    """Return the actions in a text; none for any other text. Takes linear time, never raises."""
     spoken = _THINKING.sub("", text)
     if (actions := _read_whole(spoken)) is not None:
         return Reading(actions)
@@ -78,7 +78,7 @@ def read_actions(text: str) -> Reading:
 
 
 def _read_whole(text: str) -> list[Action] | None:
-    """The actions of a text that is JSON and nothing else, fenced or not; None for any other text."""
+    """Return the actions of a text that is JSON and nothing else, fenced or not; None for any other text."""
     try:
         return _actions(_DECODER.decode(_bare(text)))
     except (ValueError, RecursionError):
@@ -86,12 +86,12 @@ def _read_whole(text: str) -> list[Action] | None:
 
 
 def is_nothing(text: str) -> bool:
-    """Whether a text is `{}`, by which the model says that it needs no tool, or less. Never raises."""
+    """Return whether a text is `{}`, by which the model says that it needs no tool, or less. Never raises."""
     return "".join(_bare(text).split()) in ("", "{}")
 
 
 def _bare(text: str) -> str:
-    """The text without the model's thinking before it, and without a fence around it."""
+    """Return the text without the model's thinking before it, and without a fence around it."""
     spoken = _THINKING.sub("", text).strip()
     opened = _FENCED.match(spoken)
     if opened and spoken.endswith(_FENCE, opened.end()):
@@ -108,7 +108,7 @@ class _Unreadable(NamedTuple):
 
 
 def _objects(text: str) -> Iterator[tuple[int, Any]]:
-    """The JSON objects in a text, none of them within another, and those that are meant as actions but are no JSON."""
+    """JSON objects in a text, none of them within another, and those that are meant as actions but are no JSON."""
     position, effort = 0, _EFFORT + 20 * len(text)
     while effort > 0 and (match := _START.search(text, position)):
         start = match.start()
@@ -124,14 +124,14 @@ def _objects(text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _action_mark(text: str, start: int) -> re.Match[str] | None:
-    """Where the object that begins there says that it is an action, if it does so before it has another object."""
+    """Return where the object that begins there says that it is an action, if it does so before it has another object."""
     further = _START.search(text, start + 1)
     end = further.start() if further else len(text)
     return _MEANT_FIRST.match(text, start) or _MEANT_LATER.search(text, start, end)
 
 
 def _repair(text: str, meant: re.Match[str], error: Exception) -> Any:
-    """The object at the start of a text, without its trailing commas; or why it can't be read."""
+    """Return the object at the start of a text, without its trailing commas; or why it can't be read."""
     try:
         return _DECODER.raw_decode(without_trailing_commas(text))[0]
     except (ValueError, RecursionError):
@@ -151,7 +151,7 @@ def _malformed_action(text: str, found: _Unreadable) -> Action:
 
 
 def _actions(value: Any) -> list[Action]:
-    """The actions that a JSON value is; [] for any other value."""
+    """Return the actions that a JSON value is; [] for any other value."""
     if isinstance(value, list):
         return [action for each in value if isinstance(each, dict) for action in _actions(each)]
     if not isinstance(value, dict):
@@ -203,7 +203,7 @@ def _faulty(what: str, problem: str, value: Any) -> Action:
 
 
 def _delegate(agent: str) -> str:
-    """The name of the tool that an agent is."""
+    """Return the name of the tool that an agent is."""
     return valid_text(agent if agent.startswith(DELEGATE) else f"{DELEGATE}{agent}")
 
 

@@ -31,7 +31,7 @@ Then the system will ask you to provide your final response."""
 
 
 def with_instructions(agent: Agent, messages: Sequence[Message]) -> list[Message]:
-    """The messages, the first system message with what the model is told of the agent's tools; one is made of it alone.
+    """Messages, the first system message with what the model is told of the agent's tools; one is made of it alone.
 
     Raises ValueError for a union without alternatives.
     """
@@ -52,7 +52,7 @@ def with_instructions(agent: Agent, messages: Sequence[Message]) -> list[Message
 
 
 def is_agent(function: FunctionDefinition) -> bool:
-    """Whether the function is another agent, which takes a task."""
+    """Return whether the function is another agent, which takes a task."""
     return function.name.startswith(DELEGATE) and TASK in function.parameters.get("properties", {})
 
 
@@ -96,7 +96,7 @@ class _Call(NamedTuple):
 
 
 def as_text(messages: Sequence[Message], max_steps: int) -> list[Message]:
-    """The conversation without tool messages: each result is a user's message, each call a part of the model's text."""
+    """Conversation without tool messages: each result is a user's message, each call a part of the model's text."""
     return list(_as_text(messages, max_steps))
 
 
@@ -140,7 +140,7 @@ def _result(message: Message, call: _Call, max_steps: int) -> list[Part]:
 
 
 def _as_json(text: str) -> str:
-    """The result as JSON, which it is already if the tool gave anything but a text."""
+    """Return the result as JSON, which it is already if the tool gave anything but a text."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -161,13 +161,13 @@ def _join_texts(parts: Sequence[Part]) -> list[Part]:
 
 
 def written_of(message: Message) -> str | None:
-    """What the model wrote where tool calls were read in its text; None where that is not known. Never raises."""
+    """Return what the model wrote where tool calls were read in its text; None where that is not known. Never raises."""
     kept = _kept_content(message)
     return str(kept["content"][0]) if kept and kept.get("content") else None
 
 
 def _written_text(message: Message, calls: Sequence[ToolCall]) -> str:
-    """What the model wrote; for a call that it made in another way, the text that it would have written."""
+    """Return what the model wrote; for a call that it made in another way, the text that it would have written."""
     if (written := written_of(message)) is not None:
         return written
     return "\n".join(filter(None, [message.text, *map(_action, calls)]))
@@ -220,12 +220,12 @@ class PromptedCall:
         return self._agent.model_copy(update={"tools": None, "outputs": outputs})
 
     def messages(self, conversation: Sequence[Message]) -> list[Message]:
-        """What the model is sent. Raises ValueError for a tool with a union without alternatives."""
+        """Return what the model is sent. Raises ValueError for a tool with a union without alternatives."""
         told = with_instructions(self._agent, as_text(conversation, self._max_steps))
         return told if self._phase == "act" else [*told, Message.user(FINAL)]
 
     def read(self, reply: ModelReply) -> ModelReply:
-        """The reply, with the tool calls that its text asks for. Never raises."""
+        """Return the reply, with the tool calls that its text asks for. Never raises."""
         if reply.message.tool_calls:
             return reply
         return self._read_act(reply) if self._phase == "act" else self._read_answer(reply)
@@ -238,7 +238,7 @@ class PromptedCall:
         return _with_text(reply, "" if is_nothing(text) else text)
 
     def _read_answer(self, reply: ModelReply) -> ModelReply:
-        """An answer that fits the agent's `outputs` is one, whatever it looks like."""
+        """Return an answer that fits the agent's `outputs` is one, whatever it looks like."""
         text = reply.message.text
         if self._agent.outputs and not reply.faults:
             return reply

@@ -15,12 +15,12 @@ Block = dict[str, Any]
 
 
 def count_turns(body: dict[str, Any]) -> int:
-    """The assistant turns in the conversation of a request."""
+    """Return the assistant turns in the conversation of a request."""
     return sum(message.get("role") == "assistant" for message in body.get("messages", []))
 
 
 def read_messages(body: dict[str, Any]) -> list[Message]:
-    """The conversation of a request in the neutral form."""
+    """Return the conversation of a request in the neutral form."""
     messages = [Message.system(text_of(body["system"]))] if body.get("system") else []
     for wire in body.get("messages", []):
         messages.extend(_assistant(wire) if wire["role"] == "assistant" else _user(wire))
@@ -54,7 +54,7 @@ def _blocks(wire: dict[str, Any], kind: str) -> list[Block]:
 
 
 def find_fault(body: dict[str, Any]) -> str | None:
-    """Why the real API would answer 400, or None: calls and results pair up, and no text block is empty."""
+    """Return why the real API would answer 400, or None: calls and results pair up, and no text block is empty."""
     asked: list[str] = []
     for index, message in enumerate(body.get("messages", [])):
         if any(block["text"] == "" for block in _blocks(message, "text")):
@@ -85,12 +85,12 @@ def answer(given: CountedReply) -> dict[str, Any]:
 
 
 def stream(given: CountedReply) -> Iterator[bytes]:
-    """The server-sent events of a streamed response."""
+    """Yield the server-sent events of a streamed response."""
     return typed_frames(_events(given))
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """The body of an error response, in the provider's shape."""
+    """Return the body of an error response, in the provider's shape."""
     kind = _ERRORS.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_scripted"}
 
@@ -125,7 +125,7 @@ def _events(given: CountedReply) -> Iterator[Event]:
 
 
 def _open_block(block: dict[str, Any], arguments: Iterator[str]) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """The block as its start event shows it, and the deltas that fill it."""
+    """Return the block as its start event shows it, and the deltas that fill it."""
     if block["type"] == "thinking":
         deltas = [{"type": "thinking_delta", "thinking": piece} for piece in words(block["thinking"])]
         signature = {"type": "signature_delta", "signature": block["signature"]}

@@ -29,7 +29,7 @@ class CountedReply:
 
     @classmethod
     def to(cls, request: ScriptedRequest, reply: ScriptedReply, *, request_bytes: int) -> CountedReply:
-        """The reply to a request; tokens that the script does not count are estimated from the bytes."""
+        """Return the reply to a request; tokens that the script does not count are estimated from the bytes."""
         counted = len(reply.text) + len(reply.thinking or "") + sum(len(call.arguments) for call in reply.tool_calls)
         options = request.body.get("stream_options") or {}
         return cls(
@@ -48,12 +48,12 @@ def words(text: str) -> list[str]:
 
 
 def argument_pieces(arguments: str) -> list[str]:
-    """A tool call's arguments in the pieces of a stream; [] for empty arguments."""
+    """Return a tool call's arguments in the pieces of a stream; [] for empty arguments."""
     return [arguments[start : start + _ARGUMENT_PIECE] for start in range(0, len(arguments), _ARGUMENT_PIECE)]
 
 
 def to_json(value: Any) -> bytes:
-    """The value as compact JSON in UTF-8."""
+    """Return the value as compact JSON in UTF-8."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
@@ -69,12 +69,12 @@ def typed_frames(events: Iterator[dict[str, Any]]) -> Iterator[bytes]:
 
 
 def count_turns(body: dict[str, Any]) -> int:
-    """The assistant turns in the conversation of a request."""
+    """Return the assistant turns in the conversation of a request."""
     return sum(message.get("role") == "assistant" for message in body.get("messages", []))
 
 
 def read_messages(body: dict[str, Any]) -> list[Message]:
-    """The conversation of a request in the neutral form."""
+    """Return the conversation of a request in the neutral form."""
     return [_message(message) for message in body.get("messages", [])]
 
 
@@ -84,14 +84,14 @@ def _message(wire: dict[str, Any]) -> Message:
 
 
 def text_of(content: Any) -> str:
-    """The text of a message's content, whether a string or parts."""
+    """Return the text of a message's content, whether a string or parts."""
     if isinstance(content, list):
         return "".join(part.get("text", "") for part in content)
     return content or ""
 
 
 def find_fault(body: dict[str, Any]) -> str | None:
-    """Why the real API would answer 400, or None: every tool call needs its answer, every answer its call."""
+    """Return why the real API would answer 400, or None: every tool call needs its answer, every answer its call."""
     unanswered: list[str] = []
     for index, message in enumerate(body.get("messages", [])):
         if message.get("role") == "tool":
@@ -127,7 +127,7 @@ def answer(given: CountedReply) -> dict[str, Any]:
 
 
 def stream(given: CountedReply) -> Iterator[bytes]:
-    """The server-sent events of a streamed response."""
+    """Yield the server-sent events of a streamed response."""
     yield _chunk(given, {"role": "assistant", "content": ""})
     for piece in words(given.reply.thinking or ""):
         yield _chunk(given, {"reasoning_content": piece})
@@ -146,7 +146,7 @@ def stream(given: CountedReply) -> Iterator[bytes]:
 
 
 def error(status: int, message: str) -> dict[str, Any]:
-    """The body of an error response, in the provider's shape."""
+    """Return the body of an error response, in the provider's shape."""
     kind, code = _ERRORS.get(status, ("server_error" if status >= 500 else "invalid_request_error", None))
     return {"error": {"message": message, "type": kind, "param": None, "code": code}}
 

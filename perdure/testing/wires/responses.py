@@ -19,7 +19,7 @@ def count_turns(body: dict[str, Any]) -> int:
 
 
 def read_messages(body: dict[str, Any]) -> list[Message]:
-    """The conversation of a request in the neutral form."""
+    """Return the conversation of a request in the neutral form."""
     messages = [Message.system(body["instructions"])] if body.get("instructions") else []
     previous_is_by_model = False
     for item in _items(body):
@@ -31,7 +31,7 @@ def read_messages(body: dict[str, Any]) -> list[Message]:
 
 
 def find_fault(body: dict[str, Any]) -> str | None:
-    """Why the real API would answer 400, or None: every function call needs its output, every output its call."""
+    """Return why the real API would answer 400, or None: every function call needs its output, every output its call."""
     unanswered: list[str] = []
     for item in _items(body):
         if item.get("type") == "function_call":
@@ -72,7 +72,7 @@ def answer(given: CountedReply) -> dict[str, Any]:
 
 
 def stream(given: CountedReply) -> Iterator[bytes]:
-    """The server-sent events of a streamed response."""
+    """Yield the server-sent events of a streamed response."""
     return typed_frames(event | {"sequence_number": number} for number, event in enumerate(_events(given)))
 
 

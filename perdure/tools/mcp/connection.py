@@ -52,7 +52,7 @@ class McpConnection:
 
     @property
     def is_usable(self) -> bool:
-        """Whether calls may begin; also while it is being opened."""
+        """Return whether calls may begin; also while it is being opened."""
         return not self._is_retired and not self._ending.is_set() and not self._owner.done()
 
     async def why_ended(self) -> str:

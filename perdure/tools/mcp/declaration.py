@@ -120,7 +120,7 @@ def _problems_of_reference(connection: Connection, options: Mapping[str, Any]) -
 
 
 def _problems_of_approvals(mode: McpApprovalMode | None) -> Iterator[str]:
-    """A misspelt list would let tools run that a person was to approve, so it is no mere warning."""
+    """Yield a misspelt list would let tools run that a person was to approve, so it is no mere warning."""
     if mode is None:
         return
     known = ("alwaysRequireApprovalTools", "neverRequireApprovalTools")

@@ -134,7 +134,9 @@ class McpKind(ToolKind):
 
 
 async def _import_calls() -> ModuleType:
-    """What imports the SDK, which takes a second: in a thread. Raises ToolOfferError where that is not installed."""
+    """Return what imports the SDK, which takes a second: in a thread. Raises ToolOfferError where that is not
+    installed.
+    """
     try:
         return await asyncio.to_thread(import_module, f"{__package__}.calls")
     except ModuleNotFoundError as error:

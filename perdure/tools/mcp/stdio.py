@@ -45,7 +45,7 @@ class ServerProcess:
 
     @property
     def report(self) -> str:
-        """How it ended, and what it wrote last besides messages, on one line; "" for nothing.
+        """Return how it ended, and what it wrote last besides messages, on one line; "" for nothing.
 
         Such as `its process ended with exit code 1; it wrote: no such folder`.
         """
@@ -54,7 +54,7 @@ class ServerProcess:
 
     @property
     def end(self) -> str:
-        """How it ended, such as `its process ended with exit code 1`; "" for nothing that is known."""
+        """Return how it ended, such as `its process ended with exit code 1`; "" for nothing that is known."""
         if self._why or self._process is None or self._process.returncode is None:
             return self._why
         code = self._process.returncode

@@ -88,10 +88,10 @@ class Operation(Exchanged):
 
     @property
     def title(self) -> str:
-        """What messages call it, such as `GET /pets/{petId}`."""
+        """Return what messages call it, such as `GET /pets/{petId}`."""
         return f"{self.method} {self.path}"
 
     @property
     def is_idempotent(self) -> bool:
-        """Whether it may be repeated, by its method."""
+        """Return whether it may be repeated, by its method."""
         return self.method in IDEMPOTENT

@@ -134,7 +134,7 @@ class Found:
 
     @property
     def filter_names(self) -> OperationNames:
-        """What it may be named by. Raises SpecificationError."""
+        """Return what it may be named by. Raises SpecificationError."""
         tags = [tag for tag in as_list(self.value.get("tags"), f"the tags of {self.title}") if isinstance(tag, str)]
         return OperationNames(
             self.title, as_text(self.value.get("operationId"), f"the operationId of {self.title}"), tags

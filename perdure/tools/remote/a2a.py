@@ -46,7 +46,7 @@ class TaskNews:
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing more is to be waited for: there is a message, or the task is at rest."""
+        """Return whether nothing more is to be waited for: there is a message, or the task is at rest."""
         return self.message is not None or (self.task is not None and is_at_rest(self.task))
 
     def take(self, event: StreamResponse) -> None:
@@ -267,7 +267,7 @@ class RemoteCall:
                 self._news.take(event)
 
     async def _next(self, stream: AsyncIterator[StreamResponse]) -> StreamResponse | None:
-        """What comes next; None when nothing comes any more, or for a while although there is a task to look at."""
+        """Return what comes next; None when nothing comes any more, or for a while although there is a task to look at."""
         try:
             async with asyncio.timeout(QUIET_SECONDS if self._task else None):
                 return await anext(stream, None)

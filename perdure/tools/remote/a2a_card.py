@@ -97,7 +97,8 @@ def description_of_card(card: AgentCard, description: str | None) -> str:
 
 
 def way_in(card: AgentCard) -> dict[str, str]:
-    """How the card wants a key to be sent: `header`, with that header's name, or `scheme`; {} if it does not say.
+    """Return how the card wants a key to be sent: `header`, with that header's name, or `scheme`; {} if it does not
+    say.
 
     Raises ToolOfferError for a key that has to be elsewhere than in a header.
     """

@@ -182,7 +182,9 @@ def _offering_of(tool: Tool, options: DelegateOptions, description: str, details
 
 
 def _part_for_a2a(card: Card, settings: RemoteSettings) -> JsonObject:
-    """What a call by A2A needs of a card. Raises ToolUnavailable for a card that says nothing that can be called."""
+    """Return what a call by A2A needs of a card. Raises ToolUnavailable for a card that says nothing that can be
+    called.
+    """
     require_client("agents that speak A2A")
     from .a2a_card import callable_part, parsed_card
 

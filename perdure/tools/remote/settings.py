@@ -86,12 +86,12 @@ class RemoteSettings:
 
     @property
     def address(self) -> str:
-        """Where the agent is, as errors may show it."""
+        """Return where the agent is, as errors may show it."""
         return f"{origin_of(self.endpoint)}{urlsplit(self.endpoint).path}"[:200]
 
     @property
     def chat(self) -> str:
-        """Where Chat Completions are asked for."""
+        """Return where Chat Completions are asked for."""
         return f"{self.endpoint}{'' if self.endpoint.endswith('/v1') else '/v1'}/chat/completions"
 
     @property
@@ -106,7 +106,9 @@ class RemoteSettings:
         return urls
 
     def allows(self, url: str) -> bool:
-        """Whether requests may go there: to the endpoint's host and port, or an allowed one, and not less encrypted."""
+        """Return whether requests may go there: to the endpoint's host and port, or an allowed one, and not less
+        encrypted.
+        """
         asked, own = _origin(url), _origin(self.endpoint)
         if asked is None or own is None or (own.scheme == "https" and asked.scheme != "https"):
             return False
@@ -155,7 +157,9 @@ def remote_settings(tool: Tool) -> RemoteSettings:
 
 
 def remote_problems(tool: Tool) -> Sequence[str]:
-    """What is wrong with the declaration, a sentence each; references to the environment may still be unresolved."""
+    """Return what is wrong with the declaration, a sentence each; references to the environment may still be
+    unresolved.
+    """
     if not isinstance(tool, CustomTool):
         return [f"expected kind: delegate, not {tool.kind!r}"]
     unknown = sorted(set(tool.model_extra or ()) - _KEYS)

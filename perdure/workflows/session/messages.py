@@ -34,7 +34,7 @@ def next_input(
     taken: dict[str, Taken],
     queued: Sequence[QueuedMessage],
 ) -> SessionInput:
-    """The input of the next link, with as much of what was taken of late as fits."""
+    """Return the input of the next link, with as much of what was taken of late as fits."""
     turns.instruct()
     is_small = conversation.conversation.recorded_bytes <= INLINE_BYTES
     ids = list(taken)
@@ -99,7 +99,7 @@ class Desk:
 
     @property
     def rests(self) -> bool:
-        """Whether no turn is under way, or about to begin."""
+        """Return whether no turn is under way, or about to begin."""
         return self._turns.current is None and not self._turns.is_starting and not self._conversation.unread
 
     def require_takeable(self, message: SessionMessage) -> None:
@@ -140,7 +140,7 @@ class Desk:
             )
 
     async def take(self, message: SessionMessage) -> Taken:
-        """What becomes of the message. Raises the refusal of one that is not taken."""
+        """Return what becomes of the message. Raises the refusal of one that is not taken."""
         self.updates += 1
         async with self._one_by_one:
             await workflow.wait_condition(lambda: self.is_open)

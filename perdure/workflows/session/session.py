@@ -190,12 +190,12 @@ class Session:
 
     @property
     def has_ended(self) -> bool:
-        """Whether the session is over, not only this link of it."""
+        """Return whether the session is over, not only this link of it."""
         return self._has_ended
 
     @property
     def conversation(self) -> list[Message]:
-        """The conversation as the next turn would begin with it."""
+        """Conversation as the next turn would begin with it."""
         return self._conversation.conversation.messages
 
     # Handlers accept any arguments: what a stranger sends wrongly must neither end the session nor block it.

@@ -38,7 +38,7 @@ def not_taken(kind: str, text: str) -> ApplicationError:
 
 
 def read_message(arguments: Sequence[Any], received: Received | None = None) -> SessionMessage:
-    """The one message that an update should have; `received` in a workflow. Raises the refusal of anything else."""
+    """One message that an update should have; `received` in a workflow. Raises the refusal of anything else."""
     if received is not None:
         arguments = received.read_update(arguments, lambda why: not_taken("unreadable", why))
     try:
@@ -65,7 +65,7 @@ class TakenMessages:
         self.known = dict(taken)
 
     def get(self, id: str) -> Taken | None:
-        """What became of the message of that id; None if it was not taken, or too long ago."""
+        """Return what became of the message of that id; None if it was not taken, or too long ago."""
         return self.known.get(id)
 
     def remember(self, id: str, taken: Taken) -> Taken:
@@ -126,7 +126,7 @@ class Turns:
         return self.is_starting or (self.current is not None and not self.current.has_ended)
 
     def id_of(self, number: int) -> str:
-        """The id of that turn's run."""
+        """Return the id of that turn's run."""
         return f"{self._session}/{number}"
 
     def instruct(self) -> None:
@@ -238,7 +238,7 @@ class Turns:
         return True
 
     async def end_within(self, seconds: float = TELLING_SECONDS) -> bool:
-        """Whether the turn under way has ended by then."""
+        """Return whether the turn under way has ended by then."""
         turn = self.current
         if turn is not None:
             try:
@@ -276,7 +276,7 @@ def _instructions(setup: SessionSetup) -> list[Message]:
 
 
 def _ending_of(handle: ChildWorkflowHandle[Any, RunOutput]) -> RunOutput | RunFailure | None:
-    """What the run itself says at its end; None of one that was cancelled, or ended from outside."""
+    """Return what the run itself says at its end; None of one that was cancelled, or ended from outside."""
     if handle.cancelled():
         return None
     error = handle.exception()
