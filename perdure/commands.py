@@ -42,7 +42,9 @@ def decision_command(run_id: str, call_id: str, digest: str | None, *, kind: str
 
 
 def denial_command(run_id: str, call_id: str, digest: str | None) -> str:
-    """Return what denies a call, or leaves a question unanswered; without a reason, which nobody but the person knows."""
+    """Return what denies a call, or leaves a question unanswered; without a reason, which nobody but the person
+    knows.
+    """
     return _command("deny", run_id, call_id, digest)
 
 

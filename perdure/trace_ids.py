@@ -53,7 +53,9 @@ class TraceIds:
         return self._span("activity", link, activity_id)
 
     def child_traceparent(self, iteration: int, index: int) -> str:
-        """Return what the run that this call starts is told, as a W3C `traceparent`: the trace, and the span above it."""
+        """Return what the run that this call starts is told, as a W3C `traceparent`: the trace, and the span above
+        it.
+        """
         return traceparent(self.trace_id, self.tool(iteration, index))
 
     def _span(self, *what: str | int) -> int:

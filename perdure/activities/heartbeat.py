@@ -290,7 +290,7 @@ class Suspects:
 
     @contextmanager
     def alone(self, starts: int) -> Iterator[None]:
-        """Provide the block runs beside no other suspect, if a call that was started so often is one.
+        """Let the block run beside no other suspect, if a call that was started so often is one.
 
         Raises the ApplicationError by which Temporal offers the call again later, here or elsewhere.
         """

@@ -186,7 +186,9 @@ class Outcome:
 
 
 def outcome_of(reply: ModelReply, options: RunOptions) -> Outcome:
-    """Return what the answer gives: the provider's own response if `options.raw`, the value of its JSON, or its text."""
+    """Return what the answer gives: the provider's own response if `options.raw`, the value of its JSON, or its
+    text.
+    """
     text = reply.message.text
     if options.raw and reply.raw is not None:
         return Outcome(reply.raw, text)

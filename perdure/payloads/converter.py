@@ -197,7 +197,9 @@ def _codec(from_bytes: int, *, in_workflow: bool = False) -> ZstdCodec:
 
 @contextmanager
 def own_budget(*, is_shared: bool = False) -> Iterator[None]:
-    """Provide what the block unpacks is no part of a workflow task. A budget that is shared already holds for it too."""
+    """Count what the block unpacks as no part of a workflow task. A budget that is shared already holds for it
+    too.
+    """
     current = BUDGET.get()
     token = BUDGET.set(current if current and current.is_shared else Budget(is_shared=is_shared))
     try:

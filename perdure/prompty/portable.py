@@ -78,7 +78,9 @@ def has_secret_default(place: Place, reference: str, named: frozenset[Place] = f
 
 
 def places_named_secret(document: Any) -> frozenset[Place]:
-    """Return where a secret is named by what stands beside it: `{name: X-Api-Key, value: …}`, or `--api-key` before it."""
+    """Return where a secret is named by what stands beside it: `{name: X-Api-Key, value: …}`, or `--api-key` before
+    it.
+    """
     return frozenset(_named_in(document, ()))
 
 
@@ -134,7 +136,9 @@ def _is_long(text: str) -> bool:
 
 
 def is_secret_key(name: str) -> bool:
-    """Return whether a value under this key is a secret, to be redacted wherever it is shown or recorded (§15, §18-11)."""
+    """Return whether a value under this key is a secret, to be redacted wherever it is shown or recorded (§15,
+    §18-11).
+    """
     return is_secret_name(name)
 
 
@@ -161,7 +165,9 @@ def env_value(reference: str) -> str | None:
 
 
 def is_reference(text: str) -> bool:
-    """Return whether the whole string stands for a value that only workers have: of their environment, or a credential."""
+    """Return whether the whole string stands for a value that only workers have: of their environment, or a
+    credential.
+    """
     return is_env_reference(text) or bool(credential_id(text))
 
 

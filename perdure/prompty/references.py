@@ -120,7 +120,9 @@ def contained_path(written: str, base_dir: Path | None, roots: Sequence[Path]) -
 
 
 def is_structured(path: Path) -> bool:
-    """Return whether the file is read as JSON or YAML, and references in it are resolved; any other file is one string."""
+    """Return whether the file is read as JSON or YAML, and references in it are resolved; any other file is one
+    string.
+    """
     return path.suffix.lower() in {".json", *_YAML}
 
 

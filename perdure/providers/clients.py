@@ -226,7 +226,9 @@ def _is_same_server(url: Any, other: Any) -> bool:
 
 @cache
 def tls_context() -> ssl.SSLContext:
-    """Return what all of a process's connections are checked with: each client of its own would take 30 ms to make one."""
+    """Return what all of a process's connections are checked with: each client of its own would take 30 ms to make
+    one.
+    """
     import httpx2
 
     return httpx2.create_ssl_context()

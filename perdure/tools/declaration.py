@@ -146,7 +146,9 @@ FILE_MODULE = "perdure_tools_"
 
 
 def written_declaration(name: str, function: Function, description: str | None = None) -> FunctionTool:
-    """Return what signature and docstring of the function say; `description` replaces the docstring's first paragraph."""
+    """Return what signature and docstring of the function say; `description` replaces the docstring's first
+    paragraph.
+    """
     said = docstring_of(function)
     parameters = [
         _property(parameter, said.parameters.get(parameter.name))

@@ -122,7 +122,9 @@ class ToolKind:
     """Whether `offer` reads files or asks servers. Then an ordinary activity does it, once for each run."""
 
     def problems(self, tool: Tool) -> Sequence[str]:
-        """Return what is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a run."""
+        """Return what is wrong with a declaration, a sentence each, for `perdure validate` and for the start of a
+        run.
+        """
         return ()
 
     def file_problems(self, tool: Tool, folder: Path) -> Sequence[str]:

@@ -99,7 +99,9 @@ def timed_out(error: ActivityError) -> bool:
 
 
 def worker_was_lost(error: ActivityError) -> bool:
-    """Return whether the activity has ended without a result because each worker that tried was lost, or was stopped."""
+    """Return whether the activity has ended without a result because each worker that tried was lost, or was
+    stopped.
+    """
     cause = error.cause
     if isinstance(cause, TemporalTimeoutError):
         return cause.type == TimeoutType.HEARTBEAT

@@ -101,7 +101,9 @@ class Received:
 
 
 def weight_of_own_part(payload: Payload, limit: int) -> int:
-    """Return what a part of a turn's conversation counts, by its size alone: fifteen parts of many small messages fit."""
+    """Return what a part of a turn's conversation counts, by its size alone: fifteen parts of many small messages
+    fit.
+    """
     return 2 * payload.ByteSize()
 
 

@@ -187,7 +187,9 @@ class LocalServer:
             ) from error
 
     def _has_users(self) -> bool:
-        """Return whether other users share the lock; the guard, which holds it alone while it ends the server, is none."""
+        """Return whether other users share the lock; the guard, which holds it alone while it ends the server, is
+        none.
+        """
         probe = FileLock(self.folder / "users.lock")
         shared = probe.try_acquire("shared")
         probe.release()

@@ -54,7 +54,9 @@ class Patience:
         self._is_away = False
 
     async def __call__(self, ask: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Return what `ask` returns or raises, once the server has answered; until then it is called again and again."""
+        """Return what `ask` returns or raises, once the server has answered; until then it is called again and
+        again.
+        """
         async with self._check_meanwhile():
             while True:
                 with suppress(_Away):

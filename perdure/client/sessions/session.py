@@ -97,7 +97,9 @@ _ADVICE = (
 
 
 def _messages_before(agent: Agent, given: Mapping[str, Any], name: str) -> list[Message] | None:
-    """Return what comes before the last message, if that is a user's and nothing but this input, which is nowhere else."""
+    """Return what comes before the last message, if that is a user's and nothing but this input, which is nowhere
+    else.
+    """
     said = f"said-{secrets.token_hex(16)}"
     try:
         *before, last = prepare(agent, {**given, name: said})

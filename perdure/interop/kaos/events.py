@@ -111,7 +111,9 @@ def said_in(input: RunInput, events: Sequence[RunEvent], since: float) -> list[S
 
 
 def _before(input: RunInput) -> int:
-    """Return how many messages there were before this link of the run: those of other runs, or of links that are gone."""
+    """Return how many messages there were before this link of the run: those of other runs, or of links that are
+    gone.
+    """
     found = input.carried.conversation if input.carried else input.beginning
     if found is None:
         return len(input.messages) if input.carried else 0

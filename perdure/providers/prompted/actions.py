@@ -124,7 +124,9 @@ def _objects(text: str) -> Iterator[tuple[int, Any]]:
 
 
 def _action_mark(text: str, start: int) -> re.Match[str] | None:
-    """Return where the object that begins there says that it is an action, if it does so before it has another object."""
+    """Return where the object that begins there says that it is an action, if it does so before it has another
+    object.
+    """
     further = _START.search(text, start + 1)
     end = further.start() if further else len(text)
     return _MEANT_FIRST.match(text, start) or _MEANT_LATER.search(text, start, end)

@@ -161,7 +161,9 @@ def _join_texts(parts: Sequence[Part]) -> list[Part]:
 
 
 def written_of(message: Message) -> str | None:
-    """Return what the model wrote where tool calls were read in its text; None where that is not known. Never raises."""
+    """Return what the model wrote where tool calls were read in its text; None where that is not known. Never
+    raises.
+    """
     kept = _kept_content(message)
     return str(kept["content"][0]) if kept and kept.get("content") else None
 

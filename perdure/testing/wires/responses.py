@@ -31,7 +31,9 @@ def read_messages(body: dict[str, Any]) -> list[Message]:
 
 
 def find_fault(body: dict[str, Any]) -> str | None:
-    """Return why the real API would answer 400, or None: every function call needs its output, every output its call."""
+    """Return why the real API would answer 400, or None: every function call needs its output, every output its
+    call.
+    """
     unanswered: list[str] = []
     for item in _items(body):
         if item.get("type") == "function_call":

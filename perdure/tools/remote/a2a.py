@@ -267,7 +267,9 @@ class RemoteCall:
                 self._news.take(event)
 
     async def _next(self, stream: AsyncIterator[StreamResponse]) -> StreamResponse | None:
-        """Return what comes next; None when nothing comes any more, or for a while although there is a task to look at."""
+        """Return what comes next; None when nothing comes any more, or for a while although there is a task to look
+        at.
+        """
         try:
             async with asyncio.timeout(QUIET_SECONDS if self._task else None):
                 return await anext(stream, None)
