@@ -190,6 +190,7 @@ def test_check_takes_any_nunjucks(tmp_path: Path, body: str) -> None:
     check(file)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of properties of the first format
 @quick
 @given(data=st.dictionaries(keys, values, max_size=6), body=templates)
 def test_check_takes_any_asset(tmp_path: Path, data: dict[str, Any], body: str) -> None:
