@@ -39,6 +39,7 @@ schedule = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     rich_markup_mode=None,
+    add_completion=False,
 )
 
 
