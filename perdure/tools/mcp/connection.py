@@ -18,6 +18,7 @@ from ...redaction import get_logger
 from ...text import one_line
 from .declaration import MAX_MESSAGE_BYTES, Server
 from .http import HostClient, fault_of
+from .progress import with_few_reports
 from .stdio import ServerProcess
 
 CLOSE_SECONDS = 4.5
@@ -128,7 +129,9 @@ class McpConnection:
     @asynccontextmanager
     async def _process_client(self, mode: str) -> AsyncIterator[mcp.Client]:
         self._process = ServerProcess(self._server, self._title, self._hear_end)
-        async with mcp.Client(self._process.streams(), mode=mode, client_info=_info(), cache=None) as client:
+        async with mcp.Client(
+            with_few_reports(self._process.streams()), mode=mode, client_info=_info(), cache=None
+        ) as client:
             yield client
 
     @asynccontextmanager
@@ -137,7 +140,7 @@ class McpConnection:
             transport = streamable_http_client(
                 self._server.endpoint, http_client=http, max_sse_event_size=MAX_MESSAGE_BYTES
             )
-            async with mcp.Client(transport, client_info=_info(), cache=None) as client:
+            async with mcp.Client(with_few_reports(transport), client_info=_info(), cache=None) as client:
                 yield client
 
     def _hear_end(self) -> None:

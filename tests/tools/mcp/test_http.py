@@ -111,7 +111,7 @@ async def test_fifty_calls_at_once_while_one_waits(shared: Tools, tmp_path: Path
     told: list[ToolProgress] = []
     waiting = asyncio.create_task(shared.call("wait", ToolContext(report=told.append), text=str(tmp_path)))
     await wait_for(_that(lambda: len(told) > 1))
-    assert told[1].text == "step 1"
+    assert told[1].text.startswith("step")
     answers = await asyncio.gather(*(shared.call("echo", text=str(number)) for number in range(50)))
     assert [answer.text for answer in answers] == [str(number) for number in range(50)]
     waiting.cancel()

@@ -94,7 +94,8 @@ async def test_progress_is_told_and_a_cancellation_reaches_the_server(shared: To
     told: list[ToolProgress] = []
     waiting = asyncio.create_task(shared.call("wait", ToolContext(report=told.append), text=str(tmp_path)))
     await wait_for(_that(lambda: len(told) > 1))
-    assert (told[1].done, told[1].total, told[1].text) == (1.0, None, "step 1")
+    assert told[1].total is None
+    assert told[1].text == f"step {told[1].done:.0f}"
     waiting.cancel()
     with pytest.raises(asyncio.CancelledError):
         await waiting

@@ -1,0 +1,90 @@
+"""Passes on what an MCP server sends, but of its reports of progress only as many as are told.
+
+The SDK takes a third of a millisecond for each: a server that reports in a loop would keep a worker's event loop busy.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+
+import anyio
+from anyio.streams.memory import MemoryObjectSendStream
+from mcp import types
+from mcp.client._transport import ReadStream, TransportStreams
+from mcp.shared.message import SessionMessage
+
+REPORT_SECONDS = 0.1
+"""Between two reports of one call that are passed on; of those that come meanwhile, the last one."""
+MAX_HELD = 50
+"""So many calls' reports wait at most: a server may make up tokens as it likes."""
+
+Incoming = MemoryObjectSendStream[SessionMessage | Exception]
+
+
+@asynccontextmanager
+async def with_few_reports(transport: AbstractAsyncContextManager[TransportStreams]) -> AsyncIterator[TransportStreams]:
+    """Connect by this transport, for as long as the block runs."""
+    async with transport as (received, sent):
+        passed_on, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+        passing = asyncio.create_task(_Passing(passed_on).pass_on(received))
+        try:
+            yield incoming, sent
+        finally:
+            passing.cancel()
+            with anyio.CancelScope(shield=True):
+                await asyncio.wait([passing])
+            incoming.close()
+
+
+class _Passing:
+    def __init__(self, to_session: Incoming) -> None:
+        self._to_session = to_session
+        self._held: dict[str | int, SessionMessage | None] = {}
+        """By token, the last report since one was passed on; None for no further one."""
+        self._telling: asyncio.Task[None] | None = None
+
+    async def pass_on(self, received: ReadStream[SessionMessage | Exception]) -> None:
+        """Pass on everything until the server sends no more, which the session hears by the end of its stream."""
+        try:
+            async with received:
+                async for item in received:
+                    await self._take(item)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            pass  # One of the two has ended.
+        finally:
+            if self._telling is not None:
+                self._telling.cancel()
+            self._to_session.close()
+
+    async def _take(self, item: SessionMessage | Exception) -> None:
+        if isinstance(item, SessionMessage):
+            match item.message:
+                case types.JSONRPCNotification(
+                    method="notifications/progress", params={"progressToken": str() | int() as token}
+                ):
+                    return await self._report(token, item)
+                case types.JSONRPCResponse(id=id) if (last := self._held.pop(id, None)) is not None:
+                    await self._to_session.send(last)
+        await self._to_session.send(item)
+
+    async def _report(self, token: str | int, item: SessionMessage) -> None:
+        if token in self._held or len(self._held) >= MAX_HELD:
+            if token in self._held:
+                self._held[token] = item
+            await asyncio.sleep(0)  # Others have their turn while there is always a next one.
+            return
+        self._held[token] = None
+        if self._telling is None or self._telling.done():
+            self._telling = asyncio.create_task(self._tell_held())
+        await self._to_session.send(item)
+
+    async def _tell_held(self) -> None:
+        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # The session has ended.
+            while self._held:
+                await asyncio.sleep(REPORT_SECONDS)
+                due = {token: last for token, last in self._held.items() if last is not None}
+                self._held = dict.fromkeys(due)
+                for last in due.values():
+                    await self._to_session.send(last)
