@@ -14,7 +14,7 @@ import pytest
 from temporalio.client import Client
 from temporalio.testing import WorkflowEnvironment
 
-from perdure.client.embedded.launch import FAIR, FAST, dynamic_config, find_binary
+from perdure.client.embedded.launch import FAIR, FAST, FEW_LARGE_UPDATES, dynamic_config, find_binary
 from perdure.payloads.converter import perdure_data_converter
 from perdure.protocol import search_attributes
 from perdure.testing import ScriptedModel
@@ -48,7 +48,7 @@ async def server() -> AsyncIterator[WorkflowEnvironment]:
         dev_server_existing_path=str(binary) if binary else None,
         dev_server_log_level="error",
         dev_server_extra_args=dynamic_config(
-            *FAST, FAIR, *SHORT_RETENTION, "frontend.WorkflowTimeSkippingEnabled=true"
+            *FAST, FAIR, FEW_LARGE_UPDATES, *SHORT_RETENTION, "frontend.WorkflowTimeSkippingEnabled=true"
         ),
         search_attributes=search_attributes.ALL,
     ) as environment:

@@ -42,6 +42,10 @@ FAST = (
 FAIR = "matching.enableFairness=true"
 """Dynamic configuration: workers serve the tenants of waiting runs in turn; without it, in the order of arrival."""
 
+FEW_LARGE_UPDATES = "history.maxInFlightUpdatePayloads=2000000"
+"""Dynamic configuration: large messages to a session wait for each other. Those that come together are answered,
+each with all of it, by one workflow task; an answer of more than 4 MiB would end the workflow."""
+
 POLL_SECONDS = 5.0
 SHORT_POLLS = f'matching.longPollExpirationInterval="{POLL_SECONDS:g}s"'
 """Dynamic configuration: how often a worker asks for tasks anew, which is all that tells of one that has ended."""
@@ -68,7 +72,7 @@ def dev_server_arguments(database: Path, *, port: int, ui_port: int, codec_endpo
         *("--db-filename", str(database)),
         *(word for pragma in _SQLITE for word in ("--sqlite-pragma", pragma)),
         *(word for attribute in attributes for word in ("--search-attribute", attribute)),
-        *dynamic_config(*FAST, FAIR, SHORT_POLLS),
+        *dynamic_config(*FAST, FAIR, FEW_LARGE_UPDATES, SHORT_POLLS),
         *("--log-level", "error", "--disable-config-file", "--disable-config-env"),
     ]
 

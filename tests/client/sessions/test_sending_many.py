@@ -20,7 +20,8 @@ from perdure.agents import Agent
 from perdure.client import RunHandle, Session, connect, get_run, session
 from perdure.messages import Message
 from perdure.protocol.session import WhileBusy
-from perdure.testing import ScriptedModel
+from perdure.testing import ScriptedModel, says
+from perdure.testing.script import Script
 from perdure.worker import create_worker
 from tests.conftest import SHORT_RETENTION
 from tests.support.agents import scripted_agent
@@ -213,3 +214,22 @@ async def _scene(folder: Path) -> AsyncIterator[_Scene]:
             for _ in range(2):
                 await scene.start_worker()
             yield scene
+
+
+async def test_large_messages_at_once_are_all_taken(
+    client: Client, task_queue: str, scripted: Callable[[Script], ScriptedModel]
+) -> None:
+    """Temporal ends a workflow whose task records more than 4 MiB, as that of six such updates would."""
+    agent = scripted_agent(scripted(lambda request: says("Read.")))
+    texts = [f"{number} {'x' * 800_000}" for number in range(8)]
+    talk = session(client, agent, f"{task_queue}-talk", task_queue=task_queue, patience=60)
+    async with create_worker(client, task_queue=task_queue):
+        await (await talk.send("Read these.")).result()
+    sending = [asyncio.create_task(talk.send(text)) for text in texts]
+    await asyncio.sleep(1)
+    async with create_worker(client, task_queue=task_queue):
+        for id in {run.id for run in await asyncio.gather(*sending)}:
+            await get_run(client, id).result()
+        said = [message.text for message in await talk.messages() if message.role == "user"]
+    assert said[0] == "Read these."
+    assert sorted(said[1:]) == texts
