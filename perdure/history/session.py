@@ -16,6 +16,7 @@ from ..conversation import Conversation, ConversationRef, DigestMismatchError, m
 from ..errors import ConfigurationError
 from ..messages import Message
 from ..protocol import names
+from ..protocol.names import dropped_signal, skipped_signal
 from ..protocol.outcome import RunFailure, RunOutput
 from ..protocol.run import RunInput, SteeringMessage
 from ..protocol.session import HandedOver, SessionInput, SessionMessage, SessionNote, Taken
@@ -28,6 +29,7 @@ from .events import (
     RecordedWork,
     decode,
     loaded_pieces,
+    patches_in,
     seconds,
 )
 from .transcript import Transcript, unknown_messages
@@ -135,6 +137,9 @@ class _Fold:
         self._turns: dict[int, RecordedTurn] = {}
         """By the event that has begun it, as the updates."""
         self._updates: dict[int, RecordedMessage] = {}
+        self._patches = patches_in(link.history)
+        self._signals = 0
+        self._readable_signals = 0
         self._ended = False
         self._refusal: str | None = None
         """Why the input guardrail has refused what the turn was sent; None where it has not."""
@@ -242,10 +247,25 @@ class _Fold:
                 self._link.notes += [RecordedNote(note, seconds(signal.scheduled) or 0.0)] if note else []
 
     async def _signal_value(self, payloads: Sequence[Payload], type_: type[Value]) -> Value | None:
-        """Decode the one value that a signal should have; None for what the session dropped, too."""
+        """Decode the one value that a signal should have; None for what the session dropped, as its markers say, too.
+
+        Signals are counted as `workflows.received.Received` counts them.
+        """
+        self._signals += 1
+        if skipped_signal(self._signals) in self._patches:
+            return None
         try:
-            return await decode(self._client, payloads, type_) if len(payloads) == 1 else None
-        except (ValueError, ConfigurationError):  # A session can't read what has no key here, either.
+            values = await self._client.data_converter.decode(list(payloads))
+        except ConfigurationError:  # A session can't read what has no key here, either.
+            values = []
+        except ValueError:
+            return None
+        self._readable_signals += 1
+        if dropped_signal(self._readable_signals) in self._patches or len(values) != 1:
+            return None
+        try:
+            return type_.model_validate(values[0])
+        except ValueError:
             return None
 
     def _take_part(self, part: HandedOver | None) -> None:

@@ -24,3 +24,13 @@ PERMIT = "perdure.permit"
 IS_POLLED = "perdure.is_polled"
 STATUS = "status"
 EVENTS = "events"
+
+
+def skipped_signal(number: int) -> str:
+    """Return the patch by which a workflow records that it had no time to read this one of all its signals."""
+    return f"perdure-skipped-signal-{number}"
+
+
+def dropped_signal(number: int) -> str:
+    """Return the patch by which a workflow records that its worker could not read this one of those that are JSON."""
+    return f"perdure-dropped-signal-{number}"

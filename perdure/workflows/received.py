@@ -13,6 +13,7 @@ from temporalio.exceptions import ApplicationError
 from ..errors import ConfigurationError
 from ..payloads.failures import Unparsed, Unread
 from ..payloads.unpacking import MAX_READ_WEIGHT, reading_weight_of
+from ..protocol.names import dropped_signal, skipped_signal
 
 Value = TypeVar("Value", bound=BaseModel)
 MAX_SHOWN_PROBLEMS = 5
@@ -46,7 +47,7 @@ class Received:
         self._signals += 1
         is_replaying = workflow.unsafe.is_replaying()
         is_too_much = not is_replaying and not self._has_room_for(arguments, weigh)
-        if (is_too_much or is_replaying) and workflow.patched(f"perdure-skipped-signal-{self._signals}"):
+        if (is_too_much or is_replaying) and workflow.patched(skipped_signal(self._signals)):
             workflow.logger.warning("a signal was dropped: there was too much to read at once")
             return None
         try:
@@ -56,7 +57,7 @@ class Received:
             return None
         self._count += 1
         unread = unread_in(arguments)
-        if (unread or is_replaying) and workflow.patched(f"perdure-dropped-signal-{self._count}"):
+        if (unread or is_replaying) and workflow.patched(dropped_signal(self._count)):
             why = unread or "the worker that got it could not read it"
             workflow.logger.warning("a signal without a readable %s was dropped: %s", type_.__name__, why)
             return None

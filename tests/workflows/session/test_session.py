@@ -6,6 +6,7 @@ import asyncio
 import random
 import uuid
 from collections.abc import AsyncIterator, Callable
+from datetime import timedelta
 from itertools import pairwise
 
 import pytest
@@ -16,10 +17,11 @@ from temporalio.client import Client, WorkflowFailureError
 from temporalio.exceptions import CancelledError
 
 from perdure import GuardrailResult, Guardrails
+from perdure.conversation import Conversation
 from perdure.errors import GuardrailError, RunCancelled, RunError
 from perdure.messages import Message
 from perdure.protocol import names
-from perdure.protocol.session import SessionNote
+from perdure.protocol.session import HandedOver, SessionNote
 from perdure.session_conversation import WITHHELD
 from perdure.testing import ScriptedModel
 from perdure.testing.script import Script
@@ -417,3 +419,23 @@ async def test_a_turn_is_forked_like_any_run(session: SessionStage) -> None:
         result = await fork.result()
         assert shown(result.messages)[-3:] == ["u: hold", "u: instead", "a: re: instead"]
         assert (await session.status()).turn == 2
+
+
+async def test_readers_drop_the_parts_that_the_session_had_no_time_for(session: SessionStage) -> None:
+    async with session.worker(graceful_shutdown_timeout=timedelta(0)):
+        await session.start()
+        assert await session.said("one") == "re: one"
+        second = await session.send("hold on")
+        await asyncio.wait_for(session.gate.reached.wait(), 20)
+    known = (await session.link()).conversation
+    turn = Conversation.recorded(known.messages, version=known.version, digest=known.digest)
+    for number in range(5):
+        turn.append([Message.user("x" * 1_800_000)])
+        part = HandedOver(turn=2, reference=turn.ref(), is_last=number == 4)
+        await session.client.get_workflow_handle(session.id).signal(names.HAND_OVER, part)
+    await session.client.get_workflow_handle(second.run_id).terminate()
+    session.gate.open.set()
+    async with session.worker():
+        assert await session.said("three") == "re: three"
+        said = [shown([message])[0] for message in (await session.link()).conversation.messages]
+    assert said == ["s: You are helpful.", "u: one", "a: re: one", "u: hold on", "u: three", "a: re: three"]
