@@ -43,17 +43,6 @@ async def decode(client: Client, payloads: Iterable[Payload], type_: type[Value]
     return value
 
 
-def patches_in(history: Iterable[HistoryEvent]) -> set[str]:
-    """Return the ids of the patches that the markers of a history name, as Temporal's SDKs record them."""
-    markers = (
-        event.marker_recorded_event_attributes
-        for event in history
-        if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED
-    )
-    data = (marker.details["patch-data"] for marker in markers if marker.marker_name == "core_patch")
-    return {str(json.loads(payload.data)["id"]) for each in data for payload in each.payloads}
-
-
 async def error_of(client: Client, failure: Failure) -> BaseException:
     """Decode a copy of the failure: decoding changes it, and this one belongs to a history."""
     copy = Failure()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -29,7 +30,6 @@ from .events import (
     RecordedWork,
     decode,
     loaded_pieces,
-    patches_in,
     seconds,
 )
 from .transcript import Transcript, unknown_messages
@@ -137,7 +137,7 @@ class _Fold:
         self._turns: dict[int, RecordedTurn] = {}
         """By the event that has begun it, as the updates."""
         self._updates: dict[int, RecordedMessage] = {}
-        self._patches = patches_in(link.history)
+        self._patches = _patches_in(link.history)
         self._signals = 0
         self._readable_signals = 0
         self._ended = False
@@ -329,3 +329,14 @@ def _initial_conversation(input: SessionInput, seed: Sequence[Message]) -> Conve
         return Conversation.recorded(seed)
     start = input.carried.conversation.reference
     return Conversation.recorded(seed, version=start.version, digest=start.digest)
+
+
+def _patches_in(history: Iterable[HistoryEvent]) -> set[str]:
+    """Return the ids of the patches that the markers of a history name, as Temporal's SDKs record them."""
+    markers = (
+        event.marker_recorded_event_attributes
+        for event in history
+        if event.event_type == EventType.EVENT_TYPE_MARKER_RECORDED
+    )
+    data = (marker.details["patch-data"] for marker in markers if marker.marker_name == "core_patch")
+    return {str(json.loads(payload.data)["id"]) for each in data for payload in each.payloads}
