@@ -107,8 +107,7 @@ async def test_tools_that_have_moved(cli: Cli, elsewhere: Cli, tmp_path: Path, r
     detached = ("--tools", "tools.py", "--detach", "--id", run_id)
     started = await Cli(cli.environment, folder)("run", str(AGENT / "pay.prompty"), *detached)
     assert started.code == 0, started.stderr
-    (folder / "tools.py").unlink()
-    folder.rmdir()
+    folder.rename(tmp_path / "elsewhere")
     refused = await elsewhere("resume", run_id)
     assert refused.code == 2
     assert f"started in {str(folder)!r}, which is not there" in refused.stderr

@@ -6,7 +6,13 @@ import signal
 import uuid
 from pathlib import Path
 
+from temporalio.client import Client
+
+from perdure.activities.pollers import somebody_polls
+from perdure.cli.run_options import DEFAULT_QUEUE
+
 from ..support.command_line import AGENT, Cli
+from ..support.waiting import wait_for
 
 PERSON = ("--input", "person=Ann")
 
@@ -60,7 +66,10 @@ async def test_server_prints_where_it_is(embedded: Cli) -> None:
 
 async def test_dev_serves_runs_of_other_terminals(embedded: Cli) -> None:
     dev = await embedded.start("dev", "--tools", "tools.py")
+    address = (await dev.says("Temporal server: 127.0.0.1:")).partition("Temporal server: ")[2].split()[0]
     await dev.says("tools: look_up_age")
+    connected = await Client.connect(address)
+    await wait_for(lambda: somebody_polls(connected, DEFAULT_QUEUE))
     finished = await embedded("run", "ages.prompty", *PERSON, "--id", "elsewhere")
     assert "workers elsewhere" in finished.stderr
     assert "No API key for 'openai'" in finished.stderr

@@ -59,7 +59,7 @@ def find_books(topic: str) -> str:
 TOOLS = {"desk": [refund, word_count], "librarian": [find_books]}
 FOR_OTHERS = {"Connection.authenticationMode", "Connection.usageDescription", "Connection.target"}
 FOR_OTHERS |= {"Connection.connectionType", "Connection.name", "CustomTool.connection", "CustomTool.options"}
-FOR_OTHERS |= {"CustomTool.parameters", "Agent.instructions"}
+FOR_OTHERS |= {"CustomTool.parameters", "CustomTool.recorded", "Agent.instructions"}
 """Keys that other programs read, or that the page of a kind of tool shows."""
 
 
