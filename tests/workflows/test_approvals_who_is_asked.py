@@ -143,11 +143,12 @@ async def test_what_nobody_decides_in_time_is_denied(stage: Stage, scripted: Scr
 
 
 async def test_a_decision_after_the_deadline_is_refused(stage: Stage, scripted: Scripted) -> None:
-    calls = [call("pay", amount=7), call("pay", "second", amount=8)]
-    policy = {"approval": "always", "approvalTimeout": 2}
-    async with stage.worker([pay]):
+    calls = [call("pay", amount=7), call("pay_later", "second", amount=8)]
+    soon, late = ({"approval": "always", "approvalTimeout": seconds} for seconds in (2, 600))
+    async with stage.worker({"pay": pay, "pay_later": pay}):
         model = scripted([asks(*calls), says("done")])
-        run = await stage.start(scripted_agent(model, [{**PAY, "perdure": policy}]))
+        tools = [{**PAY, "perdure": soon}, {**PAY, "name": "pay_later", "perdure": late}]
+        run = await stage.start(scripted_agent(model, tools))
         await wait_for(lambda: is_waiting_for(run, "call_pay"))
         with pytest.raises(ApprovalError, match="no tool call 'second' waits for approval"):
             await run.approve("second")

@@ -64,7 +64,7 @@ async def test_a_flood_of_signals_hinders_no_decision(
     async with stage.worker([approve]):
         run = await stage.start(scripted_agent(scripted(WAITS), [APPROVED]))
         await asked(run)
-    for _ in range(12):
+    for _ in range(8):
         await send_signal(stage.client, run.id, STEER, *junk)
     async with stage.worker([approve]):
         await decide(stage, run.id)
