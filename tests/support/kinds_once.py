@@ -106,7 +106,12 @@ async def far_ends(crowd: Crowd) -> AsyncIterator[FarEnds]:
                 "openapi": {"name": "ledger", "kind": "openapi", "specification": f"{kept.url}/openapi.json"},
                 "prompty": calls("inside.prompty", parameters=takes("question")),
                 "activity": foreign_activity("note", queue, "text:string!", arguments="positional"),
-                "a2a": {"name": "office", "kind": "a2a", "connection": {"kind": "anonymous", "endpoint": url}},
+                "a2a": {
+                    "name": "office",
+                    "kind": "a2a",
+                    "connection": {"kind": "anonymous", "endpoint": url},
+                    "perdure": {"idempotent": False},  # this agent does not look at the ids of messages
+                },
             }
             yield FarEnds(crowd.folder, crowd, kept, office, noted, declared)
 
