@@ -81,14 +81,13 @@ else:
             ".client.expression": "agent",
             ".client.invoke": "invoke_agent invoke_agent_async",
             ".client.run_input": "run_input",
-            ".client.sessions.reading": "SessionError",
             ".client.tokens": "CancellationToken Steering",
             ".errors": "ApprovalError ConfigurationError ExecuteError GuardrailError InvokerError LimitExceededError"
             " LoadError MaxIterationsError ModelError OutputError PayloadTooLargeError PromptyWarning RenderError"
-            " RunCancelled RunError RunNotFound ToolArgumentError ToolNotRegisteredError UnsupportedMediaError",
+            " RunCancelled RunError RunNotFound SessionError ToolArgumentError ToolNotRegisteredError UnknownCallError"
+            " UnsupportedMediaError",
             ".events": "RunEvent",
             ".guardrails": "GuardrailResult Guardrails",
-            ".tool_results": "UnknownCallError",
             ".messages": "AudioPart FilePart ImagePart Message Part TextPart ToolCall ToolResult Usage",
             ".options": "RunOptions",
             ".prompty.load": "load load_dict",

@@ -1,4 +1,4 @@
-"""The typed form of a `.prompty` file, before anything is rendered (§2)."""
+"""The typed form of a `.prompty` file before anything is rendered (§2), and models as one text, `PROVIDER/ID`."""
 
 from __future__ import annotations
 

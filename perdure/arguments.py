@@ -1,4 +1,4 @@
-"""Parses the arguments of a tool call, which a model wrote as text, with the repairs of §9.8."""
+"""Parses the arguments of a tool call with the repairs of §9.8, and bounds values to those that JSON has."""
 
 from __future__ import annotations
 

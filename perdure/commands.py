@@ -1,4 +1,4 @@
-"""The commands by which a person decides about a call that waits, as texts show them: ready to paste."""
+"""Commands in messages, quoted for a shell, and those that decide about a call that waits: ready to paste."""
 
 from __future__ import annotations
 

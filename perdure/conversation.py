@@ -1,4 +1,4 @@
-"""The conversation of a run: the same pure class in the workflow, which changes it, and in the worker, which follows.
+"""Conversation of a run, the same pure class wherever it is: the operations that change it, digests, sizes.
 
 A run records each message once or twice, never once per model call. The workflow changes its `Conversation` by
 operations and gives each activity a `ConversationRef`: the version that the activity needs, and only the operations

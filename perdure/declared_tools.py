@@ -1,4 +1,4 @@
-"""The tools that an agent declares, kind by kind, and the functions that they offer to the model (§2.8)."""
+"""Tools that an agent declares, kind by kind, with the properties and connections that they are made of (§2)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is said in a run, in no provider's format: messages, their parts, tool calls and tool results (§6.1)."""
+"""Messages in no provider's format (§6.1), JSON types, and the base of everything that processes exchange."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Takes secrets out of what enters a history, an event or a log: the one redactor, used at every door."""
+"""Takes secrets out of what enters a history, an event or a log: the one redactor, and the loggers that use it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shortens texts for the people who look at a run, and takes from them what would act on a terminal."""
+"""Text from outside made valid, shortened, escaped and decoded; counts and amounts of money as people read them."""
 
 from __future__ import annotations
 

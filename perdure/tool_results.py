@@ -1,4 +1,4 @@
-"""The results of a run's tool calls, whole, however long; and how one of them is named."""
+"""Results of a run's tool calls, whole: how one is named, and how much of it is kept and shown. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What agents may use of a worker: commands, environment variables, hosts, kinds of tools. Its owner decides."""
+"""What agents may use of a worker, as its owner decides: commands, variables, kinds of tools, and which servers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How perdure's errors leave an activity: typed, and never retried where the loop decides."""
+"""How perdure's errors leave an activity: typed, retried where another worker may have what this one lacks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An activity under way: tells Temporal that it is alive, and watchers what a model says; learns of a cancellation."""
+"""An activity under way: it beats, hears of a cancellation, knows of earlier attempts, and runs alone if suspect."""
 
 from __future__ import annotations
 

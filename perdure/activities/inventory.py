@@ -1,4 +1,4 @@
-"""What a worker has for a run, and what it lacks."""
+"""What a worker has for a run and what it lacks, and the activities that give out permits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One attempt of one model call: from messages to the provider's wire format, through its SDK, and back."""
+"""One attempt of one model call: from messages to the wire format, through the SDK, and back; its credentials."""
 
 from __future__ import annotations
 

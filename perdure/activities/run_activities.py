@@ -1,4 +1,4 @@
-"""The activities of a run, by the names that the workflow calls them by (`perdure.protocol.activities`)."""
+"""The activities of a run, by the names of `perdure.protocol.activities`; models that are mocked or prompted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The runs that this worker has worked on last; what is no longer here is read from their histories."""
+"""Runs that this worker has worked on last, within a bound of memory; others are read from their histories."""
 
 from __future__ import annotations
 

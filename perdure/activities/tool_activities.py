@@ -1,4 +1,4 @@
-"""Executes tools, by a type of activity for each name: so the Temporal UI and metrics tell tools apart."""
+"""Executes tools, by a type of activity for each name, and passes on what they say and ask meanwhile."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loads the agent that a command names, and gives it a scripted model where one is asked for."""
+"""Loads the agent that a command names, with its inputs, and a scripted model where one is asked for."""
 
 from __future__ import annotations
 

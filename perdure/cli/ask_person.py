@@ -1,4 +1,4 @@
-"""Asks on the terminal about tool calls that wait for approval, and questions, while the run is being watched."""
+"""Asks on the terminal about calls that wait, and what to do after Ctrl-C, while the run is being watched."""
 
 from __future__ import annotations
 

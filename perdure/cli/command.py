@@ -1,4 +1,4 @@
-"""Runs a command's coroutine: signals, log output and the exit code."""
+"""Runs a command's coroutine: signals, the exit code, and its log on stderr, as text or as JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Ids of runs, for the shell to complete: those of a server that answers at once, none where there is none."""
+"""What the shell completes, ids of runs on a server that answers at once, and the filters of `perdure ls`."""
 
 from __future__ import annotations
 

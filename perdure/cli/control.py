@@ -1,4 +1,4 @@
-"""`perdure steer`: send a message to a run."""
+"""`perdure steer` and `cancel`: send a message to a run, or end it."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from .command import execute
 from .console import answer, say
 from .problems import Failure
 from .recorded_run import open_run
+from .server_connection import ServerConnection
 
 
 def steer(
@@ -29,11 +30,8 @@ def steer(
 async def _steer(id: str, text: str, as_json: bool) -> None:
     async with open_run(id) as (server, handle):
         run_id = handle.id
-        if await server.has_ended(run_id):
-            raise Failure(
-                f"run {run_id} has ended and reads no more messages: {command_line('result', run_id)} shows how"
-                + (f'. Say it to the session: perdure chat --session {shell_word(id)} -m "…"' if id != run_id else "")
-            )
+        for_session = f'. Say it to the session: perdure chat --session {shell_word(id)} -m "…"'
+        await _require_open(server, run_id, "has ended and reads no more messages", for_session if id != run_id else "")
         await handle.steer(text)
         say(f"Sent to run {run_id}. Watch it: {command_line('watch', run_id)}")
         if as_json:
@@ -55,12 +53,15 @@ def cancel(
 async def _cancel(id: str, reason: str, as_json: bool) -> None:
     async with open_run(id) as (server, handle):
         run_id = handle.id
-        if await server.has_ended(run_id):
-            raise Failure(
-                f"run {run_id} has already ended: {command_line('result', run_id)} shows how"
-                + (f". Close its session: perdure chat --session {shell_word(id)} --close" if id != run_id else "")
-            )
+        for_session = f". Close its session: perdure chat --session {shell_word(id)} --close"
+        await _require_open(server, run_id, "has already ended", for_session if id != run_id else "")
         await handle.cancel(reason)
         say(f"Cancellation of run {run_id} requested. See how it ends: {command_line('watch', run_id)}")
         if as_json:
             answer({"id": run_id, "action": "cancel", "reason": reason})
+
+
+async def _require_open(server: ServerConnection, run_id: str, problem: str, hint: str) -> None:
+    """Raises `Failure` for a run that has ended."""
+    if await server.has_ended(run_id):
+        raise Failure(f"run {run_id} {problem}: {command_line('result', run_id)} shows how{hint}")

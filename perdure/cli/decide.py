@@ -1,4 +1,4 @@
-"""`perdure approve`: let a waiting tool call be executed."""
+"""`perdure approve`, `deny` and `answer`: decide about a tool call that waits for a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perdure codec-server`: lets the Temporal UI and CLI show payloads that are encrypted or compressed."""
+"""`perdure codec-server` and `encryption-key`: show what is encrypted or compressed, and make a key."""
 
 from __future__ import annotations
 

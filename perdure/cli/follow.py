@@ -1,4 +1,4 @@
-"""Follows a run in the foreground: its events go to stderr, its answer to stdout."""
+"""Follows a run in the foreground until it ends or the person leaves, and says how to go on from there."""
 
 from __future__ import annotations
 

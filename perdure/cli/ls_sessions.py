@@ -1,4 +1,4 @@
-"""Lists the sessions of the server: `perdure ls --sessions`."""
+"""`perdure ls --sessions` and `--waiting`: the sessions of a server, and the runs that wait for a person."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perdure status`: print where a run stands."""
+"""`perdure status`, `result`, `messages` and `watch`: read where a run stands, what it said, what it does."""
 
 from __future__ import annotations
 

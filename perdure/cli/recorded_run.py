@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from temporalio.client import Client, WorkflowExecutionDescription
 from temporalio.service import RPCError, RPCStatusCode
 
-from ..client import RunHandle, get_run
-from ..client import session as conversation_of
+from ..client import RunHandle, get_run, session
 from ..client.embedded.server import VARIABLE, days_kept
 from ..commands import shell_word
 from ..history.link import not_a_run, read_input
@@ -56,15 +55,15 @@ async def _how_long_runs_are_kept(server: ServerConnection) -> str:
     return f"Runs are removed {count_of(days, 'day')} after their end{setting}."
 
 
-async def last_turn(client: Client, session: WorkflowExecutionDescription) -> str:
+async def last_turn(client: Client, described: WorkflowExecutionDescription) -> str:
     """Find the session's run under way, else its last one, and say which. Raises `Failure` before the first."""
-    if under_way := run_under_way(session):
-        say(f"Session {session.id}: the run under way is {under_way}", "faint")
+    if under_way := run_under_way(described):
+        say(f"Session {described.id}: the run under way is {under_way}", "faint")
         return under_way
-    runs = await conversation_of(client, None, session.id).runs()
+    runs = await session(client, None, described.id).runs()
     if not runs:
-        raise Failure(f"session {session.id} has no run yet: perdure chat --session {shell_word(session.id)}")
-    say(f"Session {session.id}: no run is under way; the last one is {runs[-1].id}", "faint")
+        raise Failure(f"session {described.id} has no run yet: perdure chat --session {shell_word(described.id)}")
+    say(f"Session {described.id}: no run is under way; the last one is {runs[-1].id}", "faint")
     return runs[-1].id
 
 

@@ -1,4 +1,4 @@
-"""Options of `perdure run` that are fields of `RunOptions`: a new field is an option by itself."""
+"""The options that commands share; those that are fields of `RunOptions` are options by themselves."""
 
 from __future__ import annotations
 

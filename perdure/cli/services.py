@@ -1,4 +1,4 @@
-"""`perdure dev`: run the server, its UI and a reloading worker in one terminal."""
+"""`perdure dev`, `server` and `setup`: the embedded server, a reloading worker, search attributes."""
 
 from __future__ import annotations
 

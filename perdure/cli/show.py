@@ -1,4 +1,4 @@
-"""`perdure show`: what a run did, a line for each iteration."""
+"""`perdure show`: what a run did, a line for each iteration, and why it has failed."""
 
 from __future__ import annotations
 

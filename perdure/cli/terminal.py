@@ -1,4 +1,4 @@
-"""Asks the person at the terminal one thing at a time, while nothing else is written there."""
+"""Asks the person at the terminal one thing at a time, by a keyboard and a console that nothing else writes to."""
 
 from __future__ import annotations
 

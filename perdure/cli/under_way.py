@@ -1,4 +1,4 @@
-"""Keeps what of a run is under way: calls of the model and of tools, its own and those of its child runs."""
+"""Keeps what of a run is under way, its child runs' calls included, and lets its text flow to the terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`perdure worker`: execute runs, with the user's tools."""
+"""`perdure worker`: execute runs with the user's tools, restart when files change, and show that it is well."""
 
 from __future__ import annotations
 

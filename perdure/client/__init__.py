@@ -24,6 +24,7 @@ else:
     __getattr__, __dir__, __all__ = lazy_names(
         __name__,
         {
+            "..errors": "SessionError",
             "..events": "RunEvent",
             "..options": "RunOptions",
             "..protocol.outcome": "RunResult RunStatus",
@@ -31,7 +32,6 @@ else:
             ".connection": "connect",
             ".handle": "RunHandle",
             ".runs": "get_run start_run",
-            ".sessions.reading": "SessionError",
             ".sessions.session": "Session session",
         },
     )

@@ -1,4 +1,4 @@
-"""Relays a caller's cancellation and steering messages to the run that the caller awaits."""
+"""What a caller awaits: cancellation and steering passed on, the answer's text as it comes, plain functions."""
 
 from __future__ import annotations
 

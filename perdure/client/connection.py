@@ -1,4 +1,4 @@
-"""Connects to the Temporal server that the arguments or Temporal's own environment configuration name."""
+"""Connects to a Temporal server: search attributes, who polls a task queue, and the server's clock."""
 
 from __future__ import annotations
 

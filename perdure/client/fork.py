@@ -1,4 +1,4 @@
-"""Starts a new run with the conversation of an earlier one, as it stood before one of its iterations."""
+"""Starts a new run with an earlier conversation, as it stood before an iteration, with another model if wanted."""
 
 from __future__ import annotations
 

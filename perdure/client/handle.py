@@ -1,4 +1,4 @@
-"""The handle by which a caller follows, steers and reads one run, open or closed."""
+"""The handle on one run, open or closed: it follows and reads it, steers it, decides, and cancels it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call that runs an agent to its end, as the Prompty pages write it (§9, §13.7)."""
+"""One call that runs an agent to its end, as the Prompty pages write it (§9, §13.7), with a worker if need be."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs that start by themselves: at the times of a cron expression, or at intervals."""
+"""Runs that start by themselves, at the times of a cron expression or at intervals, and what is known of them."""
 
 from __future__ import annotations
 

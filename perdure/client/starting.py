@@ -1,4 +1,4 @@
-"""Starts the workflow of a run: its input, what it is found by, and what the Temporal UI shows of it."""
+"""Starts the workflow of a run: what a caller may choose, what it is found by, what Temporal's UI shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The model calls and tool calls of a run, one after the other, as the histories of its links record them."""
+"""Model calls and tool calls of a run, one after the other, with their executions and their messages."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class RecordedLink(HistoryLink):
     @property
     def seed(self) -> list[Message]:
         """Conversation that this link started from."""
-        return self.pieces if self.input.loaded else self.input.held
+        return self.pieces if self.input.conversation_elsewhere else self.input.initial_messages
 
     @property
     def version(self) -> int:
@@ -55,8 +55,8 @@ class RecordedLink(HistoryLink):
     def initial_conversation(self) -> Conversation:
         """Conversation as this link began it: what was said before, and what a fork or a session adds to it."""
         conversation = self.input.conversation(self.pieces)
-        if self.input.added:
-            conversation.append(self.input.added)
+        if self.input.added_messages:
+            conversation.append(self.input.added_messages)
         return conversation
 
     def conversation(self, until: int | None = None) -> Conversation:
@@ -79,7 +79,7 @@ async def read_link(client: Client, workflow_id: str, run_id: str) -> RecordedLi
     """
     handle = client.get_workflow_handle(workflow_id, run_id=run_id)
     link = await _fold(client, workflow_id, run_id, [event async for event in handle.fetch_history_events()])
-    loaded = link.input.loaded
+    loaded = link.input.conversation_elsewhere
     if loaded is not None and len(link.pieces) < loaded.ends[-1]:
         link.pieces = await _loaded_conversation(client, workflow_id, loaded)
     return link

@@ -1,4 +1,4 @@
-"""The limits of a run: which one is reached, and how its error explains it."""
+"""Limits of a run: which one is reached, how its error explains it, and what the runs that it calls may use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The loop itself, in the order that the specification gives an iteration (§13.7)."""
+"""The loop, in the order that the specification gives an iteration (§13.7), with its compaction (§13.3)."""
 
 from __future__ import annotations
 

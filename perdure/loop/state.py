@@ -1,4 +1,4 @@
-"""What the loop remembers from one iteration to the next, besides the conversation."""
+"""What the loop remembers from one iteration to the next, and what a run gives in the end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One round of tool calls: each call is admitted, then executed (§13.7 step 8)."""
+"""One round of tool calls (§13.7 step 8): each is admitted, decided by a person if need be, executed, and shown."""
 
 from __future__ import annotations
 

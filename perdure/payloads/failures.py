@@ -1,4 +1,4 @@
-"""How exceptions are recorded in a history: without secrets, wherever they come from."""
+"""Errors about values: exceptions as a history records them, values that are too large, values nobody here reads."""
 
 from __future__ import annotations
 

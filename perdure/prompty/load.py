@@ -1,4 +1,4 @@
-"""Loads an agent from a `.prompty` file, or from the same as a map (§2, §4)."""
+"""Loads an agent from a `.prompty` file, or from the same as a map (§2, §4), Octopus' own names included."""
 
 from __future__ import annotations
 

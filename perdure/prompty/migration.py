@@ -1,4 +1,4 @@
-"""Brings an asset of the first format to the present one, and says what has changed its place (digest §21)."""
+"""Brings an asset of the first format to the present one, JSON Schemas in it included (digest §21)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The forms of an agent outside its file: the copy that may be recorded, the one a worker uses, and the document."""
+"""Forms of an agent outside its file: recorded, a worker's, a document; and where in an asset secrets stand."""
 
 from __future__ import annotations
 

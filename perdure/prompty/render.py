@@ -1,4 +1,4 @@
-"""Renders an agent's template with its inputs (§5)."""
+"""Renders an agent's template with its inputs (§5): its text, rich values, and the role markers of its own (§6)."""
 
 from __future__ import annotations
 

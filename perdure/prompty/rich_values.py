@@ -1,4 +1,4 @@
-"""Rich inputs (threads, images, audio, files): the nonces that stand for them, and what replaces those (§5, §6)."""
+"""Rich inputs (threads, images, audio, files): read from paths and bytes, and the nonces for them (§5, §6)."""
 
 from __future__ import annotations
 

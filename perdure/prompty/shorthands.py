@@ -1,4 +1,4 @@
-"""Expands the short ways to write parts of an asset to the one canonical form (§2.3, §2.6 to §2.8)."""
+"""Expands the short forms of an asset to the canonical one (§2.3, §2.6 to §2.8); paths and fields of an asset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The types of the workflow: its input, what it carries from link to link, its signals."""
+"""Types of the workflow (input, what it carries from link to link, signals), and what pacing agrees on."""
 
 from __future__ import annotations
 
@@ -187,20 +187,20 @@ class RunInput(Exchanged):
     """None for the first link of a run."""
 
     @property
-    def loaded(self) -> CarriedConversation | None:
+    def conversation_elsewhere(self) -> CarriedConversation | None:
         """Return where the link finds its conversation; None when this input holds it."""
         elsewhere = self.carried.conversation if self.carried else self.beginning
         return elsewhere if elsewhere is not None and elsewhere.ends else None
 
     @property
-    def held(self) -> list[Message]:
+    def initial_messages(self) -> list[Message]:
         """Conversation that the link starts with, as far as this input holds it."""
         if self.carried is None and self.beginning is not None:
             return self.beginning.messages
         return self.messages
 
     @property
-    def added(self) -> list[Message]:
+    def added_messages(self) -> list[Message]:
         """Return what the first link adds to the conversation of `beginning` before it iterates."""
         return self.messages if self.beginning and not self.carried else []
 
@@ -216,7 +216,7 @@ class RunInput(Exchanged):
         if self.carried is None and self.beginning is None:
             return Conversation.recorded(self.messages)
         start = self.carried or self.beginning.reference  # type: ignore[union-attr]
-        messages = loaded if self.loaded else self.held
+        messages = loaded if self.conversation_elsewhere else self.initial_messages
         return Conversation.recorded(messages, version=start.version, digest=start.digest)
 
 

@@ -1,4 +1,4 @@
-"""Anthropic Messages: its requests and responses (§7.5, §8).
+"""Anthropic Messages: its requests, its responses and its stream (§7.5, §8).
 
 https://docs.anthropic.com/en/api/messages
 """

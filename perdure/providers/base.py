@@ -1,4 +1,4 @@
-"""What a provider does: messages to a request, one call, a response to a reply (§7, §8, §11)."""
+"""What a provider does (§7, §8, §11), and the functions that an agent offers to a model, in no wire format."""
 
 from __future__ import annotations
 

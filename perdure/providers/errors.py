@@ -1,4 +1,4 @@
-"""Classifies the failures of model calls: a status, an error code and a text become one `ModelError` (§12.4).
+"""Classifies the failures of model calls as one `ModelError` each (§12.4): refusals and nonsense included.
 
 The codes: https://platform.openai.com/docs/guides/error-codes and https://docs.anthropic.com/en/api/errors.
 """

@@ -1,4 +1,4 @@
-"""Finds an agent's provider in a small table and in the entry-point group `perdure.providers` (§11)."""
+"""Finds an agent's provider (§11), says beforehand whether there is one, and has its pure conversions (§7, §8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One call through a provider's SDK, without its retries, its request transformation and its response models."""
+"""One call through a provider's SDK, without its retries and models; its stream, from bytes to the response."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A model's answer as the value that the agent's `outputs` declare (§8, §8.8)."""
+"""A model's answer as the value that `outputs` declare, with the further checks of a Python type (§8, §8.8)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every wire format has to respect when it sends tool calls back: names, ids, arguments (§9.5).
+"""Tool calls and media as every wire format sends them back: names, ids, arguments (§9.5), URLs and base64.
 
 The names and ids that APIs accept: https://platform.openai.com/docs/api-reference/chat/create (`tools`) and
 https://docs.anthropic.com/en/api/messages (`tools`, `tool_use`).

@@ -1,4 +1,4 @@
-"""The agents that an agent delegates to (`metadata.perdure.agents`): each of them becomes a tool `delegate_to_NAME`."""
+"""Agents that an agent delegates to: those of `metadata.perdure.agents`, and those of a KAOS environment."""
 
 from __future__ import annotations
 

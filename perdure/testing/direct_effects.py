@@ -1,4 +1,4 @@
-"""The loop's effects as direct calls in this process (see `perdure.loop.effects`)."""
+"""The loop's effects as direct calls in this process (see `perdure.loop.effects`), plain tools and waits included."""
 
 from __future__ import annotations
 

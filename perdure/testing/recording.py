@@ -1,4 +1,4 @@
-"""A run as its export has it (`perdure docs export`): what it began with, what its model said, what its tools gave."""
+"""A run as its export has it (`perdure docs export`), and answers to tool calls from it: each result once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a script is made of: the reply to one model call, and the request that it answers."""
+"""What a script is made of: replies, their builders, and the request that each of them answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scripted model behind real HTTP on loopback: takes a provider's place where nothing may be left to chance."""
+"""A scripted model behind real HTTP on loopback, in a test, as a program, or in the place of an agent's own."""
 
 from __future__ import annotations
 

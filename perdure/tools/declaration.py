@@ -1,4 +1,4 @@
-"""Completes a tool's declaration by its function, and compares the two (§2.8, §11). Pure."""
+"""Completes a tool's declaration by its function: its types as properties, its docstring (§2.8, §11). Pure."""
 
 from __future__ import annotations
 

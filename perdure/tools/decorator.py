@@ -1,4 +1,4 @@
-"""Declares a Python function as a tool."""
+"""Declares a Python function as a tool, with a function of its own that decides about approvals."""
 
 from __future__ import annotations
 

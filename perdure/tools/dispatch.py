@@ -1,4 +1,4 @@
-"""Executes tool calls, so that whatever happens becomes a tool result (§9.9, §11)."""
+"""Executes tool calls, so that whatever happens becomes a tool result (§9.9, §11), whoever waits for it."""
 
 from __future__ import annotations
 

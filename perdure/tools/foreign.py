@@ -1,4 +1,4 @@
-"""The two kinds: how a file declares them, and what the model is offered. The workflow executes their calls."""
+"""Kinds `activity` and `workflow`: how a file declares them, what is offered, how arguments are passed."""
 
 from __future__ import annotations
 

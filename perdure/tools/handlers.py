@@ -1,4 +1,4 @@
-"""Finds the code behind a tool: by its name, else by its kind (§11)."""
+"""Imports and collects tools, and finds the code behind one: by its name, else by its kind (§11)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a worker has for the tools that an agent declares: their code, and what the model is offered of each."""
+"""What a worker has for the tools that an agent declares: their code, their offers, how calls are executed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kind of tool is: how its declaration is read, what the model is offered, and how a call is executed."""
+"""What a kind of tool is, where its code is found, and the process-wide registries of tools (§11)."""
 
 from __future__ import annotations
 
@@ -115,7 +115,8 @@ class KindCall:
 class ToolKind:
     """Base of every kind of tool. A worker has one object of each; give yours to `create_worker(tool_kinds={…})`.
 
-    Its methods run on the event loop of async tools, so that nothing they do delays other runs.
+    Its coroutines run on the event loop of async tools, so that nothing they do delays other runs; its plain methods
+    where they are called, `file_problems` and `record` in the process that validates a file or starts a run.
     """
 
     asks_others: ClassVar[bool] = False

@@ -1,4 +1,4 @@
-"""Calls a plain function in a thread, so that the event loop goes on meanwhile."""
+"""Threads for plain functions, an event loop in a thread, and the watchdog that notices one that is blocked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks arguments against a declared schema, in words that help a model to correct them."""
+"""Checks arguments against a schema, in words for a model; a stranger's schema in bounded time."""
 
 from __future__ import annotations
 

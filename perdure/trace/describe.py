@@ -1,4 +1,4 @@
-"""What the spans of a run's activities say, from values that are recorded: one place, for live and rebuilt traces."""
+"""What the spans of a run's activities say, from recorded values: one place, for live and rebuilt traces."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live tracing as OpenTelemetry's own environment variables ask for it."""
+"""Live tracing as OpenTelemetry's environment variables ask for it, and sending a trace over OTLP/HTTP."""
 
 from __future__ import annotations
 

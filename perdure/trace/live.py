@@ -1,4 +1,4 @@
-"""Exports the spans of runs while they run: activities as they end, what the workflow knows at the end of a link."""
+"""Exports the spans of runs while they run, with ids of ours, on the user's own OpenTelemetry provider."""
 
 from __future__ import annotations
 

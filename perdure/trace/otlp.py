@@ -1,4 +1,4 @@
-"""A trace in the JSON form of the OpenTelemetry protocol (OTLP/JSON)."""
+"""A trace as OTLP/JSON, the JSON form of OpenTelemetry's protocol, and as Prompty's own `.tracy` file (§3)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The trace of a run, rebuilt from the histories of its links and of the runs that it has called."""
+"""The trace of a run and of the runs that it has called, rebuilt from the histories of their links."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A trace as lines for a terminal: one for each span, indented as the tree is."""
+"""The spans of a trace as a tree, and the tree as lines for a terminal."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Logs when a worker begins, when it is told to end and awaits what runs, and when it is done."""
+"""Logs when a worker begins and ends, and puts into a line what Temporal's SDK logs as a traceback."""
 
 from __future__ import annotations
 

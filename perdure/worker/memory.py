@@ -1,4 +1,4 @@
-"""Bounds, in bytes, the runs and sessions that a worker keeps in its cache, and tells when one of them has ended."""
+"""Bounds what a worker keeps of runs in its cache, and tunes a process that only runs a worker."""
 
 from __future__ import annotations
 

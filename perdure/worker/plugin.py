@@ -1,4 +1,4 @@
-"""perdure as a Temporal plugin, for those who build their own client and worker."""
+"""perdure as a Temporal plugin, with the permits of a worker's rates and the imports that a first run needs."""
 
 from __future__ import annotations
 

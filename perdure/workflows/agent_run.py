@@ -1,4 +1,4 @@
-"""The Temporal workflow that runs an agent."""
+"""The Temporal workflow that runs an agent, and how its end is recorded."""
 
 from __future__ import annotations
 
@@ -206,7 +206,7 @@ class AgentRun:
             state.inventory = await take_inventory(state)
             report_unavailable(state)
             if input.session is not None:
-                state.loop.unchecked = len(input.added) + input.session.unread
+                state.loop.unchecked = len(input.added_messages) + input.session.unread
         await load_beginning(input, state.conversation)
 
     def _loop(self) -> AgentLoop:

@@ -1,4 +1,4 @@
-"""The loop's effects on Temporal: activities, timers, signals."""
+"""The loop's effects on Temporal: activities, timers, signals, the decisions of guardrails and of persons."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Executes tool calls by what others have on Temporal, in any language: an activity, or a child workflow."""
+"""Executes tool calls by others' activities and workflows, in any language, and turns their end into results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lets a worker or a replayer take hold of the workflow objects that it makes."""
+"""Lets a worker or a replayer take hold of its workflow objects, and logs how runs begin and end."""
 
 from __future__ import annotations
 

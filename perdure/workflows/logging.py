@@ -1,4 +1,4 @@
-"""The lines that a worker logs about a run, which it is executing: never on replay."""
+"""What a worker logs and counts of a run that it is executing: never on replay."""
 
 from __future__ import annotations
 

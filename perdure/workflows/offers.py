@@ -1,4 +1,4 @@
-"""Offers to other workers what the one that was asked lacks: a tool, guardrails, a compactor."""
+"""Leaves to other workers what the one that was asked lacks: a tool, guardrails, a compactor, a feature."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ async def take_inventory(state: RunState) -> Inventory:
         agent=input.agent,
         inputs=input.inputs,
         options=input.options,
-        messages=input.held,
+        messages=input.initial_messages,
         reference=input.beginning.reference if input.beginning else None,
         agents=input.agents,
         lineage=input.lineage,

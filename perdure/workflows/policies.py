@@ -1,4 +1,4 @@
-"""How long activities may take, and how often Temporal retries them."""
+"""How long activities may take, how often Temporal retries them, and what a failed one means."""
 
 from __future__ import annotations
 

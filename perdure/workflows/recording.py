@@ -68,10 +68,10 @@ async def load_beginning(input: RunInput, conversation: Conversation) -> None:
 
     Then add what a fork, or a turn of a session, adds to it.
     """
-    if input.loaded is not None:
-        conversation.load(await load_messages(input.loaded))
-    if input.added:
-        conversation.append(input.added)
+    if input.conversation_elsewhere is not None:
+        conversation.load(await load_messages(input.conversation_elsewhere))
+    if input.added_messages:
+        conversation.append(input.added_messages)
 
 
 async def load_messages(carried: CarriedConversation) -> list[Message]:

@@ -67,8 +67,8 @@ class HandOver:
 
     def _begin(self) -> None:
         """Add what the turn was opened with, if it has failed before that."""
-        if self._conversation.version == self._input.version and self._input.added:
-            self._conversation.append(self._input.added)
+        if self._conversation.version == self._input.version and self._input.added_messages:
+            self._conversation.append(self._input.added_messages)
 
     def _read_late(self, *conversations: Conversation) -> bool:
         """Add the steering messages that have come since the loop has ended; the session's next turn reads them."""

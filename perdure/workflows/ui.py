@@ -1,4 +1,4 @@
-"""What Temporal shows of a run that is under way: its current details, and its status as a search attribute."""
+"""What Temporal shows of a run: its current details, its search attribute, a line for each activity and timer."""
 
 from __future__ import annotations
 

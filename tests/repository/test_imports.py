@@ -42,7 +42,10 @@ def test_workflow_modules_bring_no_provider_no_templates_no_yaml() -> None:
     assert loaded_after(WORKFLOWS, "openai", "anthropic", "yaml", "jinja2", "httpx2") == []
 
 
-@pytest.mark.parametrize("code", ["import perdure", "import perdure.client", "import perdure.cli"])
+ERRORS = "from perdure import RunError, SessionError, UnknownCallError"
+
+
+@pytest.mark.parametrize("code", ["import perdure", "import perdure.client", "import perdure.cli", ERRORS])
 def test_packages_load_lazily(code: str) -> None:
     assert loaded_after(code, "openai", "anthropic", "yaml", "jinja2", "temporalio") == []
 

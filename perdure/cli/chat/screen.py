@@ -1,4 +1,4 @@
-"""Terminal of a conversation: a line to type in, what is under way above it, and what is over above that."""
+"""The terminal of a conversation: a line to type in, and above it what is under way and what is over."""
 
 from __future__ import annotations
 

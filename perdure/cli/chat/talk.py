@@ -1,4 +1,4 @@
-"""Conversation on a terminal."""
+"""A conversation on a terminal: messages, what else can be typed (`/help`), and the turns in a table."""
 
 from __future__ import annotations
 

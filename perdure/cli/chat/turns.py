@@ -1,4 +1,4 @@
-"""Shows the turns of a session, one after the other, as they come: this terminal's, and those begun elsewhere."""
+"""Shows the turns of a session as they come: what the agent writes, what it does, and what was said before."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts the embedded server's processes and waits until the server answers."""
+"""Finds the dev server's binary, starts it with fast and durable settings, and knows it and its log again."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The embedded Temporal server as its users see it: one per data folder, shared between processes."""
+"""The embedded Temporal server as its users see it: one per data folder, shared, with a retention of a year."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a running embedded server is: what `server.json` says or, when that can't be read, its own command line."""
+"""Where a running embedded server is, where a user's data is, and the locks between processes that share both."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a run together with the runs that it has called, and those that they have called in turn."""
+"""Reads a run together with its child runs, and theirs in turn, and where a reader stands in them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a reader stands in a run's events: between two of them, or in the middle of a text that the model writes."""
+"""Where a reader stands in a run's events, and what models and tools tell while their calls are under way."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A reader's copy of a run's events, link after link, brought up to date on demand."""
+"""A reader's copy of a run's events, link after link: by a query, or by a replay where no worker answers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Completes what the workflow returns by what only its history holds."""
+"""What a caller gets of a run: its result or error, its conversation, and the results of its tool calls."""
 
 from __future__ import annotations
 

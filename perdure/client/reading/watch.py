@@ -1,4 +1,4 @@
-"""Follows a run live: waits until its history has grown, then reads the new events. The run does no work for it."""
+"""Follows a run live by its history's growth, and waits for a server that is away. The run does no work for it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads a session: its runs, its conversation and where it stands, while it is open and afterwards."""
+"""Reads a session, open or closed: its runs as they begin, its conversation and where it stands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Starts sessions, and sends them messages."""
+"""Starts sessions by their first message, and sends them messages."""
 
 from __future__ import annotations
 

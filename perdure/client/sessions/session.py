@@ -1,4 +1,4 @@
-"""A session: a named conversation that goes on from run to run (`perdure docs sessions`)."""
+"""A session: a conversation that goes on from run to run (`perdure docs sessions`), and what its runs start with."""
 
 from __future__ import annotations
 

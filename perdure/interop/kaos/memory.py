@@ -1,4 +1,4 @@
-"""KAOS's memory, by the calls of its Python class, on sessions that Temporal keeps."""
+"""KAOS's memory, by the calls of its Python class: kept by Temporal, or none, as the environment asks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The events of a session: those of its runs, as far as they are kept, and the notes that somebody has added."""
+"""Sessions that a server keeps, and the events of one: those of its runs, and notes that somebody has added."""
 
 from __future__ import annotations
 

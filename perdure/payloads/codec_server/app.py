@@ -1,4 +1,4 @@
-"""The web application: `/decode`, `/encode` and `/download`, at any prefix, as Temporal's UI and CLI ask for them."""
+"""The codec server: `/decode`, `/encode` and `/download` at any prefix, who may use them, and how it is served."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Encrypts payloads after they are compressed, and decrypts them before they are unpacked."""
+"""Encrypts payloads and the texts that Temporal takes as plain strings, and decrypts them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the keys that encrypt payloads: `KEYID:BASE64KEY[,OLDID:…]`, of which the first encrypts."""
+"""Reads the keys `KEYID:BASE64KEY[,OLDID:…]`, and says what is wrong where a value can't be decrypted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Opens the storage that a URL names, by which clients and workers agree on one."""
+"""Opens the storage that a URL names, by which clients and workers agree on one: a folder, GCS or S3."""
 
 from __future__ import annotations
 

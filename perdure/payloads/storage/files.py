@@ -1,4 +1,4 @@
-"""Stores values as files in a folder, for one machine or for several that share the folder."""
+"""Stores values as files in a folder that machines may share, and says which values are lost or elsewhere."""
 
 from __future__ import annotations
 

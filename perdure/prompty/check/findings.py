@@ -1,4 +1,4 @@
-"""What a check says about one place of an asset."""
+"""What a check finds, and the findings about an asset's frontmatter."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Checks an asset's template: its syntax, its variables and its roles."""
+"""Checks an asset's template: its syntax, variables and roles, and what Nunjucks renders otherwise."""
 
 from __future__ import annotations
 

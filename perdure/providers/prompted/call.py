@@ -1,4 +1,4 @@
-"""One model call in which the model is told of its tools in the prompt: what it is sent, and what it has said."""
+"""One model call in which the prompt tells of the tools: the instructions, the messages, and what it has said."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Chat Completions format: reads requests, finds what the real API would refuse, writes responses (§7.1, §8)."""
+"""The Chat Completions format (§7.1, §8), and what every wire format needs to write a reply."""
 
 from __future__ import annotations
 

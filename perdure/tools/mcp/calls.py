@@ -1,4 +1,4 @@
-"""Lists the tools of an MCP server, and calls one of them: whatever happens becomes a tool result."""
+"""Lists the tools of an MCP server and calls one of them: whatever happens becomes a tool result."""
 
 from __future__ import annotations
 

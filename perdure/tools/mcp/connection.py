@@ -1,4 +1,4 @@
-"""One connection to an MCP server, which all calls on one event loop share, and which a task of its own holds."""
+"""Connections to MCP servers: one for each server, credentials and event loop, held by a task of its own."""
 
 from __future__ import annotations
 

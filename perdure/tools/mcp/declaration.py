@@ -1,4 +1,4 @@
-"""Reads how a file declares an MCP server: which one it is, how it is reached, and which of its tools are meant."""
+"""Reads how a file declares an MCP server, and bounds what is read of one."""
 
 from __future__ import annotations
 

@@ -20,6 +20,8 @@ REPORT_SECONDS = 0.1
 MAX_HELD = 50
 """So many calls' reports wait at most: a server may make up tokens as it likes."""
 
+_UNTIL_THE_END = suppress(anyio.BrokenResourceError, anyio.ClosedResourceError)
+"""What is passed on to a session, or comes from a server, that has ended goes nowhere."""
 Incoming = MemoryObjectSendStream[SessionMessage | Exception]
 
 
@@ -48,15 +50,17 @@ class _Passing:
     async def pass_on(self, received: ReadStream[SessionMessage | Exception]) -> None:
         """Pass on everything until the server sends no more, which the session hears by the end of its stream."""
         try:
-            async with received:
-                async for item in received:
-                    await self._take(item)
-        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
-            pass  # One of the two has ended.
+            with _UNTIL_THE_END:
+                await self._take_all(received)
         finally:
             if self._telling is not None:
                 self._telling.cancel()
             self._to_session.close()
+
+    async def _take_all(self, received: ReadStream[SessionMessage | Exception]) -> None:
+        async with received:
+            async for item in received:
+                await self._take(item)
 
     async def _take(self, item: SessionMessage | Exception) -> None:
         if isinstance(item, SessionMessage):
@@ -81,7 +85,7 @@ class _Passing:
         await self._to_session.send(item)
 
     async def _tell_held(self) -> None:
-        with suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):  # The session has ended.
+        with _UNTIL_THE_END:
             while self._held:
                 await asyncio.sleep(REPORT_SECONDS)
                 due = {token: last for token, last in self._held.items() if last is not None}

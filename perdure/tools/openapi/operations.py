@@ -1,4 +1,4 @@
-"""What a specification offers: a function for each operation."""
+"""The operations of a specification as functions, and which of them a tool offers (`options`)."""
 
 from __future__ import annotations
 

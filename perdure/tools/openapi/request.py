@@ -1,4 +1,4 @@
-"""Makes the HTTP request of one call, so that no argument leads it anywhere else."""
+"""Makes the HTTP request of one call: parameters in OpenAPI's styles, the body, and no way to anywhere else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Keys that a call is sent with: from the tool's connection, in the way that the specification says."""
+"""Which servers may be called, with which keys, and access tokens by client credentials (RFC 6749 §4.4)."""
 
 from __future__ import annotations
 

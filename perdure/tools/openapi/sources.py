@@ -1,4 +1,4 @@
-"""Reads specifications from files: where a run is started, to be recorded, or under a worker's prompt_root."""
+"""Reads specifications from files and URLs, and writes what a tool offers as one text to be recorded."""
 
 from __future__ import annotations
 

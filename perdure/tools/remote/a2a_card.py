@@ -1,4 +1,4 @@
-"""Reads the card of a remote agent: what it is for, where its requests go, how they are let in."""
+"""Reads the card of a remote agent, in all forms that cards have had: where requests go, how they are let in."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the messages of a session come in: each is a turn, steers the one under way, or waits for its own."""
+"""Where the messages of a session come in and what becomes of each; what a session carries into its next link."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The Temporal workflow of a session: a named conversation that goes on from run to run."""
+"""The Temporal workflow of a session: a conversation that goes on from run to run, shown, idle after a while."""
 
 from __future__ import annotations
 

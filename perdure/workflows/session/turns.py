@@ -1,4 +1,4 @@
-"""The turns of a session, one at a time: each is a run like any other, and a child workflow."""
+"""The turns of a session, one at a time, each a child workflow; the messages that it takes, each once."""
 
 from __future__ import annotations
 
